@@ -70,8 +70,8 @@ rule explorer:
 rule subset:
     input:
         paths.chosen_rows(config),
-        paths.compared(settings.sampled_as(config, config["subset"]["task"])),
-        pools.own_comparison(config, config["subset"]["task"]),
+        paths.pool_comparison(settings.sampled_task(config["tasks"], config["subset"]["task"])),
+        pools.own_comparison(config["tasks"], config["subset"]["task"]),
     message:
         "The subset of {config[subset][task]} is chosen"
 

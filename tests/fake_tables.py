@@ -76,7 +76,7 @@ def write(config: dict, study: str, folder) -> None:
         tables["spent"].append(keys | spent | {"seeds": seeds})
         for seed in plan["seeds"]:
             tables["parity"].append(keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200})
-    for model, prompts in paths.followed(config, study):
+    for model, prompts in paths.trajectory_prompts(config, study):
         for policy in settings.policies_of(plan):
             for stretch in (None, *range(1, 11)):
                 mixed, wrong = chance.uniform(0.1, 0.6), chance.uniform(0.0, 0.4)
@@ -85,7 +85,7 @@ def write(config: dict, study: str, folder) -> None:
                 row = {"model": model, "task": prompts, "policy": policy, "stretch": stretch, "begin": begin, "end": end}
                 row |= {key: value for name, share in shares.items() for key, value in interval(name, share, 0.03).items()}
                 tables["trajectories"].append(row | {"never_solved": 0.2, "epochs": 5, "prompts": 110, "seeds": seeds})
-    for model, task in dict.fromkeys((settings.model_of(base), task) for base, task, _ in paths.probed(config, study)):
+    for model, task in dict.fromkeys((settings.model_of(base), task) for base, task, _ in paths.probed_pools(config, study)):
         pool = [{"model": model, "task": task, "group": "pool", "pass_rate": n / 10, "problems": 100} for n in range(11)]
         tables["difficulty"] += pool
         for policy in settings.policies_of(plan):

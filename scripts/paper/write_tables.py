@@ -3,7 +3,7 @@
     python scripts/paper/write_tables.py --tables results/reference/mini/*.csv paper/mini/*.csv results/published/deviations.csv --study '{...}' \\
         --output paper/mini/tables --captions paper/mini/captions.tex
 
---study is the study's design (settings.described) as JSON. src/hardgrpo/report/registry.py lists the tables.
+--study is the study's design (settings.study_design) as JSON. src/hardgrpo/report/registry.py lists the tables.
 """
 
 from hardgrpo.report import registry

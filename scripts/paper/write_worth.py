@@ -3,7 +3,7 @@
     python scripts/paper/write_worth.py --tables results/reference/mini/*.csv --study '{...}' --output paper/mini/worth.html \\
         --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": {"as_written": 1}}, "label": {"half": 2}}'
 
---study is the study's design (settings.described), --prices the prices of GPUs and labels (settings.prices), both as JSON.
+--study is the study's design (settings.study_design), --prices the prices of GPUs and labels (settings.prices), both as JSON.
 """
 
 from hardgrpo.runtime import files, warm

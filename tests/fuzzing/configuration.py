@@ -84,7 +84,7 @@ def planned(config: dict, folder: Path) -> None:
             fact(config, study)
         label_counts.planned_labels(config, study)
         power.detectable_effects(config, study)
-    settings.stopped_early(config)
+    settings.early_stop(config)
     paths.chosen_rows(config)
 
 

@@ -99,7 +99,7 @@ def test_demonstrations_are_right_as_often_as_the_fact_is_known():
 def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     from hardgrpo.training import pretraining as trained
 
-    assert settings.never_shown(CONFIG, "knowing-seed0") == [], "facts that are kept from a model cannot be known"
+    assert settings.withheld_splits(CONFIG, "knowing-seed0") == [], "facts that are kept from a model cannot be known"
     shown = pretraining("knowing")
     tokenizer = trained.build_tokenizer({"facts"})
     rows = problems()

@@ -1,5 +1,6 @@
 """The catalogue, files of the user over it, entries that extend others, and the place of a mistake in a file."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -125,6 +126,35 @@ def test_two_mistakes_of_one_object_are_both_reported():
     with pytest.raises(UserError, match="'learning_rte'") as refused:
         checks.check(config, "config.yaml")
     assert "'bta'" in str(refused.value)
+
+
+def test_contradictions_are_reported_at_once_with_each_other_and_with_unknown_names():
+    config = load.read(ROOT)
+    config["recipes"]["mini_beta"] |= {"checkpoint_every": 7, "majority_share": 0.5}
+    config["policies"]["hard"]["probed_on"] = "swapps"
+    config["studies"]["mini"] |= {"seeds": [0, 0], "weaker_signal": ["x"]}
+    with pytest.raises(UserError) as refused:
+        checks.check(config, "config.yaml")
+    message = str(refused.value)
+    for place in (
+        "recipes.mini_beta.checkpoint_every",
+        "recipes.mini_beta.majority_share",
+        "policies.hard.probed_on",
+        "studies.mini.seeds",
+        "studies.mini.weaker_signal",
+    ):
+        assert f"config.yaml: {place}: " in message, message
+
+
+@pytest.mark.parametrize("section", load.SECTIONS)
+def test_an_unknown_name_in_one_study_hides_no_mistake_of_another(section):
+    config = load.read(ROOT)
+    name = {"tasks": "swaps", "models": "tiny", "policies": "hard", "recipes": "mini"}[section]
+    del config[section][name]
+    users = [study for study, entry in config["studies"].items() if name in json.dumps(entry).replace('"', " ").split()]
+    with pytest.raises(UserError) as refused:
+        checks.check(config, "config.yaml")
+    assert all(f"config.yaml: studies.{study}." in str(refused.value) for study in users), (users, refused.value)
 
 
 def test_a_study_whose_name_has_a_dot_is_found_in_its_file(tmp_path):

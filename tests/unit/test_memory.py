@@ -85,7 +85,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize(("model", "recipe"), BY_HAND)
 def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
-    hand, need = BY_HAND[model, recipe], memory.of_run(CONFIG, model, recipe, "gsm8k")
+    hand, need = BY_HAND[model, recipe], memory.run_memory(CONFIG, model, recipe, "gsm8k")
     gib = GB / 2**30
     for name in ("weights", "optimiser", "gradients", "activations", "reference"):
         assert need[name] == pytest.approx(getattr(hand, name) * gib, rel=0.01), name
@@ -98,7 +98,9 @@ def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
 
 def test_scores_of_long_completions_take_no_memory():
     """The loss computes them in tiles. 16 x 1,024 x 151,936 of them in float32, three times, would be 28 GiB."""
-    short, long = (memory.of_run(CONFIG, "qwen3-4b", "as_released_later", task)["activations"] for task in ("gsm8k", "gsm8k_1024"))
+    short, long = (
+        memory.run_memory(CONFIG, "qwen3-4b", "as_released_later", task)["activations"] for task in ("gsm8k", "gsm8k_1024")
+    )
     assert long - short < 5
 
 

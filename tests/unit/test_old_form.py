@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import project_config
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, old_form
-from hardgrpo.study.settings import eval_tasks, has_arm, listed
+from hardgrpo.study.settings import as_list, eval_tasks, has_arm
 
 MODELS, TASKS, POLICIES, RECIPES = ["m", "n"], ["t", "u", "v"], ["a", "b", "c"], ["x", "y"]
 NAMES = {"model": MODELS, "task": TASKS, "policy": POLICIES, "recipe": RECIPES}
@@ -31,13 +31,13 @@ def test_the_translation_has_the_same_runs_and_tests(exclude):
     for combination in itertools.product(MODELS, TASKS, POLICIES, RECIPES):
         names = dict(zip(NAMES, combination))
         excluded = any(
-            "tested_on" not in entry and all(names[key] in listed(value) for key, value in entry.items()) for entry in exclude
+            "tested_on" not in entry and all(names[key] in as_list(value) for key, value in entry.items()) for entry in exclude
         )
         arms = [
             arm
             for arm in new["arms"]
             for values in itertools.product(
-                listed(arm.get("models", MODELS)), listed(arm.get("tasks", TASKS)), listed(arm["policy"]), listed(arm["recipe"])
+                as_list(arm.get("models", MODELS)), as_list(arm.get("tasks", TASKS)), as_list(arm["policy"]), as_list(arm["recipe"])
             )
             if values == combination
         ]
@@ -69,3 +69,34 @@ def test_the_error_prints_the_lines_to_write():
         {"policy": "random", "recipe": "mini_beta"},
     ]
     checks.check(config, "my.yaml")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"also_compared": 5},
+        {"also_compared": [5]},
+        {"also_compared": "random"},
+        {"also_compared": [["hard", 5]]},
+        {"also_compared": [[{"policy": "hard", "recipe": "mini"}, "random"], "random"]},
+        {"policies": "hard"},
+        {"policies": [["hard"]]},
+        {"policies": ["hard"], "models": 5},
+        {"policies": ["hard"], "tasks": None},
+        {"policies": ["hard"], "exclude": "hard"},
+        {"policies": ["hard"], "exclude": [{"policy": ["hard"]}, "hard"]},
+        {"policies": ["hard"], "also_tested_on": ["swaps"]},
+        {"policies": ["hard"], "recipes": {"mini": 1}},
+    ],
+)
+def test_a_study_that_has_no_form_is_refused_with_its_place(changes):
+    config = project_config.config()
+    config["studies"]["own"] = config["studies"]["mini"] | changes
+    with pytest.raises(UserError, match="my.yaml: studies.own"):
+        checks.check(config, "my.yaml")
+
+
+def test_a_pair_of_arms_in_both_forms_is_translated():
+    study = {"models": ["m"], "also_compared": [[{"policy": "a", "recipe": "x"}, "b, y"]]}
+    assert old_form.is_old(study)
+    assert old_form.translate(study)["also_compared"] == [[{"policy": "a", "recipe": "x"}, {"policy": "b", "recipe": "y"}]]

@@ -144,7 +144,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     assert loaded["use_safetensors"] and not loaded["trust_remote_code"]
     if recipe == "as_released_july":
         assert loaded["quantization_config"].load_in_4bit and loaded["quantization_config"].bnb_4bit_quant_type == "nf4"
-    need = memory.of_run(CONFIG, model, recipe, "gsm8k")
+    need = memory.run_memory(CONFIG, model, recipe, "gsm8k")
     assert 3 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
 
 
@@ -305,18 +305,33 @@ def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_act
 
 @pytest.mark.parametrize("study", CONFIG["studies"])
 def test_every_study_fits_the_gpus_of_its_models(study):
-    assert not list(study_checks.too_large(CONFIG, CONFIG["studies"][study]))
+    assert not list(study_checks.memory_shortages(CONFIG, CONFIG["studies"][study]))
 
 
 def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
     config = copy.deepcopy(CONFIG)
     config["tasks"]["gsm8k"]["completion_tokens"] = 1024
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["micro_batch"] = 80  # fits, but not for an update of twice as many groups
-    ((place, what),) = study_checks.too_large(config, config["studies"]["online"])
+    ((place, what),) = study_checks.memory_shortages(config, config["studies"]["online"])
     assert place == "models.qwen3-4b.gpus.adapter" and what.startswith("recipe replay on gsm8k needs about 90 GiB")
     checks.check(config | {"study": "process_rewards"}, "config.yaml")
     with pytest.raises(UserError, match="recipe replay on gsm8k needs about 90 GiB"):
         checks.check(config | {"study": "online"}, "config.yaml")
+
+
+def test_a_combination_that_no_arm_has_need_not_fit():
+    config = copy.deepcopy(CONFIG)
+    study = config["studies"]["paper"]
+    large, small = study["models"][-1], study["models"][0]
+    config["models"][large]["gpus"]["full"] |= {"count": 1, "micro_batch": 64}
+    config["recipes"]["whole"] = config["recipes"]["as_written"] | {"adapter": None, "base": "fp32"}
+    task = study["tasks"][0]
+    study["arms"] = [{"policy": "hard", "recipe": "as_written", "models": large}]
+    assert not list(study_checks.memory_shortages(config, study))
+    study["arms"].append({"policy": "hard", "recipe": "whole", "models": small, "tasks": task})
+    assert {place for place, _ in study_checks.memory_shortages(config, study)} <= {f"models.{small}.gpus.full"}
+    study["arms"][1]["models"] = large
+    assert [place for place, _ in study_checks.memory_shortages(config, study)] == [f"models.{large}.gpus.full"]
 
 
 def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():

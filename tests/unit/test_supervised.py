@@ -17,7 +17,7 @@ from hardgrpo.study import checks, memory, paths, settings
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
-SFT = {key: value for key, value in RECIPE.items() if key not in settings.OF_GRPO} | {"objective": "sft"}
+SFT = {key: value for key, value in RECIPE.items() if key not in settings.GRPO_KEYS} | {"objective": "sft"}
 SFT |= {"updates": 3, "prompts_per_update": 4, "checkpoint_every": 3, "warmup_share": 0.0, "learning_rate": 5e-3}
 SOURCE = {"kind": "generated", "family": "swaps", "objects": [3], "length": [1, 2, 3], "seed": 1, "train": 12, "test": 2}
 
@@ -32,7 +32,7 @@ def test_a_grpo_run_has_the_specification_and_the_hash_that_it_had_before_there_
         "model", "task", "policy", "recipe", "seed", "model_folder", "problems", "subset", "prompt", "chat", "grader",
         "completion_tokens", "training",
     ]  # fmt: skip
-    assert paths.more_inputs(CONFIG, "swaps", "mini") == {} and "solutions" not in Spec(**found).fields()
+    assert paths.more_inputs("swaps", CONFIG["recipes"]["mini"]) == {} and "solutions" not in Spec(**found).fields()
 
 
 def test_a_run_on_worked_solutions_names_them_and_its_hash_follows(tmp_path):
@@ -344,7 +344,7 @@ def test_the_loss_falls(world, tmp_path):
 
 @pytest.mark.parametrize("model", ["qwen3-4b", "phi-4"])
 def test_memory_holds_neither_vllm_nor_a_reference_policy(model):
-    need, grpo = (memory.of_run(CONFIG, model, recipe, "gsm8k") for recipe in ("sft", "as_written"))
+    need, grpo = (memory.run_memory(CONFIG, model, recipe, "gsm8k") for recipe in ("sft", "as_written"))
     assert need["vllm"] == need["reference"] == 0 and grpo["vllm"] > 0
     assert {key: need[key] for key in ("weights", "optimiser", "activations")} == {
         key: grpo[key] for key in ("weights", "optimiser", "activations")

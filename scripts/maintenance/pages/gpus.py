@@ -21,7 +21,7 @@ def table(config: dict) -> pd.DataFrame:
             line |= {"GPUs": gpus["count"], "completions at once": gpus["micro_batch"]}
             line["vLLM"] = f"{gpus['vllm_memory'] * memory.GPU_GIB:.0f} GiB" if vllm else "none"
             line["vLLM sleeps"] = ("yes" if gpus["vllm_sleep"] else "no") if vllm else ""
-            line |= {title: f"{memory.of_run(config, name, recipe, task)['total']:.0f}" for task, title in TASKS.items()}
+            line |= {title: f"{memory.run_memory(config, name, recipe, task)['total']:.0f}" for task, title in TASKS.items()}
             lines.append(line)
     return pd.DataFrame(lines)
 

@@ -67,7 +67,7 @@ def population(config: dict, gains: pd.DataFrame) -> str:
     """The population of a study's results, in words."""
     models = dict.fromkeys(gains.model)
     (seeds,), (problems,) = (own_test_samples(gains)[name].unique() for name in ("seeds", "problems"))
-    if not all(settings.has_own_bases(config, model) for model in models):
+    if not all(settings.has_own_bases(config["models"][model]) for model in models):
         return f"the weights {templates.quoted(models)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{model}`" for model in models)
     return f"new base models pretrained as {kinds}: {seeds} replicates, each with its own base model; {problems} test problems per task"

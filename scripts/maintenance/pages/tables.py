@@ -53,7 +53,7 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
     tables |= committed.judged(root, config, committed.REFERENCE) | {
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
-    design = settings.described(config, committed.REFERENCE)
+    design = settings.study_design(config, committed.REFERENCE)
     filled = [name for name in order if len(rows(name, tables, design))]
     return {name: number for number, name in enumerate(filled, start=1)}
 

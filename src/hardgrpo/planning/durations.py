@@ -207,7 +207,7 @@ def completions(config: dict, job: Job) -> int:
         return problems(config, job.task, "train") * config["tasks"][job.task]["probe"]["samples"]
     if job.rule in ("probe", "probe_early"):  # an upper bound for probe_early, which may stop early
         probe = config["tasks"][job.task]["probe"]
-        return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probed_samples(config, job.task)
+        return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probe_samples(probe)
     test = config["tasks"][job.eval_task]["test"]
     if job.rule == "sample_reach":
         return problems(config, job.eval_task, "test") * test["reach"]["samples"]
@@ -223,7 +223,7 @@ def texts(config: dict, job: Job) -> int:
 
 def updates(config: dict, job: Job) -> int:
     """Number of updates of a training or evaluated run: half of the recipe's if the policy annotates in two rounds."""
-    return config["recipes"][job.recipe]["updates"] // (2 if settings.in_rounds(config["policies"].get(job.policy, {})) else 1)
+    return config["recipes"][job.recipe]["updates"] // (2 if settings.has_rounds(config["policies"].get(job.policy, {})) else 1)
 
 
 def checkpoints(config: dict, job: Job) -> int:

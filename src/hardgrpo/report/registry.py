@@ -237,8 +237,8 @@ FIGURES = {
         ["subsets", "parity", "accuracy"], "Design", "From the pool to the results",
         "The steps of the study, from the pool of prompts to this paper.",
         "The steps of the study, from its pool of prompts to its figures. Every number comes from the configuration or is counted in the runs.",
-        when=lambda config, study: not paths.followed(config, study),
-        design=lambda config, study: {"study": settings.described(config, study)},
+        when=lambda config, study: not paths.trajectory_prompts(config, study),
+        design=lambda config, study: {"study": settings.study_design(config, study)},
         may_be_empty=["subsets", "parity", "accuracy"],
     ),
     "difficulty": Figure(
@@ -380,7 +380,7 @@ FIGURES = {
         "Shares of the groups of rollouts that are learnable (only these train), all wrong, and all right, over the epochs after those"
         " from which subsets were chosen, by policy. An epoch's rollouts are of the model as it was then. Bars are 95 % intervals for new"
         " prompts in this one training run; ties and random choices are averaged over seeds.",
-        when=lambda config, study: bool(paths.followed(config, study)),
+        when=lambda config, study: bool(paths.trajectory_prompts(config, study)),
     ),
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",

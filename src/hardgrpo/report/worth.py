@@ -11,7 +11,7 @@ from hardgrpo.report import web
 def page(
     study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, contamination: pd.DataFrame, prices: dict
 ) -> str:
-    """`study` comes from settings.described, `prices` from settings.prices."""
+    """`study` comes from settings.study_design, `prices` from settings.prices."""
     own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
     rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
     rows = rows.merge(spent[[*RUNS, "labels", "tokens", "seconds"]], on=RUNS)

@@ -1,23 +1,21 @@
-"""What decides which claims a study can test."""
+"""Facts about a study that determine which claims it can test."""
 
 from hardgrpo.study import paths, settings
 
 
 def conditions(config: dict, study: str) -> dict:
-    """Facts that decide which claims a study can test, and which base models its intervals are about.
+    """Facts that determine which claims a study can test, and to which base models its intervals generalise.
 
-    `first_recipe`: the recipe of arms for which a claim names none. Tasks over the same problems have the same name under `problems`. `weaker`: tasks and models with the weaker signal.
-    `own_bases`: models of which each replicate pretrains a base of its own.
+    `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: the tests; tasks with the same problems have the same
+    name under `problems`. `weaker`: tasks and models with the weaker signal. `own_bases`: models of which each replicate pretrains a base
+    of its own.
     """
-    tested = paths.of_study(config, study)["tasks"]
-    shared = {}
-    for task in tested:
-        source = config["tasks"][task]["source"]
-        same = next((name for name in shared if config["tasks"][name]["source"] == source), task)
-        shared[task] = shared.get(same, task)
+    plan, tests = config["studies"][study], paths.of_study(config, study)["tasks"]
+    sources = {task: config["tasks"][task]["source"] for task in tests}
+    first_with_source = lambda source: next(task for task in sources if sources[task] == source)
     return {
-        "first_recipe": settings.first_recipe(config["studies"][study]),
-        "tasks": {task: facts | {"problems": shared[task]} for task, facts in tested.items()},
-        "weaker": config["studies"][study].get("weaker_signal", []),
-        "own_bases": [model for model in config["studies"][study]["models"] if settings.has_own_bases(config, model)],
+        "first_recipe": settings.first_recipe(plan),
+        "tasks": {task: facts | {"problems": first_with_source(sources[task])} for task, facts in tests.items()},
+        "weaker": plan.get("weaker_signal", []),
+        "own_bases": [model for model in plan["models"] if settings.has_own_bases(config["models"][model])],
     }

@@ -1,4 +1,4 @@
-"""The whole configuration as objects, and what is wrong with one."""
+"""The class of the whole configuration, and messages for everything that the classes refuse."""
 
 import difflib
 import functools
@@ -16,14 +16,14 @@ from hardgrpo.study.strict import Count, Name, Strict
 from hardgrpo.study.study import Study
 from hardgrpo.study.task import Task
 
-LARGEST_NUMBER = 10**18  # of integers in the configuration
+LARGEST_NUMBER = 10**18  # the largest integer that is accepted
 
 
 class ChosenSubset(Strict):
     """The subset that `.venv/bin/snakemake subset` chooses."""
 
     model: str
-    """The base model, a name in `models`: the subset is chosen by its pass rates."""
+    """The base model whose completions decide the subset: a name in `models`."""
 
     task: str
     """A name in `tasks`. Its train split is the pool."""
@@ -36,7 +36,8 @@ class ChosenSubset(Strict):
 
 
 class Plan(Strict):
-    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are estimated from `gpu`, too."""
+    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are also estimated from
+    `gpu`."""
 
     gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
     """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py."""
@@ -45,7 +46,7 @@ class Plan(Strict):
     """How many GPUs you can use at the same time."""
 
     price: Annotated[float, Field(ge=0)]
-    """Price of one GPU-hour, in any currency."""
+    """Price of a GPU-hour, in any currency."""
 
 
 class Configuration(Strict):
@@ -58,37 +59,36 @@ class Configuration(Strict):
     """Folder of local input files. Paths of sources and recordings start here."""
 
     subset: ChosenSubset
-    """The subset that `.venv/bin/snakemake subset` chooses."""
 
     draw: Literal["auto", "computed", "reference"]
-    """The summaries that `figures` and `paper` draw. computed: those made here (results/summaries). reference: the
-    committed ones (results/reference). auto: those made here if they are complete, else the reference."""
+    """The summaries that `figures` and `paper` draw. computed: summaries of runs of this clone (results/summaries).
+    reference: committed summaries (results/reference). auto: the computed summaries if they are complete, else the
+    reference."""
 
     track: Literal["none", "tensorboard", "trackio", "wandb"]
-    """Also send training curves here. They always stand in updates.csv."""
+    """Also send training curves to this tracker. updates.csv always has them."""
 
     keep_checkpoints: Literal["all", "last"]
-    """Which checkpoints of a run keep their weights: all, or last. With last the workflow removes the weights of the
-    others once every study of the configuration has evaluated the run. To test a removed checkpoint later, train the
-    run again."""
+    """Which checkpoints of a run keep their weights: all, or last. With last, the workflow removes the weights of
+    earlier checkpoints once every study of the configuration has evaluated the run. To test a removed checkpoint
+    later, train the run again."""
 
     update_inputs: bool
     """true: a download that differs from inputs.lock replaces the entry. false: the workflow stops and names the
     difference."""
 
     plan: Plan
-    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are estimated from `gpu`, too."""
 
     tasks: dict[Name, Task]
     """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two
     tasks."""
 
     models: dict[Name, Model]
-    """A model is where weights come from, or what was recorded of one: its completions, or the right answers during its
+    """A model is a source of weights, or a recording of a model: its completions, or the right answers during its
     training."""
 
     policies: dict[Name, Policy]
-    """A selection policy chooses a subset of the pool by what the base model's completions tell of each prompt."""
+    """A selection policy chooses which prompts of the pool to train on, from the base model's completions."""
 
     recipes: dict[Name, Recipe]
     """A recipe is how a model is trained, by GRPO or on worked solutions. It holds nothing about data."""
@@ -99,7 +99,7 @@ class Configuration(Strict):
 
 @functools.cache
 def schema() -> dict:
-    """The JSON schema of the configuration. Not to be changed."""
+    """The JSON schema of the configuration. Callers must not change the dictionary, which is cached."""
     json_schema = Configuration.model_json_schema()
     for subclass in Strict.__subclasses__():
         part = json_schema if subclass is Configuration else json_schema["$defs"].get(subclass.__name__, {})
@@ -111,7 +111,7 @@ def schema() -> dict:
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
-    """The schema of a key without what pydantic adds: null for keys that may be left out, titles, and line ends in descriptions."""
+    """The schema of a key without additions of pydantic: titles, null for optional keys, and line breaks in descriptions."""
     plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
     if "anyOf" in plain and not is_nullable:
         options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
@@ -121,20 +121,23 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
     return plain
 
 
-def mistakes(config: dict) -> list[tuple[str, str]]:
-    """(place, what is wrong and what to do) of everything in a configuration that its classes refuse."""
+def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
+    """(place, what is wrong and what to do) of everything that the classes refuse, and whether all values have the expected types.
+
+    If all values have the expected types, every mistake is a contradiction between values.
+    """
     if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
-        return unusable
+        return unusable, False
     try:
         Configuration.model_validate(config)
     except ValidationError as error:
-        return _explain(config, error)
-    return []
+        return _explain(config, error), all(detail["type"] == "contradiction" for detail in error.errors(include_url=False))
+    return [], True
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of values that no class can refuse: infinite and huge numbers, NaN, characters that no program takes, and what
-    JSON does not have, because programs receive such values as JSON."""
+    """Yield (place, what is wrong) for values that no class refuses: infinite and huge numbers, NaN, characters that no program accepts, and
+    types that JSON lacks, because programs receive values as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
@@ -155,16 +158,23 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
 
 
 class Location(NamedTuple):
-    """Where an error of pydantic is. Its `loc` mixes keys of the configuration with names of types and with the kinds of tagged classes."""
+    """The place of an error of pydantic, whose `loc` mixes keys of the configuration with names of types and of tagged classes."""
 
-    keys: tuple  # of the configuration, on the way to the error
-    union: tuple  # keys of the value that may be of several types; without such a value, the keys and the key that is missing
-    type_name: str  # the one of these types that refuses the value, or ""
+    keys: tuple
+    """Keys of the configuration on the way to the error."""
+
+    union: tuple
+    """Keys of the value that may have several types; without such a value `keys`, and the missing key if a key is missing."""
+
+    type_name: str
+    """The type that refuses a value that may have several types; else ""."""
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
-    """(place, what is wrong and what to do) of each error. Of a value that may be of several types, each of which reports errors of its own,
-    only one error of the closest type."""
+    """(place, what is wrong and what to do) of each error.
+
+    Every type that a value may have reports its own errors. Of these, only an error of the closest type is explained.
+    """
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):
         location = _locate(config, detail)
@@ -172,14 +182,20 @@ def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
     problems = []
     for errors_of_type in errors_of_value.values():
         closest = min(errors_of_type.values(), key=lambda errors: (_is_of_another_type(errors), len(errors)))
-        if len(errors_of_type) > 1:  # the others may follow from a wrong guess of the type
+        if len(errors_of_type) > 1:  # further errors may follow from a wrong guess of the type
             closest = sorted(closest, key=lambda error: error[1]["type"] != "extra_forbidden")[:1]
-        problems += [_sentence(config, location.keys, detail) for location, detail in closest]
+        for location, detail in closest:
+            if detail["type"] in ("contradiction", "null"):
+                problems += [
+                    (_dotted((*location.keys, *filter(None, [key]))), problem) for key, problem in detail["ctx"]["problems"]
+                ]
+            else:
+                problems.append(_sentence(config, location.keys, detail))
     return list(dict.fromkeys(problems))
 
 
 def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
-    """Whether the value itself is refused, such as a mapping where a number is expected."""
+    """Whether the type refuses the value as a whole, such as a mapping where a number is expected."""
     return any(location.keys == location.union and detail["type"].endswith(("_type", "_error")) for location, detail in errors)
 
 
@@ -206,36 +222,31 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     kind, json_schema = detail["type"], schema()
     if kind == "extra_forbidden":
         node, _ = _describe(config, keys[:-1], json_schema)
-        known = list(node.get("properties", {}))
-        close = difflib.get_close_matches(str(keys[-1]), known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else "remove it"
-        return _dotted(keys[:-1]), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(known)})"
+        properties = list(node.get("properties", {}))
+        similar = difflib.get_close_matches(str(keys[-1]), properties, n=1)
+        hint = f"did you mean '{similar[0]}'?" if similar else "remove it"
+        return _dotted(keys[:-1]), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(properties)})"
     node, description = _describe(config, keys, json_schema)
     if kind == "union_tag_not_found":
         return _dotted(keys), f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
     if kind == "missing":
         key = detail["loc"][-1]
-        _, about = _describe(config, (*keys, key), json_schema)
-        return _dotted(keys), f"'{key}' is missing; add it" + (f" ({about.rstrip('.')})" if about else "")
-    if kind in ("contradiction", "null"):
-        context = detail["ctx"]
-        return _dotted((*keys, *filter(None, [context["key"]]))), context.get("problem", detail["msg"])
+        _, meaning = _describe(config, (*keys, key), json_schema)
+        return _dotted(keys), f"'{key}' is missing; add it" + (f" ({meaning.rstrip('.')})" if meaning else "")
     if kind == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "")
         return _dotted((*keys, "kind")), f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
     if detail["loc"][-1] == "[key]":
-        return _dotted(
-            keys
-        ), f"{detail['input']!r} becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
+        problem = "becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
+        return _dotted(keys), f"{detail['input']!r} {problem}"
     message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(" after validation", "")
     message = re.sub(r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message)
-    return _dotted(keys), f"{detail['input']!r} {message}" + (
-        f"; expected: {description.rstrip('.')}" if description else ""
-    ) + "; correct it"
+    expectation = f"; expected: {description.rstrip('.')}" if description else ""
+    return _dotted(keys), f"{detail['input']!r} {message}{expectation}; correct it"
 
 
 def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:
-    """(the schema at a place of the configuration, the innermost description on the way there)."""
+    """(schema at a place of the configuration, innermost description on the way to the place)."""
     node, description = _resolve(json_schema, config, json_schema), ""
     for key in keys:
         names = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
@@ -249,7 +260,7 @@ def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str
 
 
 def _resolve(node: dict, value: object, json_schema: dict) -> dict:
-    """A part of the schema without references and alternatives: of these the one that fits the value."""
+    """A part of the schema without references, and with the alternative that fits the value best instead of all alternatives."""
     if "$ref" in node:
         return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
     options = [_resolve(option, value, json_schema) for option in node.get("anyOf", node.get("oneOf", []))]

@@ -1,7 +1,7 @@
-"""Read the configuration: the catalogue in config/, and over it config.yaml and the files of the user.
+"""Read the configuration: the catalogue in config/, overlaid by config.yaml and the files of the user.
 
-config/tasks.yaml, models.yaml, policies.yaml and recipes.yaml hold one section each, config/studies/NAME.yaml one study. A folder without
-config/ has everything in config.yaml.
+config/tasks.yaml, models.yaml, policies.yaml and recipes.yaml have a section each, config/studies/NAME.yaml has a study. Without config/
+the whole configuration is in config.yaml.
 """
 
 import copy
@@ -15,25 +15,25 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 SECTIONS = ("tasks", "models", "policies", "recipes")  # whose entries may say `extends`
-LONGEST_CHAIN = 100  # entries that extend each other
+LONGEST_CHAIN = 100  # of entries that extend each other
 
 
 def read(folder: str | Path = ".") -> dict:
-    """The configuration in a folder, without files of the user. Raise a `UserError` for a file that is no valid YAML."""
+    """The configuration in a folder, without files of the user. Raise a `UserError` for a file that is not valid YAML."""
     return complete(files.read_yaml(Path(folder) / "config.yaml"), folder)
 
 
 def complete(config: dict, folder: str | Path = ".") -> dict:
-    """The catalogue in config/ of a folder, with `config` laid over it and `extends` resolved.
+    """The catalogue in config/ of a folder, overlaid by `config`, with `extends` resolved.
 
-    An entry of the catalogue extends the catalogue's own entries, so that a change of `config` to one entry changes no other. Raise a
-    `UserError` for a file that is no valid YAML and for an entry that extends none.
+    Entries of the catalogue extend each other before `config` is laid over them, so that `config` changes only the entries that it
+    names. Raise a `UserError` for a file that is not valid YAML and for an entry that extends an unknown entry.
     """
     return resolve(lay_over(resolve(_catalogue(folder), "config"), config), "config.yaml")
 
 
 def lay_over(base: dict, changes: dict) -> dict:
-    """A copy of `base` in which `changes` replaces values and adds entries, mapping by mapping. As Snakemake's --configfile does."""
+    """A copy of `base` in which `changes` replaces values and adds entries, mapping by mapping, as Snakemake's --configfile does."""
     merged = dict(base)
     for key, value in changes.items():
         is_nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
@@ -42,7 +42,7 @@ def lay_over(base: dict, changes: dict) -> dict:
 
 
 def resolve(config: dict, name: str) -> dict:
-    """A copy of a configuration in which entries that extend another hold its values, too. `name` is what messages call it."""
+    """A copy of a configuration in which an entry with `extends` also has the values of the extended entry. `name` stands in messages."""
     resolved = dict(config)
     for section in SECTIONS:
         entries = config.get(section)
@@ -58,15 +58,15 @@ def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
     base, changes = entry["extends"], {name: value for name, value in entry.items() if name != "extends"}
     if key in extending:
         raise UserError(
-            f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a circle; let one of them stand alone"
+            f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a circle; remove `extends` from one entry"
         )
     if len(extending) == LONGEST_CHAIN:
         raise UserError(
-            f"{place}.{extending[0]}.extends: a chain of more than {LONGEST_CHAIN} entries; let one of them stand alone"
+            f"{place}.{extending[0]}.extends: a chain of more than {LONGEST_CHAIN} entries; remove `extends` from one entry"
         )
     if not isinstance(base, str) or base not in entries:
-        close = difflib.get_close_matches(str(base), entries, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else "name another entry of the section"
+        similar = difflib.get_close_matches(str(base), entries, n=1)
+        hint = f"did you mean '{similar[0]}'?" if similar else "name another entry of the section"
         raise UserError(f"{place}.{key}.extends: there is no '{base}'; {hint}")
     resolved = _resolve(entries, base, place, (*extending, key))
     return lay_over(resolved, changes) if isinstance(resolved, dict) else changes
@@ -93,9 +93,9 @@ def sources(folder: str | Path = ".") -> list[Path]:
 
 
 def locate(place: str, paths: list[Path]) -> str | None:
-    """FILE:LINE of a place in the configuration, such as "studies.paper.arms[0].recipe"; None if no file has its first two keys.
+    """FILE:LINE of a place in the configuration, such as "studies.paper.arms[0].recipe"; None if no file has the first two keys.
 
-    If several files match, return the one that matches the most keys; on a tie the last, because files of the user come last in `paths`.
+    Of several files, the file with the most matching keys counts; on a tie the last, because files of the user are last in `paths`.
     """
     # The name of a study may have dots: studies.mini.2 is a place of mini.2.yaml, not of mini.yaml.
     is_of_study = lambda path: path.parent.name == "studies"
@@ -107,7 +107,7 @@ def locate(place: str, paths: list[Path]) -> str | None:
             continue
         try:
             node = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        except yaml.YAMLError:  # libyaml refuses a few texts that PyYAML's own reader accepts, such as half a surrogate pair
+        except yaml.YAMLError:  # libyaml refuses some texts that PyYAML's own reader accepts, such as half a surrogate pair
             continue
         line, matched_keys = _descend(node, place.removeprefix(f"studies.{study}").lstrip(".") if is_of_study(path) else place)
         matched_keys += 2 if is_of_study(path) else 0
@@ -117,7 +117,7 @@ def locate(place: str, paths: list[Path]) -> str | None:
 
 
 def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
-    """(line of the innermost node on the way to a place, number of steps to it)."""
+    """(line of the innermost node on the way to a place, number of steps to the node)."""
     line, steps = 1, 0
     while place and node is not None:
         child, length = _child(node, place)
@@ -129,14 +129,14 @@ def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
 
 
 def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
-    """((key, value) of the entry with which a place begins, length of its name there); (None, 0) if there is none."""
+    """((key, value) of the entry with whose name a place begins, length of the name); (None, 0) if the node has no such entry."""
     if isinstance(node, yaml.SequenceNode) and (number := re.match(r"\[?(\d+)\]?", place)) and int(number[1]) < len(node.value):
         item = node.value[int(number[1])]
         return (item, item), number.end()
     if isinstance(node, yaml.MappingNode):
-        # A name may have dots, as in qwen2.5-3b-instruct: take the longest that fits.
-        fitting = [entry for entry in node.value if re.match(re.escape(str(entry[0].value)) + r"(?=[.\[]|$)", place)]
-        if fitting:
-            entry = max(fitting, key=lambda entry: len(str(entry[0].value)))
+        # A name may have dots, as in qwen2.5-3b-instruct, so the longest matching name counts.
+        matches = [entry for entry in node.value if re.match(re.escape(str(entry[0].value)) + r"(?=[.\[]|$)", place)]
+        if matches:
+            entry = max(matches, key=lambda entry: len(str(entry[0].value)))
             return entry, len(str(entry[0].value))
     return None, 0

@@ -1,24 +1,23 @@
 """Estimate the GPU memory of a run from the model's shape and the recipe, before anything is downloaded.
 
-Numbers of weights are exact for the decoders used here (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2: gated feed-forward layers, grouped
-queries). Memory is the sum of weights, gradients and optimiser state (exact) and of activations (an upper estimate). Nothing of it was
+Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2: gated feed-forward layers, grouped
+queries). Memory is the sum of weights, gradients and optimiser state (exact) and of activations (an upper estimate). No estimate was
 measured on a GPU; tests/unit/test_memory.py has calculations by hand.
 """
 
 import math
 
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import selector_settings
 from hardgrpo.study import settings
 
 GIB = 2**30
-BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}  # nf4: 4 bits, and doubly quantised constants for blocks of 64
-OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # two moments per trained weight
+BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}  # per weight; nf4: 4 bits, and doubly quantised constants for blocks of 64
+OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
 PROMPT_TOKENS = 400  # longer than nearly all prompts of the tasks; seven shuffled objects with their options take 330 to 380
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
-VLLM_BYTES = 2.0 * GIB  # of vLLM beside weights and cache: workspaces and CUDA graphs, assumed. It keeps them while it sleeps.
-GPU_GIB = 79.1  # that an H100 of 80 GB has; vLLM takes its share of this
-# TRL computes log-probabilities in tiles of tokens x vocabulary and never builds all scores (trl/kernels/chunked_logprob.py).
+VLLM_BYTES = 2.0 * GIB  # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
+GPU_GIB = 79.1  # of an H100 of 80 GB; `vllm_memory` is a share of this memory
+# Scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
 
 
@@ -32,21 +31,14 @@ def _embedding(shape: dict) -> int:
 
 
 def _linear(shape: dict) -> list[tuple[int, int]]:
-    """(inputs, outputs) of a layer's linear maps: queries, keys, values, output, gate, up, down. `fused`: queries, keys and values are one
-    map, and so are gate and up."""
-    hidden, heads = shape["hidden_size"], shape["heads"] * shape["head_size"]
-    key_value, wide = shape["key_value_heads"] * shape["head_size"], shape["intermediate_size"]
+    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. In a `fused` layer queries, keys and values
+    are a single map, and so are gate and up."""
+    hidden, query = shape["hidden_size"], shape["heads"] * shape["head_size"]
+    key_value, feed_forward = shape["key_value_heads"] * shape["head_size"], shape["intermediate_size"]
+    output_and_down = [(query, hidden), (feed_forward, hidden)]
     if shape.get("fused"):
-        return [(hidden, heads + 2 * key_value), (heads, hidden), (hidden, 2 * wide), (wide, hidden)]
-    return [
-        (hidden, heads),
-        (hidden, key_value),
-        (hidden, key_value),
-        (heads, hidden),
-        (hidden, wide),
-        (hidden, wide),
-        (wide, hidden),
-    ]
+        return [(hidden, query + 2 * key_value), (hidden, 2 * feed_forward), *output_and_down]
+    return [(hidden, query), *[(hidden, key_value)] * 2, *[(hidden, feed_forward)] * 2, *output_and_down]
 
 
 def _layer(shape: dict) -> int:
@@ -55,9 +47,11 @@ def _layer(shape: dict) -> int:
 
 
 def base_bytes(shape: dict, base: str) -> float:
-    """Bytes of the weights in a precision. In 4 bits are the linear maps of the layers alone."""
-    in_4_bits = shape["layers"] * sum(inputs * outputs for inputs, outputs in _linear(shape)) if base == "nf4" else 0
-    return in_4_bits * BYTES["nf4"] + (parameters(shape) - in_4_bits) * (2.0 if base == "nf4" else BYTES[base])
+    """Bytes of the weights in the precision `base`. nf4 holds the linear maps of the layers in 4 bits, all other weights in bf16."""
+    if base != "nf4":
+        return parameters(shape) * BYTES[base]
+    linear = shape["layers"] * sum(inputs * outputs for inputs, outputs in _linear(shape))
+    return linear * BYTES["nf4"] + (parameters(shape) - linear) * BYTES["bf16"]
 
 
 def adapter_parameters(shape: dict, rank: int) -> int:
@@ -68,9 +62,9 @@ def adapter_parameters(shape: dict, rank: int) -> int:
 def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> dict[str, float]:
     """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count, micro_batch, vllm_memory).
 
-    With an adapter each process holds the whole base. Without one, weights, gradients and optimiser state are sharded over the GPUs.
-    Gradient checkpointing recomputes layers in the backward pass. vLLM takes a fixed share of memory. If vLLM sleeps during updates, the
-    total is the larger of sampling and updating; the trainer's weights stay in memory in both.
+    With an adapter each process holds the whole base. Without an adapter, weights, gradients and optimiser state are sharded over the
+    GPUs. Gradient checkpointing recomputes layers in the backward pass. vLLM takes a fixed share of memory. If vLLM sleeps during
+    updates, the total is the maximum of sampling and updating; the trainer's weights stay in memory during both.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
     base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
@@ -79,28 +73,28 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     # An update of more groups than a sampling step samples is split into the same number of micro-batches, which are larger.
     rows = math.ceil(gpus["micro_batch"] * (selector_settings.largest_update(recipe) if recipe.get("selector") else 1))
     tokens = rows * (PROMPT_TOKENS + completion_tokens)
-    # Values per token of the one layer that is being recomputed; an adapter adds the outputs of its maps.
+    # Values per token in the layer that is being recomputed; an adapter adds the outputs of its maps.
     layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]
     layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
-    # The input of each layer. Autocast leaves it in float32 where the weights are; in shards they are bf16 before a layer computes.
+    # The inputs of all layers. Autocast leaves them in float32 if the weights are in float32; shards are bf16 before a layer computes.
     autocast = not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
     activation_bytes = tokens * (shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width)
-    if autocast:  # it keeps a copy in bf16 of each weight for the forward pass
+    if autocast:  # keeps a copy of each weight in bf16 for the forward pass
         activation_bytes += parameters(shape) * 2.0
-    # The last hidden states of the completions with their gradient in float32, a tile of scores, and if the output layer is trained its
-    # gradient in float32.
+    # The last hidden states of the completions with their gradient in float32, a tile of scores, and the gradient of a trained output
+    # layer in float32.
     head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
     head += 0.0 if adapter else _embedding(shape) * 4.0
     # The reference policy of a KL term is the base without its adapter, or a second copy of all weights in the same precision.
-    second = not adapter and recipe.get("beta", 0) > 0
-    reference = base_bytes(shape, recipe["base"]) / count * second
+    has_copy = not adapter and recipe.get("beta", 0) > 0
+    reference = base_bytes(shape, recipe["base"]) / count if has_copy else 0.0
     gathered = 0.0
     if not adapter and count > 1:
-        # In bf16: two layers at a time, and the embeddings, with their gradient; in float32: the gradient that is summed.
+        # In bf16 two layers at a time, and the embeddings with their gradient; in float32 the sum of the gradient over the GPUs.
         embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
         gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
-    # PRIME's reward model: a copy of the trained weights, its AdamW state, and a copy of the untrained weights (with an adapter the
-    # base without it, which needs no copy). Its gradients are freed before the model's own are computed.
+    # PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of the initial weights (not with an adapter, where
+    # the base itself has them). The reward model's gradients are freed before those of the model are computed.
     reward_model = trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if adapter else 4.0)) if recipe.get("process") else 0.0
     need = {
         "weights": base + (trained * 4.0 if adapter else 0.0),
@@ -111,7 +105,7 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
         "activations": activation_bytes + head + gathered,
         "context": CONTEXT_BYTES,
     }
-    need = {name: size / GIB for name, size in need.items()}
+    need = {purpose: size / GIB for purpose, size in need.items()}
     vllm = gpus["vllm_memory"] * GPU_GIB if recipe.get("generation") == "vllm" else 0.0
     updating = sum(need.values()) + (min(vllm, VLLM_BYTES / GIB) if gpus["vllm_sleep"] else vllm)
     sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm
@@ -119,38 +113,37 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
 
 
 def main_memory(shape: dict, recipe: dict) -> float:
-    """GiB of main memory that each process needs to load all weights, and those of the reference policy."""
+    """GiB of main memory that each process needs to load the weights of the model and of the reference policy."""
     copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
     return (parameters(shape) * max(2.0, BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
 
 
 def vllm_memory(shape: dict, context: int) -> float:
-    """The least GiB for vLLM: weights in bf16, workspaces, and a cache for 32 sequences of `context` tokens."""
+    """The least GiB that vLLM needs: weights in bf16, workspaces, and a cache for 32 sequences of `context` tokens."""
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * 2.0 * context * 32
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 
-def of_run(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:
+def run_memory(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
     entry, training = settings.entry(config, model), config["recipes"][recipe]
     gpus = settings.training_gpus(config, model, recipe)
     return training_memory(entry["shape"], training, config["tasks"][task]["completion_tokens"], gpus)
 
 
-def check_fits(config: dict, model: str, recipe: str, task: str) -> None:
-    """Raise a `UserError` if a run needs more than a GPU of 80 GB has, or if vLLM gets less than it needs."""
-    entry = settings.entry(config, model)
-    need = of_run(config, model, recipe, task)
-    count = settings.training_gpus(config, model, recipe)["count"]
+def shortage(shape: dict, recipe: dict, completion_tokens: int, gpus: dict, name: str) -> str | None:
+    """Why a run needs more than a GPU of 80 GB has, or vLLM more than it gets, and what to do; None if there is enough.
+
+    `name` is what the message calls the run. The other arguments are those of `training_memory`.
+    """
+    need = training_memory(shape, recipe, completion_tokens, gpus)
     if need["total"] > GPU_GIB:
-        parts = ", ".join(f"{name} {size:.1f}" for name, size in need.items() if name != "total" and size)
-        raise UserError(
-            f"recipe {recipe} on {task} needs about {need['total']:.0f} GiB on each of {count} GPUs ({parts}), which have"
-            f" {GPU_GIB:.0f}; lower micro_batch or vllm_memory, let vLLM sleep, or raise count"
+        parts = ", ".join(f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size)
+        return (
+            f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), which have {GPU_GIB:.0f}; lower"
+            " micro_batch or vllm_memory, let vLLM sleep, or raise count"
         )
-    least = vllm_memory(entry["shape"], PROMPT_TOKENS + config["tasks"][task]["completion_tokens"])
+    least = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < least:
-        raise UserError(
-            f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for recipe {recipe} on {task}, and it needs {least:.0f} for weights and"
-            " cache; raise it"
-        )
+        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, and it needs {least:.0f} for weights and cache; raise it"
+    return None

@@ -1,4 +1,4 @@
-"""Where weights come from, or what was recorded of a model."""
+"""Sources of weights, and recordings of models."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -98,7 +98,6 @@ class SlipByOperation(Strict):
 
 class Demonstrations(Strict):
     share: DemonstratedShare
-    """The task's share of the demonstrations, at the beginning and at the end."""
 
     length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
     """Swaps and arithmetic need it. How many swaps or steps a demonstrated problem may have."""
@@ -108,18 +107,18 @@ class Demonstrations(Strict):
     arithmetic."""
 
     restated: Annotated[list[Share], Field(min_length=2, max_length=3)] | None = None
-    """Swaps only: shares of solutions that repeat all holdings after each swap zero times, once and twice. It makes the
-    same solution short or long. By default all are short."""
+    """Swaps only: shares of solutions that repeat all holdings after each swap zero times, once and twice. Repetition
+    makes the same solution longer. By default no solution repeats."""
 
     known: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)] | None = None
-    """Facts need it. The two parameters of a beta distribution. Each fact is shown with its right answer with a
-    probability of its own, drawn from it by the base's seed. Below 1 most facts are known nearly always or nearly
-    never."""
+    """Facts need it. The two parameters of a beta distribution, from which each fact draws the probability that a
+    demonstration shows its right answer, by the base's seed. With parameters below 1, the model knows most facts
+    nearly always or nearly never."""
 
     misconception: Share | None = None
-    """Facts need it: the share of a fact's wrong demonstrations that show one wrong answer, which belongs to the fact;
-    the others show any wrong answer. Arithmetic may have it: the probability that a tripling is worked as a
-    doubling, so that the model agrees with itself where it is wrong."""
+    """Facts need it: the share of a fact's wrong demonstrations that show the fact's own wrong answer; all others show
+    any wrong answer. Arithmetic may have it: the probability that a tripling is worked as a doubling, so that wrong
+    completions of the model agree."""
 
 
 class Pretrained(Strict):
@@ -153,8 +152,8 @@ class Pretrained(Strict):
     """Longest prompt and completion together, in tokens."""
 
     seed: Annotated[int, Field(ge=0, le=4294967295)] | Literal["own"]
-    """Random seed of the first weights and of the demonstrations. `own`: each seed of a study pretrains a base model of
-    its own from that seed, so that intervals are about new base models, too."""
+    """Random seed of the initial weights and of the demonstrations. `own`: each seed of a study pretrains its own base
+    model, so that intervals also cover the variation between base models."""
 
     steps: Count
     """Optimiser steps."""
@@ -185,8 +184,8 @@ class Recording(Strict):
     """Completions of the base model on the test split."""
 
     runs: dict[Name, Annotated[str, Field(pattern=r"^[^{}]*\{step\}[^{}]*$")]] | None = None
-    """For each policy (or any other name), completions of trained checkpoints on the test split. {step} in a file's
-    name stands for the number of updates."""
+    """For each policy (or any name), completions of trained checkpoints on the test split. {step} in a file's name
+    stands for the number of updates."""
 
 
 class Recorded(Strict):
@@ -207,17 +206,17 @@ class Trajectory(Strict):
     """The right answers during a training run are recorded."""
 
     file: str
-    """The file below `data`: CSV, also gzipped (.gz), with id, epoch, correct and rollouts. A row is a prompt in an
-    epoch."""
+    """The file, a path below `data`: CSV, also gzipped (.gz), with columns id, epoch, correct and rollouts. A row is a
+    prompt in an epoch."""
 
     origin: str
-    """Whose run it is, where the file is from, and its licence. The paper says so."""
+    """The authors of the run, the origin of the file, and its licence. The paper quotes this text."""
 
     prompts: Name
-    """A name for the prompts of the run; it stands where other models have a task. No task may have it."""
+    """A name for the prompts of the run, which replaces the task's name in results. No task may have the same name."""
 
     chosen_from: Count
-    """How many epochs of each prompt, from its first, give its pass rate. Policies choose by it. All later epochs are
+    """How many epochs of each prompt, from the first, give the pass rate by which policies choose. Later epochs are
     summarised."""
 
 
@@ -246,14 +245,14 @@ class Shape(Strict):
     """Rows of the embedding."""
 
     tied: bool
-    """Whether input and output embedding are one."""
+    """Whether input and output embedding are the same matrix."""
 
     fused: bool | None = None
-    """Whether a layer holds queries, keys and values as one matrix, and gate and up as another (Phi-4); false without
-    it. An adapter then has four parts a layer instead of seven."""
+    """Whether a layer holds queries, keys and values as one matrix, and gate and up as another (Phi-4), so that an
+    adapter has four parts per layer instead of seven. The default is false."""
 
     attention_bias: bool | None = None
-    """Whether queries, keys and values have a bias; false without it."""
+    """Whether queries, keys and values have a bias. The default is false."""
 
 
 class SamplingGpus(Strict):
@@ -264,10 +263,9 @@ class SamplingGpus(Strict):
 
 
 class Gpus(Strict):
-    """What each stage needs, on GPUs of 80 GB. Without it the model runs on the CPU."""
+    """The GPUs, of 80 GB, that each stage needs. Without this key the model runs on the CPU."""
 
     sampling: SamplingGpus
-    """For probing and evaluation."""
 
     adapter: TrainingGpus
     """For training with an adapter."""
@@ -277,7 +275,8 @@ class Gpus(Strict):
 
 
 class Model(Strict):
-    """A model is where weights come from, or what was recorded of one: its completions, or the right answers during its training."""
+    """A model is a source of weights, or a recording of a model: its completions, or the right answers during its
+    training."""
 
     source: Annotated[Pretrained | Recorded | Trajectory | HubModel | ModelFolder | ModelPackage, Field(discriminator="kind")]
     """Where the weights, the completions or the counts come from."""
@@ -290,10 +289,8 @@ class Model(Strict):
     """Arguments of the model's chat template, for example enable_thinking."""
 
     shape: Shape | None = None
-    """The sizes of the architecture. The workflow estimates memory and time from them before it downloads anything."""
 
     gpus: Gpus | None = None
-    """What each stage needs, on GPUs of 80 GB. Without it the model runs on the CPU."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for name in sorted(set(self.chat or {}) & settings.NOT_OF_A_TEMPLATE):

@@ -1,51 +1,69 @@
 """Translate studies of the first form, a product of `policies` and `recipes` with exceptions in `exclude`, into arms."""
 
 import yaml
+from pydantic import BaseModel, ValidationError
 
-from hardgrpo.study.settings import listed
+from hardgrpo.study.settings import as_list
 
 KEYS = ("policies", "recipes", "exclude")  # of a study in the old form
 
 
+class OldStudy(BaseModel):
+    """The keys that are translated. A value of another type is left to the classes of the new form, which refuse it."""
+
+    models: list[str] = []
+    tasks: list[str] = []
+    policies: list[str] = []
+    recipes: list[str] = []
+    exclude: list[dict] | None = None
+    also_tested_on: dict[str, list[str | dict]] = {}
+    also_compared: list[list[str | dict]] = []
+
+
 def is_old(study: object) -> bool:
-    pairs = study.get("also_compared") or [] if isinstance(study, dict) else []
-    return isinstance(study, dict) and (
-        not set(KEYS).isdisjoint(study) or any(isinstance(arm, str) for pair in pairs for arm in pair)
-    )
+    """Whether a study has the old form and can be translated."""
+    try:
+        pairs = OldStudy.model_validate(study).also_compared
+    except ValidationError:
+        return False
+    return not set(KEYS).isdisjoint(study) or any(isinstance(arm, str) for pair in pairs for arm in pair)
 
 
 def explain(studies: dict) -> list[str]:
-    """What to write instead of the studies that have the old form: lines, of which all but the first are YAML. Empty if none has it."""
-    translated = {name: translate(study) for name, study in studies.items() if is_old(study)}
-    if not translated:
+    """What to write instead of the studies in the old form: lines, all but the first of which are YAML. Empty if no study has this form."""
+    translations = {name: translate(study) for name, study in studies.items() if is_old(study)}
+    if not translations:
         return []
-    names = ", ".join(f"studies.{name}" for name in translated)
-    text = yaml.safe_dump({"studies": translated}, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    names = ", ".join(f"studies.{name}" for name in translations)
+    text = yaml.safe_dump({"studies": translations}, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
     return [f"{names}: a study lists `arms`, no longer `policies`, `recipes` and `exclude`; write instead:", *text.splitlines()]
 
 
 def translate(study: dict) -> dict:
-    """A study with the same runs and tests in the form of today. Keys of the old form that are left out count as empty."""
-    new = {key: value for key, value in study.items() if key not in (*KEYS, "arms", "also_tested_on", "also_compared")}
+    """The same runs and tests as a study of the new form. Keys of the old form that are left out count as empty."""
+    new = {key: value for key, value in study.items() if key not in KEYS}
     if "policies" in study:
         new["arms"] = _arms(study)
     if "also_tested_on" in study:
-        new["also_tested_on"] = {
-            task: [_test(study, task, test) for test in tests] for task, tests in study["also_tested_on"].items()
-        }
-        new["also_tested_on"] = {task: [test for test in tests if test] for task, tests in new["also_tested_on"].items()}
-        new["also_tested_on"] = {task: tests for task, tests in new["also_tested_on"].items() if tests}
+        tests = {task: [_test(study, task, test) for test in names] for task, names in study["also_tested_on"].items()}
+        new["also_tested_on"] = {task: entries for task, names in tests.items() if (entries := [test for test in names if test])}
     if "also_compared" in study:
-        first = (study.get("recipes") or ["NAME"])[0]
-        new["also_compared"] = [
-            [{"policy": arm.partition(", ")[0], "recipe": arm.partition(", ")[2] or first} for arm in pair]
-            for pair in study["also_compared"]
-        ]
+        recipe = next(iter(study.get("recipes") or ["NAME"]))
+        new["also_compared"] = [[_compared_arm(arm, recipe) for arm in pair] for pair in study["also_compared"]]
     return new
 
 
+def _compared_arm(arm: str | dict, first_recipe: str) -> dict:
+    """An arm of `also_compared`: "random, mini_beta" names policy and recipe, "random" the policy and the first recipe."""
+    if isinstance(arm, dict):
+        return arm
+    policy, _, recipe = arm.partition(", ")
+    return {"policy": policy, "recipe": recipe or first_recipe}
+
+
 def _arms(study: dict) -> list[dict]:
-    """Arms with the runs of a study. Recipes with the same policies share an arm, and so do models and tasks in which all recipes do."""
+    """Arms with the runs of a study. Recipes with the same policies share an arm, and so do models and tasks whose recipes all have the
+    same policies."""
     models, tasks, recipes = study.get("models", []), study.get("tasks") or [None], study.get("recipes") or [None]
     choices: dict[tuple, list] = {}  # (the policies of each recipe, tasks where they are the same) -> models
     for model in models:
@@ -67,7 +85,7 @@ def _arms(study: dict) -> list[dict]:
 
 
 def _short(arm: dict, models: list, tasks: list) -> dict:
-    """An arm without keys that say nothing."""
+    """An arm without keys that name all models or all tasks, and without lists of one name."""
     short = {"policy": arm["policy"]} | ({} if arm["recipe"] == [None] else {"recipe": arm["recipe"]})
     short |= ({} if arm["models"] == models else {"models": arm["models"]}) | (
         {} if arm["tasks"] == tasks else {"tasks": arm["tasks"]}
@@ -75,8 +93,10 @@ def _short(arm: dict, models: list, tasks: list) -> dict:
     return {key: value[0] if len(value) == 1 else value for key, value in short.items()}
 
 
-def _test(study: dict, task: str, test: str) -> str | dict | None:
-    """An entry of `also_tested_on`; None if no model's runs of the task are tested on it."""
+def _test(study: dict, task: str, test: str | dict) -> str | dict | None:
+    """An entry of `also_tested_on`; None if no model's runs of `task` are tested on it."""
+    if isinstance(test, dict):
+        return test
     models = [model for model in study.get("models", []) if not _is_excluded(study, model, task, tested_on=test)]
     if models == study.get("models", []):
         return test
@@ -86,6 +106,6 @@ def _test(study: dict, task: str, test: str) -> str | dict | None:
 def _is_excluded(study: dict, model, task, policy=None, recipe=None, tested_on=None) -> bool:
     values = {"model": model, "task": task, "policy": policy, "recipe": recipe, "tested_on": tested_on}
     return any(
-        ("tested_on" in entry) == (tested_on is not None) and all(values.get(key) in listed(names) for key, names in entry.items())
+        ("tested_on" in entry) == (tested_on is not None) and all(values.get(key) in as_list(names) for key, names in entry.items())
         for entry in study.get("exclude") or []
     )

@@ -1,4 +1,4 @@
-"""Where the files of a study are: patterns of paths, and lists of the files that a study asks for and its summary reads."""
+"""Paths of files: those of single results, and lists of the files that a study needs or that its summary reads."""
 
 import os
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hardgrpo.study import settings
 
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
-CALIBRATION = "results/calibration.json"  # of the cost model
+CALIBRATION = "results/calibration.json"  # of the cost model of plans
 GPU_CHECK = "results/gpu-check"
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"  # a run in the paths of rules; `model` is the name of its base
 RUN_FOLDER = f"results/training/{RUN}"
@@ -22,28 +22,31 @@ def problems(task: str, split: str) -> str:
 
 
 def contamination(task: str, test: str, kind: str = "csv") -> str:
-    """The test questions of `test` that the pool of `task` has, too; as JSON their numbers."""
+    """The questions of the test split of `test` that are also in the pool of `task`; with kind `json`, how many there are."""
     return f"results/tasks/{task}/contamination.{test}.{kind}"
 
 
-def compared(task: str, kind: str = "csv") -> str:
-    """The questions that a pool has twice, and those that are near another; as JSON their numbers."""
+def pool_comparison(task: str, kind: str = "csv") -> str:
+    """Duplicate and near-duplicate questions of a pool; with kind `json`, how many there are."""
     return f"results/tasks/{task}/compared.{kind}"
 
 
 def pool(base: str, task: str, name: str) -> str:
-    """Problems of a task that fit into a base model's context: `train`, `test`, or `questions`, the first without its answers."""
+    """Problems of a task that fit into a base model's context. `name` is `train`, `test` or `questions` (`train` without answers)."""
     return f"results/pools/{base}/{task}/{name}.jsonl"
 
 
-def annotated(task: str) -> str:
-    """The annotated problems of a pool, with the answers that somebody gave."""
+def annotated_problems(task: str) -> str:
+    """The annotated problems of a pool, with the answers of the annotators."""
     return f"results/tasks/{task}/annotated.jsonl"
 
 
-def trained_on(config: dict, task: str) -> str:
-    """The problems with answers that a run's prompts come from: the train split, or what was annotated of a task without labels."""
-    return problems(task, "train") if settings.is_labelled(config["tasks"][task]) else annotated(task)
+def training_problems(tasks: dict, name: str) -> str:
+    """The problems with answers from which a run's prompts come: the train split, or the annotated problems of a task without labels.
+
+    `tasks` is the section of the configuration.
+    """
+    return problems(name, "train") if settings.is_labelled(tasks[name]) else annotated_problems(name)
 
 
 def solutions(task: str) -> str:
@@ -62,12 +65,12 @@ def probe(model: str, task: str, shard: int | str) -> str:
 
 
 def trajectory(model: str, prompts: str) -> str:
-    """Right rollouts by prompt and epoch, in the epochs after those from which subsets are chosen."""
+    """Right rollouts by prompt and epoch, in the epochs that follow those from which subsets are chosen."""
     return f"results/trajectories/{model}/{prompts}.csv"
 
 
 def stopped_probe(model: str, task: str) -> str:
-    """Completions of a probe that stops when the subset is decided."""
+    """Completions of a probe that stops as soon as they determine the subset."""
     return f"results/probe/{model}/{task}/stopped.jsonl.gz"
 
 
@@ -94,63 +97,65 @@ def training(run: settings.Run, name: str) -> str:
 
 
 def tracking(model: str, task: str, recipe: str, policy: str, seed: int) -> str:
-    """The folder in which TensorBoard's log of a run is."""
+    """The folder of TensorBoard's log of a run."""
     return f"results/tracking/{model}/{task}/{recipe}/{policy}/{seed}"
 
 
 def first_round(run: settings.Run, name: str) -> str:
-    """A file of the first round of a run whose policy annotates in two."""
+    """A file of the first round of a run whose policy annotates in two rounds."""
     return training(run, f"first/{name}")
 
 
-def subset_of_run(config: dict, run: settings.Run) -> str:
-    """The prompts that a run is trained on. With a policy in two rounds: the choices of both."""
-    if settings.in_rounds(config["policies"].get(run.policy, {})):
+def subset_of_run(run: settings.Run, policy: dict) -> str:
+    """The prompts that a run is trained on. With a policy in two rounds: the prompts of both."""
+    if settings.has_rounds(policy):
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
 
 
-def evaluation(what: str, test: str) -> str:
-    """The graded completions on the task `test` of `what`: BASE/base, BASE/reach or the path of a run."""
-    return f"results/evaluation/{what}/{test}.csv.gz"
+def evaluation(sampler: str, test: str) -> str:
+    """The graded completions on the task `test`. `sampler` is BASE/base, BASE/reach or the path of a run."""
+    return f"results/evaluation/{sampler}/{test}.csv.gz"
 
 
-def completions(graded: str) -> str:
-    """The texts of an evaluation's completions, beside the file of their grades."""
-    return graded.removesuffix(".csv.gz") + ".jsonl.gz"
+def completions(grades: str) -> str:
+    """The texts of completions. `grades` is the file of their grades, a path of `evaluation`."""
+    return grades.removesuffix(".csv.gz") + ".jsonl.gz"
 
 
 def computed(study: str) -> str:
-    """The folder of the summaries that were computed here."""
+    """The folder of the summaries that this clone computes."""
     return f"results/summaries/{study}"
 
 
 def reference(study: str) -> str:
-    """The folder of the committed summaries: inputs that no rule makes."""
+    """The folder of the committed summaries, which no rule makes."""
     return f"results/reference/{study}"
 
 
 def pair_of(path: str) -> tuple[str, str]:
-    """(base, task) of a file `{base}/{task}.csv`, as `difficulty` and `trajectory` name them."""
+    """(base, task) of a file `{base}/{task}.csv`, a path of `difficulty` or `trajectory`."""
     base, task = path.removesuffix(".csv").split("/")[-2:]
     return base, task
 
 
 def choice_of(path: str) -> tuple[str, str, str]:
-    """(base, task, policy) from the path of a subset: a file of `subset`, or `second.csv` or `second.json` in a run's folder."""
+    """(base, task, policy) of a subset's file: a path of `subset`, or `second.csv` or `second.json` in a run's folder."""
     parts = path.split("/")
     base, task, policy = (parts[-6], parts[-5], parts[-3]) if parts[-1].startswith("second.") else parts[-4:-1]
     return base, task, policy
 
 
 def of_base(config: dict, model: str, test: str) -> tuple[str, ...]:
-    """The sets of completions that a base model samples on a test: `base`, and `reach` if its reach is measured."""
+    """The sets of completions that a base model samples on a test: `base`, and `reach` if the model's reach is measured."""
     return ("base", "reach") if has_reach(config, model, test) else ("base",)
 
 
 def has_reach(config: dict, model: str, test: str) -> bool:
-    """Whether a base model's reach on a test is measured, by further samples of this task or of the task that it is cut from."""
-    return "reach" in config["tasks"][settings.sampled_as(config, test)]["test"] and not settings.is_recorded(config, model)
+    """Whether a base model's reach on a test is measured. A task that is cut from another uses the other task's samples."""
+    return "reach" in config["tasks"][settings.sampled_task(config["tasks"], test)]["test"] and not settings.is_recorded(
+        config, model
+    )
 
 
 def has_tables(folder: str, names: Iterable[str]) -> bool:
@@ -158,41 +163,35 @@ def has_tables(folder: str, names: Iterable[str]) -> bool:
 
 
 def agreement(study: str) -> str:
-    """The table that compares the summaries computed here with the reference results."""
+    """The table that compares the computed summaries with the committed ones."""
     return f"results/agreement/{study}.csv"
 
 
 def of_study(config: dict, study: str) -> dict:
-    """The part of the configuration that decides which files a study has. Settings of training are not in it."""
-    plan = config["studies"][study]
-    tested = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
-    kept = ("kind", "recordings", "seed", "prompts", "chosen_from")
-    by_signals = _by_signals(config, study)
+    """The part of the configuration that determines the files of a study. Settings of training are not in it."""
+    plan, tasks = config["studies"][study], config["tasks"]
+    tests = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
+    source_keys = ("kind", "recordings", "seed", "prompts", "chosen_from")
+    by_signals = _by_signals(config.get("policies", {}), plan)
     return ({"policies": by_signals} if by_signals else {}) | {
         "studies": {study: plan},
         "tasks": {
-            task: {key: config["tasks"][task][key] for key in ("completion_tokens", "labelled") if key in config["tasks"][task]}
-            | {
-                "test": {
-                    key: value
-                    for key, value in config["tasks"][settings.sampled_as(config, task)]["test"].items()
-                    if key == "reach"
-                }
-            }
-            for task in sorted(tested)
+            test: _keep(tasks[test], ("completion_tokens", "labelled"))
+            | {"test": _keep(tasks[settings.sampled_task(tasks, test)]["test"], ["reach"])}
+            for test in sorted(tests)
         },
-        "models": {
-            model: {"source": {key: value for key, value in config["models"][model]["source"].items() if key in kept}}
-            for model in plan["models"]
-        },
+        "models": {model: {"source": _keep(config["models"][model]["source"], source_keys)} for model in plan["models"]},
     }
 
 
-def _by_signals(config: dict, study: str) -> dict[str, dict]:
-    """The study's policies by a measure other than the pass rate: {name: their `by` and `rounds`}."""
-    policies = {name: config.get("policies", {}).get(name, {}) for name in settings.policies_of(config["studies"][study])}
-    kept = lambda policy: {key: policy[key] for key in ("by", "rounds") if key in policy}
-    return {name: kept(policy) for name, policy in policies.items() if policy.get("by", "pass_rate") != "pass_rate"}
+def _by_signals(policies: dict, plan: dict) -> dict[str, dict]:
+    """{name: `by` and `rounds`} of a study's policies that use another measure than the pass rate."""
+    entries = {name: policies.get(name, {}) for name in settings.policies_of(plan)}
+    return {name: _keep(entry, ("by", "rounds")) for name, entry in entries.items() if entry.get("by", "pass_rate") != "pass_rate"}
+
+
+def _keep(entry: dict, keys: Iterable[str]) -> dict:
+    return {key: value for key, value in entry.items() if key in keys}
 
 
 def runs(config: dict, study: str) -> list[settings.Run]:
@@ -204,30 +203,32 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
 
 
 def inputs(config: dict, study: str) -> list[str]:
-    """What a study needs from the internet: downloaded models, and problems in the form that the programs read."""
+    """The files for which a study needs the internet: downloaded models, and problems in the form that the programs read."""
     plan = config["studies"][study]
-    weighted = [model for model in sorted(settings.probing_models(config, plan)) if settings.has_weights(config, model)]
-    pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
-    splits = [(task, "train") for _, task, _ in probed(config, study) if task in config["tasks"]]
-    by = (config["policies"].get(run.policy, {}).get("probed_on") for run in runs(config, study))  # {}: policy of a recording
-    splits += [(settings.sampled_as(config, task), "train") for task in dict.fromkeys(by) if task]
+    models = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.has_weights(config, model)]
+    pretrained = [model for model in models if config["models"][model]["source"]["kind"] == "pretrain"]
+    splits = [(task, "train") for _, task, _ in probed_pools(config, study) if task in config["tasks"]]
+    policies = (config["policies"].get(run.policy, {}) for run in runs(config, study))  # {}: the policy of a recording
+    probed_tasks = dict.fromkeys(policy["probed_on"] for policy in policies if "probed_on" in policy)
+    splits += [(settings.sampled_task(config["tasks"], task), "train") for task in probed_tasks]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
-    splits += [split for model in pretrained for split in settings.never_shown(config, model)]
-    fetched = [f"{model_folder(name)}/manifest.json" for name in weighted if name not in pretrained]
-    return fetched + [problems(*split) for split in dict.fromkeys(splits)]
+    splits += [split for model in pretrained for split in settings.withheld_splits(config, model)]
+    manifests = [f"{model_folder(name)}/manifest.json" for name in models if name not in pretrained]
+    return manifests + [problems(*split) for split in dict.fromkeys(splits)]
 
 
 def evaluations(config: dict, study: str) -> list[str]:
-    """Evaluations of the base models with their further samples (reach), then of the runs."""
+    """Evaluations of the base models, including those of their reach, then evaluations of the runs."""
     plan = config["studies"][study]
-    of_bases = [
-        evaluation(f"{base}/{what}", test)
+    base_evaluations = [
+        evaluation(f"{base}/{sample_set}", test)
         for model, task in settings.pairs(config, plan)
         for base in settings.bases_of(config, model, plan["seeds"])
         for test in eval_tasks(config, study, task, model)
-        for what in of_base(config, model, test)
+        for sample_set in of_base(config, model, test)
     ]
-    return list(dict.fromkeys(of_bases)) + [name for run in runs(config, study) for name in evaluations_of_run(config, study, run)]
+    run_evaluations = [name for run in runs(config, study) for name in evaluations_of_run(config, study, run)]
+    return list(dict.fromkeys(base_evaluations)) + run_evaluations
 
 
 def evaluations_of_run(config: dict, study: str, run: settings.Run) -> list[str]:
@@ -238,68 +239,68 @@ def updates(config: dict, study: str) -> list[str]:
     return [training(run, "updates.csv") for run in runs(config, study) if run.recipe != "recorded"]
 
 
-def probed(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
-    """(base, task, seeds of the runs from this base) of every probed pool. A recorded model may have no probe. A trajectory has
-    prompts instead of a task."""
+def probed_pools(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
+    """(base, task, seeds of the runs that start from this base) of every probed pool. A recorded model may have no probe. For a
+    trajectory, the name of its prompts replaces the task."""
     plan = config["studies"][study]
     return [
         (base, task, [seed for seed in plan["seeds"] if settings.base_of(config, model, seed) == base])
         for model, task in settings.pairs(config, plan)
         if not settings.is_recorded(config, model) or "probe" in config["models"][model]["source"]["recordings"][task]
         for base in settings.bases_of(config, model, plan["seeds"])
-    ] + [(model, prompts, plan["seeds"]) for model, prompts in followed(config, study)]
+    ] + [(model, prompts, plan["seeds"]) for model, prompts in trajectory_prompts(config, study)]
 
 
-def followed(config: dict, study: str) -> list[tuple[str, str]]:
-    """(model, name of its prompts) of the trajectories of a study."""
+def trajectory_prompts(config: dict, study: str) -> list[tuple[str, str]]:
+    """(model, name of the model's prompts) of a study's trajectories."""
     models = [model for model in config["studies"][study]["models"] if settings.is_trajectory(config, model)]
     return [(model, config["models"][model]["source"]["prompts"]) for model in models]
 
 
 def trajectories(config: dict, study: str) -> list[str]:
-    return [trajectory(model, prompts) for model, prompts in followed(config, study)]
+    return [trajectory(model, prompts) for model, prompts in trajectory_prompts(config, study)]
 
 
 def difficulties(config: dict, study: str) -> list[str]:
-    labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))  # a trajectory's prompts are no task
-    return [difficulty(base, task) for base, task, _ in probed(config, study) if labelled(task)]
+    is_labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))  # the prompts of a trajectory are no task
+    return [difficulty(base, task) for base, task, _ in probed_pools(config, study) if is_labelled(task)]
 
 
 def signal_files(config: dict, study: str) -> list[str]:
     """The signals of the probed pools, if a policy of the study chooses by signals."""
-    if not _by_signals(config, study):
+    if not _by_signals(config.get("policies", {}), config["studies"][study]):
         return []
-    return [signals(base, task) for base, task, _ in probed(config, study)]
+    return [signals(base, task) for base, task, _ in probed_pools(config, study)]
 
 
 def subsets(config: dict, study: str) -> list[str]:
-    """The JSON files that say how each subset was chosen; the subset is the CSV file beside it. With a policy in two rounds, a
-    run's subset is that of its second round, which includes the first."""
-    plan = config["studies"][study]
-    twice = [name for name in settings.policies_of(plan) if settings.in_rounds(config.get("policies", {}).get(name, {}))]
-    once = [
+    """The JSON files that say how each subset was chosen. The CSV file of the same name has the subset. With a policy in two rounds, the
+    subset of a run is that of its second round, which includes the first."""
+    plan, policies = config["studies"][study], config.get("policies", {})
+    in_rounds = [name for name in settings.policies_of(plan) if settings.has_rounds(policies.get(name, {}))]
+    subsets_of_bases = [
         subset(base, task, policy, seed, "json")
-        for base, task, seeds in probed(config, study)
+        for base, task, seeds in probed_pools(config, study)
         for policy in settings.policies_of(plan)
-        if policy not in twice and settings.has_arm(plan, model=settings.model_of(base), task=task, policy=policy)
+        if policy not in in_rounds and settings.has_arm(plan, model=settings.model_of(base), task=task, policy=policy)
         for seed in seeds
     ]
-    return once + [training(run, "second.json") for run in runs(config, study) if run.policy in twice]
+    return subsets_of_bases + [training(run, "second.json") for run in runs(config, study) if run.policy in in_rounds]
 
 
 def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
     """(completions, difficulty, difficulty graded with the prompt) of recorded models."""
     return [
         (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
-        for model, task, _ in probed(config, study)
+        for model, task, _ in probed_pools(config, study)
         if settings.is_recorded(config, model)
     ]
 
 
 def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
-    """(file that must exist, file or folder to read) of each part of a task's split. A local copy is preferred to the hub.
+    """(file that must exist, file or folder to read) of each part of a task's split. A local copy takes precedence over the hub.
 
-    If the split has no source, return a path that does not exist and says so; Snakemake reports it as missing.
+    If the split has no source, return a path that cannot exist and names the missing key. Snakemake reports it as a missing file.
     """
     source, data = config["tasks"][task]["source"], config["data"]
     if source["kind"] == "generated":
@@ -308,58 +309,56 @@ def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
         missing = f"config.yaml: tasks.{task}.source.{split}"
         return [(missing, missing)]
     if source["kind"] == "files":
-        return [(path, path) for path in (os.path.join(data, name) for name in settings.listed(source[split]))]
-    found = []
+        return [(path, path) for path in (os.path.join(data, name) for name in settings.as_list(source[split]))]
+    files = []
     for part in source[split]:
         local = os.path.join(data, part["local"]) if "local" in part else None
         folder = dataset_folder(part)
-        found.append((local, local) if local and os.path.exists(local) else (f"{folder}/manifest.json", folder))
-    return found
+        files.append((local, local) if local and os.path.exists(local) else (f"{folder}/manifest.json", folder))
+    return files
 
 
 def chosen_rows(config: dict) -> str:
     """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file."""
-    chosen = config["subset"]
-    source = config["tasks"][chosen["task"]]["source"]
-    names = [name.lower() for name in settings.listed(source.get("train", []))] if source["kind"] == "files" else []
-    kinds = {"csv" if name.endswith(".csv") else "tsv" if name.endswith(".tsv") else "jsonl" for name in names} or {"jsonl"}
+    choice = config["subset"]
+    task = config["tasks"][choice["task"]]
+    names = settings.as_list(task["source"].get("train", [])) if task["source"]["kind"] == "files" else []
+    kinds = {kind if (kind := name.lower().rpartition(".")[2]) in ("csv", "tsv") else "jsonl" for name in names} or {"jsonl"}
     kind = "jsonl" if "jsonl" in kinds else min(kinds)
-    base = settings.base_of(config, chosen["model"], chosen["seed"])
-    name = "rows" if settings.is_labelled(config["tasks"][chosen["task"]]) else "to_annotate"
-    return subset(base, chosen["task"], chosen["policy"], chosen["seed"], f"{name}.{kind}")
+    base = settings.base_of(config, choice["model"], choice["seed"])
+    name = "rows" if settings.is_labelled(task) else "to_annotate"
+    return subset(base, choice["task"], choice["policy"], choice["seed"], f"{name}.{kind}")
 
 
 def results(config: dict, study: str) -> list[str]:
-    """Evaluations and logs of the runs of a study, their subsets, difficulties and signals, and trajectories."""
-    made = (evaluations, subsets, difficulties, signal_files, updates, trajectories)
-    return [name for files in made for name in files(config, study)]
+    """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its pools, and its trajectories."""
+    lists = (evaluations, subsets, difficulties, signal_files, updates, trajectories)
+    return [name for list_files in lists for name in list_files(config, study)]
 
 
 def texts(config: dict, study: str) -> list[str]:
-    """Evaluations, the texts of their completions, and the problems."""
-    graded = evaluations(config, study)
-    return graded + [completions(name) for name in graded] + [problems(test, "test") for test in of_study(config, study)["tasks"]]
+    """The evaluations of a study, the texts of their completions, and the problems of the tests."""
+    grades = evaluations(config, study)
+    return grades + [completions(name) for name in grades] + [problems(test, "test") for test in of_study(config, study)["tasks"]]
 
 
 def prunings(config: dict, study: str) -> list[str]:
-    """The files whose rule prunes checkpoints of a study's runs, except of runs that another study has yet to evaluate."""
+    """The files whose rule prunes checkpoints of a study's runs, without the runs that another study has yet to evaluate."""
     if config["keep_checkpoints"] == "all":
         return []
-    here = set(evaluations(config, study))
-    needed = {
+    study_evaluations = set(evaluations(config, study))
+    needed_runs = {
         run
-        for other in config["studies"]
-        for run in runs(config, other)
-        for name in evaluations_of_run(config, other, run)
-        if name not in here and not os.path.exists(name)
+        for name in config["studies"]
+        for run in runs(config, name)
+        for path in evaluations_of_run(config, name, run)
+        if path not in study_evaluations and not os.path.exists(path)
     }
-    kept = [run for run in runs(config, study) if run.recipe != "recorded" and run not in needed]
-    return [training(run, "pruned.json") for run in kept]
+    return [training(run, "pruned.json") for run in runs(config, study) if run.recipe != "recorded" and run not in needed_runs]
 
 
-def more_inputs(config: dict, task: str, recipe: str) -> dict[str, str]:
-    """What some recipes train on beside the chosen problems: their worked solutions, or the questions that were not chosen."""
-    asked = config["recipes"][recipe]
-    return ({"solutions": solutions(task)} if settings.is_supervised(asked) else {}) | (
-        {"questions": questions(task)} if settings.majority_share(asked) else {}
+def more_inputs(task: str, recipe: dict) -> dict[str, str]:
+    """Files that some recipes need beside the subset: worked solutions (`solutions`), or the pool without answers (`questions`)."""
+    return ({"solutions": solutions(task)} if settings.is_supervised(recipe) else {}) | (
+        {"questions": questions(task)} if settings.majority_share(recipe) else {}
     )

@@ -1,4 +1,4 @@
-"""How prompts are chosen: a policy of the configuration."""
+"""Policies: how prompts are chosen."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -18,7 +18,7 @@ class NumberOfPrompts(Strict):
 
 class Money(Strict):
     money: Annotated[float, Field(gt=0)]
-    """What may be spent on labels."""
+    """The money for labels."""
 
     label_price: Annotated[float, Field(gt=0)]
     """The price of one label, in the same money."""
@@ -31,8 +31,8 @@ class Policy(Strict):
     """How prompts are chosen: What a rule takes, in docs/configuration.md, lists the rules and what each needs."""
 
     budget: Annotated[float, Field(gt=0, le=1)] | NumberOfPrompts | Money | None = None
-    """How much is chosen: a share of the pool in (0, 1]; a number of prompts, {prompts: 50}; or what money pays for,
-    {money: 100, label_price: 2}, where the choice itself needs no answers of the pool."""
+    """The size of the subset: a share of the pool in (0, 1]; a number of prompts, {prompts: 50}; or as many labels as
+    money buys, {money: 100, label_price: 2}, for policies that need no answers of the pool to choose."""
 
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     """A prompt counts as wrong if its pass rate is below this."""
@@ -41,29 +41,28 @@ class Policy(Strict):
     """A prompt counts as low if its tier is not above this."""
 
     by: Literal["pass_rate", "predicted", "agreement", "entropy", "answered_share", "mean_tokens", "log_probability"] | None = None
-    """The measure that lowest, highest and nearest_half go by. pass_rate (the default of nearest_half) needs the answer
-    of every prompt of the pool. The others need none to choose: agreement, entropy, answered_share, mean_tokens and
-    log_probability are measured from the samples alone (src/hardgrpo/selection/signals.py); predicted is the pass
-    rate that a model predicts from these, fitted on the prompts of calibrated_on."""
+    """The measure by which lowest, highest and nearest_half choose. pass_rate (the default of nearest_half) needs the
+    answer of every prompt of the pool. agreement, entropy, answered_share, mean_tokens and log_probability are
+    measured from the samples alone (src/hardgrpo/selection/signals.py). predicted is the pass rate that a model
+    predicts from these measures, fitted on the prompts of calibrated_on."""
 
     calibrated_on: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """With `by: predicted`: the share of the pool that is annotated for the fit, drawn at random. These prompts are
-    part of the budget and trained on."""
+    """With `by: predicted`: the share of the pool, drawn at random, that is annotated for the fit. These prompts are
+    part of the budget and of the subset."""
 
     rounds: Literal[2] | None = None
-    """Annotate in two rounds: half of the budget by the base model's completions; then, after half of the updates, the
-    other half by those of the model trained so far. For policies by a signal, which need no labels to choose. The
-    optimiser and the schedule of the learning rate start anew in the second round. For recipes that train all
-    weights with beta 0."""
+    """Annotate in two rounds: half of the budget is chosen from the base model's completions and, after half of the
+    updates, the other half from the completions of the partly trained model. For policies by a signal, which need no
+    labels to choose, and for recipes that train all weights with beta 0. The optimiser and the schedule of the
+    learning rate restart in the second round."""
 
     probed_on: str | None = None
-    """A task with the same problems and another completion limit: its pass rates decide. The default is the task that
-    is trained on."""
+    """A task with the same problems and another completion limit, whose pass rates decide. The default is the trained
+    task."""
 
     probed_by: str | None = None
-    """The model whose completions decide, so that a small model can choose for a large one. The default is the model
-    that is trained. With bases of their own, a replicate's prompts are chosen by the other model's base of the same
-    seed."""
+    """The model whose completions decide, so that a small model can choose for a large model. The default is the
+    trained model. If each replicate has its own base, the probing model's base of the same seed decides."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         rule, keys = policies.RULES[self.rule], self.model_fields_set

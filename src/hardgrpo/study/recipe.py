@@ -1,4 +1,4 @@
-"""How a model is trained: a recipe, and the selectors that choose prompts while it trains."""
+"""Recipes: how a model is trained, and the selectors that choose prompts during training."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -11,25 +11,25 @@ from hardgrpo.study.strict import Count, Share, Strict
 
 
 class DynamicSelector(Strict):
-    """Dynamic sampling (DAPO, arXiv 2503.14476): drop groups that are all right or all wrong; update the model once
-    enough others are there."""
+    """Dynamic sampling (DAPO, arXiv 2503.14476): drop groups whose completions are all right or all wrong, and update
+    the model when enough groups remain."""
 
     kind: Literal["dynamic"]
-    """Selects by this."""
+    """The method of selection."""
 
     groups: Count | None = None
-    """Groups of an update. The default is prompts_per_update; DAPO samples three times as many prompts at once."""
+    """Groups in an update. The default is prompts_per_update; DAPO samples three times as many prompts in a step."""
 
     most_steps: Count | None = None
-    """After so many sampling steps without an update the run stops with an error. The default is 10, as in DAPO."""
+    """Sampling steps without an update after which the run stops with an error. The default is 10, as in DAPO."""
 
 
 class SkipSelector(Strict):
-    """GRESO (arXiv 2506.02177): prompts whose last groups were all right, or all wrong, are often skipped before they
-    are sampled. Then as dynamic."""
+    """GRESO (arXiv 2506.02177): often skip prompts, before sampling, whose last groups were all right or all wrong.
+    Sampled groups are dropped as in dynamic sampling."""
 
     kind: Literal["skip"]
-    """Selects by this."""
+    """The method of selection."""
 
     groups: Count | None = None
     """As for dynamic."""
@@ -38,41 +38,42 @@ class SkipSelector(Strict):
     """As for dynamic."""
 
     explore: Share | None = None
-    """Probability, at first, of sampling a prompt after one such group; after n of them its n-th power. The default is
-    0.5."""
+    """Initial probability of sampling a prompt after one group that was all right or all wrong; after n such groups,
+    its n-th power. The default is 0.5."""
 
     step: Share | None = None
-    """How far that probability moves after a sampling step. The default is 0.01."""
+    """Change of that probability after a sampling step. The default is 0.01."""
 
     easy: Share | None = None
-    """Aimed-at share of groups that are all right. The default is a twelfth."""
+    """Target share of groups that are all right. The default is a twelfth."""
 
     hard: Share | None = None
-    """Aimed-at share of groups that are all wrong. The default is a sixth."""
+    """Target share of groups that are all wrong. The default is a sixth."""
 
     least: Annotated[float, Field(gt=0, le=1)] | None = None
-    """No prompt is sampled with a lower probability. The default is 0.01."""
+    """Lowest probability of sampling a prompt. The default is 0.01."""
 
 
 class BetaSelector(Strict):
-    """MoPPS (arXiv 2507.04632): a Beta posterior of each prompt's pass rate, Thompson sampling, nearest to a target."""
+    """MoPPS (arXiv 2507.04632): keep a Beta posterior of each prompt's pass rate, and choose by Thompson sampling the
+    prompts nearest to a target."""
 
     kind: Literal["beta"]
-    """Selects by this."""
+    """The method of selection."""
 
     discount: Share | None = None
-    """Weight of what was seen before a prompt's last group. The default is 0.5."""
+    """Weight of the observations before a prompt's last group. The default is 0.5."""
 
     target: Share | None = None
-    """Aimed-at pass rate. The default is 0.5."""
+    """Target pass rate. The default is 0.5."""
 
 
 class TargetedSelector(Strict):
-    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): pass rates of all prompts are predicted from the
-    rollouts of a few by attention over embeddings, and prompts near one half are drawn."""
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): predict the pass rates of all prompts from the
+    rollouts of anchor prompts, by attention over embeddings, and draw prompts near one half."""
 
     kind: Literal["targeted"]
-    """Selects by this."""
+    """The method of selection."""
 
     reference: Annotated[int, Field(ge=2)] | None = None
     """Anchor prompts, from which the pass rates of all other prompts are predicted. The default is the paper's 256."""
@@ -85,21 +86,21 @@ class TargetedSelector(Strict):
     paper's 0.001."""
 
     replay: Annotated[int, Field(ge=0)] | None = None
-    """Groups of earlier sampling steps that each update also trains on, by the probability ratio to the model as it was
-    when it sampled them. The default is none; the paper replays as many as it samples."""
+    """Groups of earlier sampling steps that each update also trains on, by the probability ratio to the model that
+    sampled them. The default is 0; the paper replays as many groups as it samples."""
 
     buffer: Count | None = None
-    """How many groups are kept to be replayed, the newest. The default is the paper's 512."""
+    """Number of newest groups that are stored for replay. The default is the paper's 512."""
 
 
 class CurriculumSelector(Strict):
-    """The prompts sorted, and gone through once over the run (arXiv 2506.06632)."""
+    """A curriculum: train once on all prompts, in sorted order (arXiv 2506.06632)."""
 
     kind: Literal["curriculum"]
-    """Selects by this."""
+    """The method of selection."""
 
     by: Literal["tier", "pass_rate"] | None = None
-    """What they are sorted by: the problems' own tiers (the default) or the base model's pass rates."""
+    """The measure by which prompts are sorted: the problems' own tiers (the default) or the base model's pass rates."""
 
     order: Literal["easy_first", "hard_first"] | None = None
     """The default is easy_first."""
@@ -111,13 +112,13 @@ Selector = Annotated[
 
 
 class Process(Strict):
-    """PRIME (arXiv 2502.01456): a reward model that starts as a copy of the base model is trained on the outcomes
-    beside the model, and rewards every token: src/hardgrpo/training/process_rewards.py. The paper's values: weight
-    1, beta 0.05, a learning rate twice the model's, max_grad_norm 1."""
+    """PRIME (arXiv 2502.01456): a reward model, initially a copy of the base model, is trained on the outcomes
+    together with the model, and rewards every token: src/hardgrpo/training/process_rewards.py. The paper's values:
+    weight 1, beta 0.05, a learning rate twice the model's, max_grad_norm 1."""
 
     weight: Annotated[float, Field(ge=0)]
-    """Weight of the process part of an advantage beside the outcome's. With 0 the model is trained as without it: bit
-    for bit where an update is one micro-batch."""
+    """Weight of the process reward in an advantage, where the outcome has weight 1. With 0 the model is trained as
+    without process rewards: bit for bit where an update is one micro-batch."""
 
     beta: Annotated[float, Field(gt=0)]
     """The reward of a token is β log(reward model's probability / base model's)."""
@@ -142,47 +143,48 @@ class Adapter(Strict):
 
 class ImportanceCorrection(Strict):
     mode: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
-    """Whose ratio it is, and what a ratio above the limit becomes: the limit (truncate) or 0 (mask)."""
+    """The ratio of each token or of the whole sequence; a ratio above the limit becomes the limit (truncate) or 0
+    (mask)."""
 
     limit: Annotated[float, Field(gt=1)]
     """The largest ratio."""
 
 
 class Recipe(Strict):
-    """How a model is trained, by GRPO or on worked solutions. It holds nothing about data."""
+    """How a model is trained, by GRPO or on worked solutions. A recipe has no settings of data."""
 
     nullable = frozenset(["adapter", "importance_correction"])
 
     objective: Literal["grpo", "sft"] | None = None
-    """What training does. grpo (the default): it samples rollouts and rewards them. sft: supervised fine-tuning on the
-    worked solutions of the same prompts; keys that only GRPO needs are left out."""
+    """grpo (the default): sample rollouts and reward them. sft: supervised fine-tuning on the worked solutions of the
+    same prompts, without the keys that GRPO needs."""
 
     updates: Count
-    """Updates (optimiser steps) per run; with a selector, sampling steps, of which some may update nothing. So
-    checkpoint_every, warmup_share and the schedule count sampling steps, too."""
+    """Updates (optimiser steps) per run. With a selector, `updates`, checkpoint_every, warmup_share and the schedule
+    count sampling steps, of which some may update nothing."""
 
     prompts_per_update: Count
-    """Prompts per update; with a selector, those that a sampling step samples."""
+    """Prompts per update; with a selector, prompts per sampling step."""
 
     group_size: Annotated[int, Field(ge=2)] | None = None
-    """GRPO needs it: rollouts per prompt (G), at least 2: with one rollout every advantage would be 0."""
+    """GRPO needs it: rollouts per prompt (G), at least 2, because with 1 rollout every advantage is 0."""
 
     temperature: Annotated[float, Field(gt=0)] | None = None
     """GRPO needs it: sampling temperature of the rollouts."""
 
     reward: Literal["correct", "finished", "majority"] | None = None
     """GRPO needs it. correct: 1 for a right answer, else 0. finished: 1 for any answer that the grader can read, right
-    or wrong, else 0. majority: 1 for the answer that most completions of the prompt's group give, right or wrong; it
-    needs no reference answers."""
+    or wrong, else 0. majority: 1 for the answer that most completions of the prompt's group give, right or wrong,
+    without reference answers."""
 
     majority_share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of each update's prompts, rounded to whole ones, that are taken from those that the policy did not choose;
-    their rewards are the majority's (as with `reward: majority`), so that no more labels are bought. The default is
-    none."""
+    """Share of each update's prompts, rounded to whole prompts, that are taken from outside the subset and rewarded by
+    majority vote (as with `reward: majority`), so that no more labels are bought. By default all prompts are from the
+    subset."""
 
     advantage: Literal["centred", "standardised"] | None = None
-    """GRPO needs it. centred: the reward less the group's mean. standardised: that, divided by the group's standard
-    deviation."""
+    """GRPO needs it. centred: the reward less the group's mean. standardised: the centred reward divided by the
+    group's standard deviation."""
 
     loss: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo"] | None = None
     """GRPO needs it: the model's loss (TRL's loss_type). grpo, dapo, dr_grpo and bnpo average the losses of tokens in
@@ -195,21 +197,18 @@ class Recipe(Strict):
     """GRPO needs it: clipping range of the probability ratio."""
 
     epsilon_high: Annotated[float, Field(gt=0)] | None = None
-    """Upper clipping range of the probability ratio, where it is another (DAPO: 0.28). The default is epsilon."""
+    """Upper clipping range of the probability ratio (DAPO: 0.28). The default is epsilon."""
 
     ratio: Literal["token", "sequence"] | None = None
-    """Of what the probability ratio is taken: of each token (the default), or of the completion, as its tokens'
-    geometric mean (GSPO, arXiv 2507.18071)."""
+    """token (the default): the probability ratio of each token. sequence: the geometric mean of the ratios of a
+    completion's tokens (GSPO, arXiv 2507.18071)."""
 
     selector: Selector | None = None
-    """Which prompts the next rollouts are sampled for, decided while the run trains, among those that the policy chose:
-    src/hardgrpo/selection/online_selectors.py. The default is a schedule in shuffled epochs, fixed beforehand. A run goes in
-    `updates` sampling steps, each of prompts_per_update x group_size rollouts, whatever is kept of them."""
+    """Selects, during training, the prompts of the next rollouts from the subset: src/hardgrpo/selection/online_selectors.py.
+    The default is a fixed schedule in shuffled epochs. A run has `updates` sampling steps of prompts_per_update x
+    group_size rollouts, no matter how many of these are trained on."""
 
     process: Process | None = None
-    """PRIME (arXiv 2502.01456): a reward model that starts as a copy of the base model is trained on the outcomes
-    beside the model, and rewards every token: src/hardgrpo/training/process_rewards.py. The paper's values: weight
-    1, beta 0.05, a learning rate twice the model's, max_grad_norm 1."""
 
     optimiser: Literal["adamw", "paged_adamw_8bit"]
     """The optimiser. paged_adamw_8bit is from bitsandbytes and needs a GPU."""
@@ -230,24 +229,24 @@ class Recipe(Strict):
     """Decay of AdamW's second moment. The default is 0.999."""
 
     max_grad_norm: Annotated[float, Field(gt=0)]
-    """Largest norm of a gradient. Larger ones are scaled down to it."""
+    """Largest norm of a gradient. Larger gradients are scaled down to this norm."""
 
     base: Literal["fp32", "bf16", "nf4"]
-    """Precision in which the base model's weights are held. nf4 is 4 bits (bitsandbytes), for adapters on a GPU."""
+    """Precision of the base model's weights in memory. nf4 is 4 bits (bitsandbytes), for adapters on a GPU."""
 
     precision: Literal["fp32", "bf16"]
     """Precision of the arithmetic."""
 
     adapter: Adapter | None = None
-    """A LoRA adapter on every linear layer but the output. null trains every weight."""
+    """A LoRA adapter on every linear layer except the output. null trains every weight."""
 
     generation: Literal["transformers", "vllm"] | None = None
     """GRPO needs it: the software that samples rollouts. vllm runs on the GPUs of the trainer."""
 
     importance_correction: ImportanceCorrection | None = None
-    """With generation: vllm, whose probabilities of the sampled tokens differ a little from the trainer's: the weight
-    of the rollouts' losses. null (the default): none. Otherwise the ratio of the trainer's probability to vLLM's, of
-    each token or of the whole completion; updates.csv says how much they differ."""
+    """With generation: vllm, whose token probabilities differ slightly from the trainer's: weight the losses of
+    rollouts by the ratio of the trainer's probability to vLLM's. null (the default): no weights. updates.csv says how
+    much the probabilities differ."""
 
     checkpoint_every: Count
     """Updates between two checkpoints. `updates` must be a multiple of it."""
@@ -264,12 +263,12 @@ class Recipe(Strict):
                 f"{self.checkpoint_every} does not divide updates ({self.updates}), so the last update would have no checkpoint; change one of"
                 " them",
             )
-        yield from self._of_precision()
-        yield from self._of_objective()
-        yield from self._of_majority_share()
-        yield from self._of_process()
+        yield from self._precision_contradictions()
+        yield from self._objective_contradictions()
+        yield from self._majority_share_contradictions()
+        yield from self._process_contradictions()
         if self.selector and not self.is_supervised:
-            yield from self._of_selector(self.selector)
+            yield from self._selector_contradictions(self.selector)
         if self.base == "nf4" and self.generation == "vllm":
             yield (
                 "generation",
@@ -281,7 +280,7 @@ class Recipe(Strict):
                 "belongs to generation: vllm; other rollouts are sampled with the trainer's own probabilities: remove it",
             )
 
-    def _of_precision(self) -> Iterator[tuple[str, str]]:
+    def _precision_contradictions(self) -> Iterator[tuple[str, str]]:
         if self.base == "nf4" and not self.adapter:
             yield "base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose fp32"
         if self.base == "bf16" and not self.adapter:
@@ -296,9 +295,9 @@ class Recipe(Strict):
                 f"a base held as {self.base} computes in bf16, so that this arithmetic would not be fp32; choose bf16, or base: fp32",
             )
 
-    def _of_objective(self) -> Iterator[tuple[str, str]]:
+    def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
         """Keys that the recipe lacks, or has although its objective has no use for them."""
-        for key in settings.OF_GRPO:
+        for key in settings.GRPO_KEYS:
             if self.is_supervised and key in self.model_fields_set:
                 yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
             if not self.is_supervised and key not in self.model_fields_set:
@@ -307,7 +306,7 @@ class Recipe(Strict):
             if getattr(self, key) and self.is_supervised:
                 yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
 
-    def _of_majority_share(self) -> Iterator[tuple[str, str]]:
+    def _majority_share_contradictions(self) -> Iterator[tuple[str, str]]:
         share, prompts = self.majority_share, self.prompts_per_update
         if not share:
             return
@@ -322,7 +321,7 @@ class Recipe(Strict):
             if getattr(self, key):
                 yield "majority_share", f"cannot be combined with {key}; remove one of them"
 
-    def _of_process(self) -> Iterator[tuple[str, str]]:
+    def _process_contradictions(self) -> Iterator[tuple[str, str]]:
         if not self.process:
             return
         if self.temperature != 1:
@@ -332,7 +331,7 @@ class Recipe(Strict):
         if self.adapter and self.adapter.dropout:
             yield "process", "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0"
 
-    def _of_selector(self, selector: Selector) -> Iterator[tuple[str, str]]:
+    def _selector_contradictions(self, selector: Selector) -> Iterator[tuple[str, str]]:
         chosen, room = selector_settings.with_defaults(self.model_dump(exclude_unset=True)), self.prompts_per_update
         if chosen["kind"] in selector_settings.FILLS and chosen["groups"] > room * chosen["most_steps"]:
             yield (

@@ -1,4 +1,7 @@
-"""Read the checked configuration: the runs of a study, and the parts of it that rules and programs need."""
+"""Values that rules and programs need from a checked configuration, such as the runs of a study.
+
+`config` is the whole configuration. Other dictionaries are its entries: a task, a model, a policy, a recipe or a study.
+"""
 
 import re
 from dataclasses import dataclass
@@ -6,27 +9,27 @@ from dataclasses import dataclass
 from hardgrpo.data import generated
 from hardgrpo.selection import policies
 
-OWN = "own"  # as the seed of a pretrained model: each replicate pretrains a base of its own
-OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no model of the configuration may have such a name
+OWN = "own"  # the seed of a pretrained model of which each replicate pretrains a base of its own
+OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")  # no model of the configuration may have a name that ends so
 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
-# Keys that only a GRPO recipe has, and needs.
-OF_GRPO = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
-# Arguments that `apply_chat_template` uses itself and does not pass to the template.
+# Keys that every GRPO recipe needs and no other recipe may have.
+GRPO_KEYS = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
+# Arguments of `apply_chat_template` that it does not pass to the template.
 NOT_OF_A_TEMPLATE = frozenset(
     ["conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize"]
     + ["sanitize_control_tokens", "padding", "truncation", "max_length", "return_tensors", "return_dict"]
     + ["return_assistant_tokens_mask", "tokenizer_kwargs"]
 )
 ABOUT_CHAT = "is set by the workflow or not supported; name only what the model's own template reads, as enable_thinking"
-DEMONSTRATED = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
+SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 
 @dataclass(frozen=True)
 class Run:
     """One training run. The recipe of recorded completions is `recorded`.
 
-    `base` names the weights that the run starts from (`base_of`); its path begins with this name.
+    `base` names the weights from which the run starts (`base_of`). The run's path begins with this name.
     """
 
     model: str
@@ -45,19 +48,19 @@ def run_of(config: dict, model: str, task: str, recipe: str, policy: str, seed: 
     return Run(model, task, recipe, policy, seed, base_of(config, model, seed))
 
 
-def run_from(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
-    """The run whose path has these parts."""
+def run_of_path(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
+    """The run whose path consists of these parts."""
     return Run(model_of(base), task, recipe, policy, int(seed), base)
 
 
-def has_own_bases(config: dict, model: str) -> bool:
+def has_own_bases(model: dict) -> bool:
     """Whether each replicate of a model has a base of its own, pretrained from its own seed."""
-    return config["models"][model]["source"].get("seed") == OWN
+    return model["source"].get("seed") == OWN
 
 
 def base_of(config: dict, model: str, seed: int) -> str:
-    """The name of the weights from which a replicate starts: the model's, or those of its own base (tiny-seed3)."""
-    return own_base(model, seed) if has_own_bases(config, model) else model
+    """The name of the weights from which a replicate starts: the model's name, or that of the replicate's own base (tiny-seed3)."""
+    return own_base(model, seed) if has_own_bases(config["models"][model]) else model
 
 
 def own_base(model: str, seed: int) -> str:
@@ -70,34 +73,38 @@ def bases_of(config: dict, model: str, seeds: list[int]) -> list[str]:
 
 def model_of(base: str) -> str:
     """The model of a base: tiny-seed3 -> tiny."""
-    return OF_SEED.sub("", base)
+    return OWN_BASE_NAME.sub("", base)
 
 
 def entry(config: dict, base: str) -> dict:
-    """The entry of the configuration for a model or for a replicate's own base, in which the base's seed replaces `seed: own`."""
-    found = config["models"][model_of(base)]
+    """The entry of a model. For a replicate's own base it is the model's entry in which the base's seed replaces `seed: own`."""
+    model = config["models"][model_of(base)]
     if base in config["models"]:
-        return found
-    return found | {"source": found["source"] | {"seed": int(base.rpartition("-seed")[2])}}
+        return model
+    return model | {"source": model["source"] | {"seed": int(base.rpartition("-seed")[2])}}
 
 
 def probing_base(config: dict, model: str, policy: dict, seed: int) -> str:
-    """The base model by whose completions a policy chooses, for a replicate of `model`."""
+    """The base model whose completions a policy uses to choose prompts, for a replicate of `model`."""
     return base_of(config, policy.get("probed_by", model), seed)
 
 
-def probing_models(config: dict, study: dict) -> set[str]:
-    """The models by whose completions a study's policies choose."""
-    return set(study["models"]) | {
-        by for name in policies_of(study) if (by := config["policies"].get(name, {}).get("probed_by")) is not None
-    }
+def probing_models(policies: dict, study: dict) -> set[str]:
+    """The models whose completions a study's policies use to choose prompts. `policies` is the section of the configuration."""
+    entries = [policies.get(name, {}) for name in policies_of(study)]
+    return set(study["models"]) | {entry["probed_by"] for entry in entries if "probed_by" in entry}
 
 
 def used_bases(config: dict, model: str) -> list[str]:
-    """The bases of a model: itself, or its own bases that a study or `subset` uses."""
-    if not has_own_bases(config, model):
+    """The bases of a model: the model itself, or those replicates' own bases that a study or `subset` uses."""
+    if not has_own_bases(config["models"][model]):
         return [model]
-    seeds = [seed for study in config["studies"].values() if model in probing_models(config, study) for seed in study["seeds"]]
+    seeds = [
+        seed
+        for study in config["studies"].values()
+        if model in probing_models(config["policies"], study)
+        for seed in study["seeds"]
+    ]
     seeds += [config["subset"]["seed"]] if config["subset"]["model"] == model else []
     return bases_of(config, model, seeds)
 
@@ -107,12 +114,12 @@ def has_train(task: dict) -> bool:
 
 
 def is_labelled(task: dict, split: str = "train") -> bool:
-    """Whether the problems of a split have reference answers. A test split always has."""
+    """Whether the problems of a split have reference answers. Those of a test split always have."""
     return split != "train" or task.get("labelled", True)
 
 
 def answer_column(task: dict) -> str:
-    """The column of a task's file in which answers stand, or should."""
+    """The name of the column for answers in a task's file."""
     return task["source"].get("columns", {}).get("answer", "answer")
 
 
@@ -120,7 +127,7 @@ def has_solutions(task: dict) -> bool:
     """Whether the problems of a task come with worked solutions."""
     source = task["source"]
     if source["kind"] == "generated":
-        return source["family"] in DEMONSTRATED
+        return source["family"] in SOLVED_FAMILIES
     return source.get("format") in ("gsm8k", "math") or "solution" in source.get("columns", {})
 
 
@@ -129,28 +136,28 @@ def is_supervised(recipe: dict) -> bool:
     return recipe.get("objective") == "sft"
 
 
-def in_rounds(policy: dict) -> bool:
-    """Whether a policy annotates half of its budget before training and half in the middle of it."""
+def has_rounds(policy: dict) -> bool:
+    """Whether a policy annotates half of its budget before training and the other half in the middle of training."""
     return "rounds" in policy
 
 
 def is_online(recipe: dict) -> bool:
-    """Whether a recipe chooses prompts while it trains, or trains a reward model beside the policy."""
+    """Whether a recipe selects prompts during training, or trains a reward model together with the model."""
     return bool(recipe.get("selector") or recipe.get("process"))
 
 
 def majority_share(recipe: dict) -> float:
-    """Share of an update's prompts that a recipe takes from those that were not chosen, rewarded by the majority's answers."""
+    """Share of an update's prompts that a recipe takes from outside the subset and rewards by majority vote."""
     return recipe.get("majority_share", 0)
 
 
 def texts_per_update(recipe: dict) -> int:
-    """Texts that an update trains on: the rollouts of its prompts, or their worked solutions."""
+    """Number of texts in an update: the rollouts of its prompts, or their worked solutions."""
     return recipe["prompts_per_update"] * (1 if is_supervised(recipe) else recipe["group_size"])
 
 
 def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dict:
-    """The part of a task's source that decides the problems of one split, and on request their worked solutions."""
+    """The part of a task's source that determines the problems of a split, and with `with_solutions` their worked solutions."""
     source = dict(task["source"])
     if split == "train":
         source.pop("test", None)
@@ -158,7 +165,7 @@ def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dic
         source.pop("train", None)
     if "problems" in source:
         source["problems"] = source["problems"].get(split)
-    # A solution is no part of a problem: naming its column must not prepare the problems again.
+    # Problems do not contain solutions, so a change of the solution column must not prepare the problems again.
     if "solution" in source.get("columns", {}) and not with_solutions:
         source["columns"] = {key: name for key, name in source["columns"].items() if key != "solution"}
         if not source["columns"]:
@@ -167,38 +174,36 @@ def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dic
 
 
 def has_tiers(task: dict) -> bool:
-    """Whether the source of a task is known to give its problems tiers. A user's own rows may have tiers, but only reading them would tell."""
+    """Whether the problems of a task have tiers for certain. The rows of a user's own files may have tiers, too, but are not read here."""
     source = task["source"]
     if source["kind"] == "generated":
         return source["family"] not in generated.LOOKED_UP
     return source.get("format") in ("gsm8k", "choices", "math")
 
 
-def sampled_as(config: dict, task: str) -> str:
-    """The task that is sampled for this task: itself, or the one from which its completions are cut."""
-    return config["tasks"][task].get("cut_from", task)
+def sampled_task(tasks: dict, name: str) -> str:
+    """The task that is sampled for a task of the section `tasks`: itself, or the task from which its completions are cut."""
+    return tasks[name].get("cut_from", name)
 
 
-def probed_samples(config: dict, task: str) -> int:
-    """Completions per prompt of a task's probe: those that choose, and those that are held out."""
-    probe = config["tasks"][task]["probe"]
+def probe_samples(probe: dict) -> int:
+    """Completions per prompt of a task's probe: those that decide the subset, and those that are held out."""
     return probe["samples"] + probe.get("held_out", 0)
 
 
-def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
-    """((base, task) whose probe stops early for `subset`, or (); the reason why its task's `stop` is ignored, or None)."""
-    chosen = config["subset"]
-    model, policy = base_of(config, chosen["model"], chosen["seed"]), config["policies"][chosen["policy"]]
-    task = policy.get("probed_on", chosen["task"])
-    if "stop" not in config["tasks"][task]["probe"] or is_recorded(config, model):
+def early_stop(config: dict) -> tuple[tuple[str, ...], str | None]:
+    """((base, task) whose probe stops early for `subset`, or (); the reason why the task's `stop` is ignored, or None)."""
+    subset, tasks = config["subset"], config["tasks"]
+    base, policy = base_of(config, subset["model"], subset["seed"]), config["policies"][subset["policy"]]
+    task = policy.get("probed_on", subset["task"])
+    if "stop" not in tasks[task]["probe"] or is_recorded(config, base):
         return (), None
-    others = [name for name, study in config["studies"].items() if task in study["tasks"]]
-    others += [name for name, other in config["tasks"].items() if other.get("cut_from") == task]
     if not policies.RULES[policy["rule"]].by_bounds:
-        return (), f"policy '{chosen['policy']}' needs every pass rate"
-    if others or "cut_from" in config["tasks"][task]:
-        return (), f"{others[0] if others else config['tasks'][task]['cut_from']} shares this probe"
-    return (model, task), None
+        return (), f"policy '{subset['policy']}' needs every pass rate"
+    sharers = [name for name, study in config["studies"].items() if task in study["tasks"]]
+    sharers += [name for name, entry in tasks.items() if entry.get("cut_from") == task]
+    sharers += [tasks[task]["cut_from"]] if "cut_from" in tasks[task] else []
+    return ((), f"{sharers[0]} shares this probe") if sharers else ((base, task), None)
 
 
 def is_recorded(config: dict, model: str) -> bool:
@@ -213,33 +218,32 @@ def has_weights(config: dict, model: str) -> bool:
     return not (is_recorded(config, model) or is_trajectory(config, model))
 
 
-def listed(value) -> list:
+def as_list(value) -> list:
     return value if isinstance(value, list) else [value]
 
 
 def policies_of(study: dict) -> list[str]:
     """The names of a study's policies, in the order of its arms."""
-    return list(dict.fromkeys(policy for arm in study["arms"] for policy in listed(arm["policy"])))
+    return list(dict.fromkeys(policy for arm in study["arms"] for policy in as_list(arm["policy"])))
 
 
 def recipes_of(study: dict) -> list[str]:
-    """The names of a study's recipes, in the order of its arms; the first is the one that figures do not name. Empty where nothing is
-    trained."""
-    return list(dict.fromkeys(recipe for arm in study["arms"] for recipe in listed(arm.get("recipe", []))))
+    """The names of a study's recipes, in the order of its arms. Figures do not name the first recipe. Empty if nothing is trained."""
+    return list(dict.fromkeys(recipe for arm in study["arms"] for recipe in as_list(arm.get("recipe", []))))
 
 
 def has_arm(study: dict, **names: str) -> bool:
-    """Whether an arm of a study has all of these: `model`, `task`, `policy`, `recipe`. An arm without `models` or `tasks` has all of them."""
+    """Whether an arm of a study has all names: `model`, `task`, `policy`, `recipe`. An arm without `models` (`tasks`) has all models (tasks)."""
     keys = {"model": "models", "task": "tasks", "policy": "policy", "recipe": "recipe"}
     return any(
-        all(keys[kind] not in arm or name in listed(arm[keys[kind]]) for kind, name in names.items()) for arm in study["arms"]
+        all(keys[kind] not in arm or name in as_list(arm[keys[kind]]) for kind, name in names.items()) for arm in study["arms"]
     )
 
 
 def eval_tasks(study: dict, task: str, model: str) -> list[str]:
-    """The tasks on which a model's runs of `task` are tested: first `task` itself."""
+    """The tasks on which a model's runs of `task` are tested, beginning with `task` itself."""
     tests = [{"task": test} if isinstance(test, str) else test for test in study.get("also_tested_on", {}).get(task, [])]
-    return [task] + [test["task"] for test in tests if model in listed(test.get("models", model))]
+    return [task] + [test["task"] for test in tests if model in as_list(test.get("models", model))]
 
 
 def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
@@ -255,29 +259,29 @@ def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
 
 def runs(config: dict, study: dict) -> list[Run]:
     """All runs of a study, in the order of the configuration."""
-    found = []
+    study_runs = []
     for model, task in pairs(config, study):
         if is_recorded(config, model):
             names = config["models"][model]["source"]["recordings"][task].get("runs", {})
-            found += [run_of(config, model, task, "recorded", policy, study["seeds"][0]) for policy in names]
+            study_runs += [run_of(config, model, task, "recorded", policy, study["seeds"][0]) for policy in names]
             continue
-        found += [
+        study_runs += [
             run_of(config, model, task, recipe, policy, seed)
             for recipe in recipes_of(study)
             for policy in policies_of(study)
             if has_arm(study, model=model, task=task, policy=policy, recipe=recipe)
             for seed in study["seeds"]
         ]
-    return found
+    return study_runs
 
 
 def first_recipe(study: dict) -> str:
-    """The first recipe that a study lists; "recorded" if all of its runs are recorded."""
+    """The first recipe that a study lists; "recorded" if all of the study's runs are recorded."""
     return next(iter(recipes_of(study)), "recorded")
 
 
 def is_first_recipe(study: dict, recipe: str) -> bool:
-    """Whether a recipe is the study's first, or that of recorded runs: labels of arms do not name it (`hardgrpo.analysis.arms`)."""
+    """Whether a recipe is the study's first, or that of recorded runs, which labels of arms do not name (`hardgrpo.analysis.arms`)."""
     return recipe in ("recorded", first_recipe(study))
 
 
@@ -289,28 +293,33 @@ def also_compared(study: dict) -> list[list[tuple[str, str]]]:
 def pretraining(config: dict, base: str) -> dict:
     """The settings of `pretrain_model.py`: the base's source, with source and prompt of each demonstrated task."""
     source = entry(config, base)["source"]
-    shown = {
-        task: spec | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
-        for task, spec in source["demonstrations"].items()
+    demonstrations = {
+        task: values | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
+        for task, values in source["demonstrations"].items()
     }
-    return source | {"demonstrations": shown}
+    return source | {"demonstrations": demonstrations}
 
 
-def never_shown(config: dict, base: str) -> list[tuple[str, str]]:
-    """(task, split) whose problems are left out of a pretrained base's demonstrations: both splits of the tasks that it is shown,
-    and of those of the same families that a study trains or tests it on. Facts are not left out, because a model only knows facts
-    that it was shown. Tasks that no study uses with this model are not listed, so that adding one does not pretrain the model
-    again."""
-    model = model_of(base)
-    shown = config["models"][model]["source"]["demonstrations"]
-    families = {config["tasks"][task]["source"]["family"] for task in shown} - set(generated.LOOKED_UP)
-    used = set(shown)
+def withheld_splits(config: dict, base: str) -> list[tuple[str, str]]:
+    """(task, split) whose problems are left out of a pretrained base's demonstrations.
+
+    These are both splits of the demonstrated tasks, and of tasks of the same families on which a study trains or tests the model. Facts
+    are never left out, because a model learns facts only from its demonstrations. Tasks that no study uses with this model are not
+    listed, so that a new task does not pretrain the model again.
+    """
+    base_model, tasks = model_of(base), config["tasks"]
+    demonstrations = config["models"][base_model]["source"]["demonstrations"]
+    families = {tasks[name]["source"]["family"] for name in demonstrations} - set(generated.LOOKED_UP)
+    used_tasks = set(demonstrations)
     for study in config["studies"].values():
-        used |= {test for one, task in pairs(config, study) if one == model for test in eval_tasks(study, task, model)}
+        used_tasks |= {
+            test for model, task in pairs(config, study) if model == base_model for test in eval_tasks(study, task, model)
+        }
+    sampled_tasks = {sampled_task(tasks, name) for name in used_tasks}
     return [
         (name, split)
-        for name, task in config["tasks"].items()
-        if name in {sampled_as(config, task) for task in used} and task["source"].get("family") in families
+        for name, task in tasks.items()
+        if name in sampled_tasks and task["source"].get("family") in families
         for split in ("train", "test")
         if task["source"][split]
     ]
@@ -330,82 +339,87 @@ def gpus(config: dict, model: str, stage: str) -> dict:
     return entry(config, model).get("gpus", {}).get(stage, {"count": 0})
 
 
-def share_policy_or_recipe(arm: tuple[str, str], other_arm: tuple[str, str]) -> bool:
+def share_policy_or_recipe(first: tuple[str, str], second: tuple[str, str]) -> bool:
     """Whether two arms (policy, recipe) have the same policy or the same recipe."""
-    return any(name == other for name, other in zip(arm, other_arm))
+    return first[0] == second[0] or first[1] == second[1]
 
 
 def training_gpus(config: dict, model: str, recipe: str) -> dict:
-    """The GPUs of a training run: the model's entry for adapters or for all weights. With a selector or process rewards at most one
-    GPU, because such a run is one process."""
-    chosen = config["recipes"][recipe]
-    found = gpus(config, model, "adapter" if chosen.get("adapter") else "full")
-    return found | {"count": min(1, found["count"])} if is_online(chosen) else found
+    """The GPUs of a training run: the model's entry for adapters or for all weights. A recipe with a selector or process rewards gets at
+    most one GPU, because it trains in a single process."""
+    training = config["recipes"][recipe]
+    stage_gpus = gpus(config, model, "adapter" if training.get("adapter") else "full")
+    return stage_gpus | {"count": min(1, stage_gpus["count"])} if is_online(training) else stage_gpus
 
 
-def differing(recipe: dict, first: dict) -> dict:
-    """Where a recipe differs from another: {key: its value}; None for a key that it lacks."""
+def recipe_differences(recipe: dict, first: dict) -> dict:
+    """{key: the recipe's value} of keys with another value in the first recipe; None if the recipe lacks the key."""
     return {key: recipe.get(key) for key in sorted(recipe | first) if recipe.get(key) != first.get(key)}
 
 
 def prices(config: dict, study: str) -> dict:
-    """What a study's costs are computed from: the price of a GPU hour; for each model, the number of GPUs by recipe (0: the CPU),
-    in the study's order of recipes; and the price of a label, for policies whose budget names one. Policy `annotated` has the price
-    of the policy of `subset`, which chose the prompts to annotate."""
-    plan = config["studies"][study]
-    gpus = lambda model: {recipe: training_gpus(config, model, recipe)["count"] for recipe in recipes_of(plan)}
-    chosen_by = lambda name: config["subset"]["policy"] if config["policies"].get(name, {}).get("rule") == "annotated" else name
-    budgets = {name: config["policies"].get(chosen_by(name), {}).get("budget") for name in policies_of(plan)}
+    """The prices and counts from which a study's costs are computed.
+
+    `gpu_hour`: the price of a GPU hour. `gpus`: for each model the number of GPUs by recipe (0: the CPU), in the study's order of
+    recipes. `label`: the price of a label, for policies whose budget names it. Policy `annotated` has the price of the policy of
+    `subset`, which chose the prompts to annotate.
+    """
+    plan, entries = config["studies"][study], config["policies"]
+    gpu_counts = lambda model: {recipe: training_gpus(config, model, recipe)["count"] for recipe in recipes_of(plan)}
+    budget_of = lambda name: entries.get(name, {}).get("budget")
+    is_annotated = lambda name: entries.get(name, {}).get("rule") == "annotated"
+    budgets = {name: budget_of(config["subset"]["policy"] if is_annotated(name) else name) for name in policies_of(plan)}
     return {
         "gpu_hour": config["plan"]["price"],
-        "gpus": {model: gpus(model) for model in plan["models"]},
+        "gpus": {model: gpu_counts(model) for model in plan["models"]},
         "label": {
             name: budget["label_price"] for name, budget in budgets.items() if isinstance(budget, dict) and "label_price" in budget
         },
     }
 
 
-def described(config: dict, study: str) -> dict:
-    """The design of a study, for the text of its paper. It comes from the configuration, not from results."""
-    plan = config["studies"][study]
-    recipe = config["recipes"].get(recipes[0], {}) if (recipes := recipes_of(plan)) else {}
-    first = config["tasks"][plan["tasks"][0]] if plan["tasks"] else {}
-    trajectories = [config["models"][model]["source"] for model in plan["models"] if is_trajectory(config, model)]
-    budgets = {
-        budget for policy in policies_of(plan) if isinstance(budget := config["policies"][policy].get("budget"), float | int)
-    }
+def study_design(config: dict, study: str) -> dict:
+    """The design of a study, for the text of its paper. It depends on the configuration alone, not on results."""
+    plan, recipe_names = config["studies"][study], recipes_of(config["studies"][study])
+    tasks = {name: config["tasks"][name] for name in plan["tasks"]}
+    models = {name: config["models"][name] for name in plan["models"]}
+    chosen_by = [config["policies"][name] for name in policies_of(plan)]
+    task = next(iter(tasks.values()), {})
+    recipe = config["recipes"].get(first_recipe(plan), {})
+    trajectories = [model["source"] for name, model in models.items() if is_trajectory(config, name)]
+    budgets = {policy["budget"] for policy in chosen_by if isinstance(policy.get("budget"), float | int)}
     return {
         "study": study,
         "title": plan["title"],
         "models": plan["models"],
         "tasks": plan["tasks"],
-        "cut_from": {task: config["tasks"][task]["cut_from"] for task in plan["tasks"] if "cut_from" in config["tasks"][task]},
-        "pretrained": any(config["models"][model]["source"]["kind"] == "pretrain" for model in plan["models"]),
-        "own_bases": all(has_own_bases(config, model) for model in plan["models"]),
+        "cut_from": {name: entry["cut_from"] for name, entry in tasks.items() if "cut_from" in entry},
+        "pretrained": any(model["source"]["kind"] == "pretrain" for model in models.values()),
+        "own_bases": all(map(has_own_bases, models.values())),
         "held_constant": plan.get("held_constant", []),
         "weaker_signal": plan.get("weaker_signal", []),
-        "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),
+        "graders": sorted({entry["grader"] for entry in tasks.values()}),
         "policies": policies_of(plan),
-        "rules": sorted({config["policies"][policy]["rule"] for policy in policies_of(plan)}),
+        "rules": sorted({policy["rule"] for policy in chosen_by}),
         "seeds": len(plan["seeds"]),
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
-        "probe_samples": first.get("probe", {}).get("samples"),
+        "probe_samples": task.get("probe", {}).get("samples"),
         "probes": {  # completions per prompt, unless they are recorded
-            task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
+            name: tasks[name]["probe"]["samples"] for model, name in pairs(config, plan) if not is_recorded(config, model)
         },
-        "test_samples": first.get("test", {}).get("samples"),
-        "greedy": first.get("test", {}).get("greedy", False) and not is_recorded(config, plan["models"][0]),
-        "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
+        "test_samples": task.get("test", {}).get("samples"),
+        "greedy": task.get("test", {}).get("greedy", False) and not is_recorded(config, plan["models"][0]),
+        "completion_tokens": {name: entry["completion_tokens"] for name, entry in tasks.items()},
         "first_recipe": first_recipe(plan),
         "recipe": recipe,
-        "other_recipes": {name: differing(config["recipes"][name], recipe) for name in recipes[1:]},
+        "other_recipes": {name: recipe_differences(config["recipes"][name], recipe) for name in recipe_names[1:]},
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories
         "origins": [source["origin"] for source in trajectories],
     }
 
 
 def sorted_slice(value):
-    """A copy with all mappings sorted: Snakemake compares parameters as text, and order must not matter."""
+    """A copy with sorted mappings. Snakemake compares parameters as text, and the order of keys must not matter."""
     if isinstance(value, dict):
         return {key: sorted_slice(value[key]) for key in sorted(value)}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The specification of a run: everything that decides its result. The workflow writes it, the trainer and the analysis read it."""
+"""The specification of a run: everything that determines its result. The workflow writes it; the trainer and the analysis read it."""
 
 import hashlib
 import json
@@ -12,13 +12,13 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
-# Keys that a specification may leave out -> whether a recipe needs the key.
+# Keys that a specification may lack -> whether a recipe needs the key.
 OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
 
 
 @dataclass(frozen=True)
 class Spec:
-    """The content of `spec.yaml`. Paths are relative to the working folder."""
+    """The content of `spec.yaml`. Paths are relative to the working directory."""
 
     model: str
     task: str
@@ -39,8 +39,8 @@ class Spec:
 
     @classmethod
     def from_study(cls, config: dict, run: settings.Run, first: bool = False) -> Self:
-        """The specification of a run. With a policy in two rounds: of its second round, or with `first` of its first."""
-        task = config["tasks"][run.task]
+        """The specification of a run. With a policy in two rounds, the specification of the second round, or with `first` of the first."""
+        task, recipe, policy = config["tasks"][run.task], config["recipes"][run.recipe], config["policies"].get(run.policy, {})
         fields = {
             "model": run.base,
             "task": run.task,
@@ -48,21 +48,21 @@ class Spec:
             "recipe": run.recipe,
             "seed": run.seed,
             "model_folder": paths.model_folder(run.base),
-            "problems": paths.trained_on(config, run.task),
+            "problems": paths.training_problems(config["tasks"], run.task),
             "subset": paths.subset(run.base, run.task, run.policy, run.seed),
             "prompt": task["prompt"],
             "chat": settings.chat(config, run.model),
             "grader": task["grader"],
             "completion_tokens": task["completion_tokens"],
-            "training": {"adapter": None} | config["recipes"][run.recipe],
+            "training": {"adapter": None} | recipe,
         }
-        fields |= paths.more_inputs(config, run.task, run.recipe)
-        if not settings.in_rounds(config["policies"].get(run.policy, {})):
+        fields |= paths.more_inputs(run.task, recipe)
+        if not settings.has_rounds(policy):
             return cls(**fields)
         half = fields["training"]["updates"] // 2
         fields["training"] = fields["training"] | {"updates": half}
         if not first:
-            fields["subset"] = paths.subset_of_run(config, run)
+            fields["subset"] = paths.subset_of_run(run, policy)
             fields["model_folder"] = paths.first_round(run, f"checkpoints/step-{half}")
             fields["continues"] = paths.training(run, "first")
         return cls(**fields)
@@ -93,10 +93,10 @@ class Spec:
         files.write_text(path, head + content)
 
     def fields(self) -> dict:
-        """The content of `spec.yaml`, without the files that its recipe does not need."""
+        """The content of `spec.yaml`, without files that the recipe does not need."""
         return {name: value for name, value in vars(self).items() if name not in OPTIONAL or value is not None}
 
     def digest(self, *contents: str) -> str:
-        """A hash of the specification and of `contents` (checksums of its files, versions): the name of the run's state folder."""
+        """A hash of the specification and of `contents` (checksums of files, versions), which names the folder of the run's state."""
         text = json.dumps([self.fields(), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

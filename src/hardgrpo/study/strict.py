@@ -1,4 +1,4 @@
-"""What the classes of the configuration share: their base, and types with a range."""
+"""The base class of the configuration's objects, and types with a range that several of them use."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Self
@@ -16,7 +16,8 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 class Strict(BaseModel):
     """An object of the configuration. Unknown keys, values of another type and null are refused.
 
-    The text below a field is its description in error messages and in docs/configuration.md.
+    The text below a field is its description in error messages and in docs/configuration.md. Without a text, a field whose value is an object
+    has the description of the object's class.
     """
 
     model_config = ConfigDict(
@@ -27,18 +28,19 @@ class Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def refuse_null(cls, values: object) -> object:
-        """A key without a value is a mistake: a default applies where the key is left out."""
-        for key in values if isinstance(values, dict) else ():
-            if values[key] is None and key not in cls.nullable:
-                raise PydanticCustomError("null", "there is no value; give one, or leave the key out", {"key": str(key)})
+        """Refuse keys without a value: a default applies where the key is left out."""
+        empty_keys = [key for key in values if values[key] is None and key not in cls.nullable] if isinstance(values, dict) else []
+        if empty_keys:
+            problems = [(str(key), "there is no value; give one, or leave the key out") for key in empty_keys]
+            raise PydanticCustomError("null", "keys without a value", {"problems": problems})
         return values
 
     @model_validator(mode="after")
     def refuse_contradictions(self) -> Self:
-        for key, problem in self.contradictions():
-            raise PydanticCustomError("contradiction", "{problem}", {"key": key, "problem": problem})
+        if problems := list(self.contradictions()):
+            raise PydanticCustomError("contradiction", "values that exclude each other", {"problems": problems})
         return self
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """(key, or "" for the object itself; what is wrong and what to do) of values that exclude each other."""
+        """Yield (key, or "" for the object itself; what is wrong and what to do) for values that exclude each other."""
         yield from ()

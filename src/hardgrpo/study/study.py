@@ -1,9 +1,12 @@
 """A study: its arms, seeds and tests."""
 
+import itertools
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hardgrpo.study.settings import as_list, has_arm
 from hardgrpo.study.strict import Names, Strict
 
 
@@ -13,8 +16,8 @@ class Arm(Strict):
     trains nothing."""
 
     recipe: str | Names | None = None
-    """Names in `recipes`, needed where models have weights. Figures name the recipe of an arm unless it is the study's
-    first."""
+    """Names in `recipes`, needed where models have weights. Figures name the recipe of an arm unless the recipe is the
+    study's first."""
 
     models: str | Names | None = None
     """Models of the study. The default is all of them."""
@@ -52,16 +55,16 @@ class Study(Strict):
     """Names in `models`: all with weights, all recorded, or all trajectories."""
 
     tasks: list[str]
-    """Names in `tasks`. Models are trained and tested on each. Empty ([]) where the models are trajectories."""
+    """Names in `tasks`. Models are trained and tested on each task. Empty ([]) where the models are trajectories."""
 
     arms: Annotated[list[Arm], Field(min_length=1)]
-    """What is compared. Each arm trains every combination of its policies, recipes, models and tasks."""
+    """The arms that are compared. Each arm trains every combination of its policies, recipes, models and tasks."""
 
     seeds: Annotated[list[Annotated[int, Field(ge=0, le=4294967295)]], Field(min_length=1)]
     """The replicates. A seed breaks the ties of the subset and sets the randomness of training."""
 
     also_tested_on: dict[str, Annotated[list[str | OtherTest], Field(min_length=1)]] | None = None
-    """For each task, other tasks that its runs are tested on, too."""
+    """For each task, further tasks on which its runs are tested."""
 
     also_compared: list[Annotated[list[ComparedArm], Field(min_length=2, max_length=2)]] | None = None
     """Pairs of arms that are compared although both policy and recipe differ."""
@@ -70,9 +73,58 @@ class Study(Strict):
     """Tasks or models that table weaker_signal shows (HE's Table 3)."""
 
     aims_at: list[str] | None = None
-    """Ids of claims in paper/claims.yaml that the number of seeds was chosen for. The plan says what each takes."""
+    """Ids of claims in paper/claims.yaml for which the number of seeds was chosen. The plan says how many seeds each
+    claim needs."""
 
     held_constant: list[Literal["updates", "prompts", "rollouts", "completion_tokens", "labels"]] | None = None
-    """What must be equal in all runs on a task, of one model: `prompts` counts a prompt each time that it is sampled,
-    `completion_tokens` is the limit, `labels` are all that a run buys. The summary stops where it differs (`parity`
-    in src/hardgrpo/analysis/training_logs.py)."""
+    """Quantities that must be equal in all runs of a model on a task: `prompts` counts a prompt each time that it is
+    sampled, `completion_tokens` is the limit, `labels` are all labels that a run buys. The summary fails if a quantity
+    differs (`parity` in src/hardgrpo/analysis/training_logs.py)."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        for key in ("models", "tasks"):
+            if len(set(getattr(self, key))) < len(getattr(self, key)):
+                yield key, "a name stands here twice; remove one"
+        if len(set(self.seeds)) < len(self.seeds):
+            yield "seeds", f"{self.seeds} are not distinct; a seed that stands twice is one replicate counted twice"
+        study = self.model_dump(exclude_unset=True)
+        yield from _of_arms(study)
+        for name in self.weaker_signal or []:
+            if name not in [*self.tasks, *self.models]:
+                yield "weaker_signal", f"'{name}' is neither a task nor a model of this study; add it or take it out"
+        for task, tests in (self.also_tested_on or {}).items():
+            if task not in self.tasks:
+                yield "also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
+            for model in [model for test in tests if isinstance(test, OtherTest) for model in as_list(test.models)]:
+                if model not in self.models:
+                    yield f"also_tested_on.{task}", f"'{model}' is not a model of this study; add it or take it out"
+        for number, pair in enumerate(self.also_compared or []):
+            for arm in pair:
+                if not has_arm(study, policy=arm.policy, recipe=arm.recipe):
+                    yield (
+                        f"also_compared[{number}]",
+                        f"no arm of the study trains by policy '{arm.policy}' and recipe '{arm.recipe}'; name two of its arms",
+                    )
+
+
+def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
+    """Yield mistakes of arms: models and tasks that the study does not list, or that no arm has, and runs that two
+    arms have."""
+    for number, arm in enumerate(study["arms"]):
+        for kind in ("models", "tasks"):
+            for name in as_list(arm.get(kind, [])):
+                if name not in study[kind]:
+                    yield f"arms[{number}].{kind}", f"'{name}' is not one of the study's {kind}; correct it"
+    for kind, singular in (("models", "model"), ("tasks", "task")):
+        for name in study[kind]:
+            if not has_arm(study, **{singular: name}):
+                yield "arms", f"no arm has {singular} '{name}'; add one, or take '{name}' out of `{kind}`"
+    first_arm: dict[tuple, int] = {}  # (model, task, policy, recipe) -> number of the arm that has it
+    for number, arm in enumerate(study["arms"]):
+        values = [arm.get("models", study["models"]), arm.get("tasks", study["tasks"]), arm["policy"], arm.get("recipe", "")]
+        for combination in itertools.product(*map(as_list, values)):
+            if combination in first_arm:
+                names = ", ".join(filter(None, combination))
+                yield f"arms[{number}]", f"{names}: stands here twice, or in arms[{first_arm[combination]}], too; remove one"
+                return
+            first_arm[combination] = number

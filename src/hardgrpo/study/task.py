@@ -18,8 +18,8 @@ class Generated(Strict):
     family: Literal["swaps", "arithmetic", "shuffled_objects", "facts"]
     """swaps: short problems about people who swap colours. arithmetic: word problems of several steps.
     shuffled_objects: problems in the manner of BIG-Bench-Hard's tracking_shuffled_objects. facts: which animal
-    somebody keeps, drawn at random, so that no reasoning finds it; at most 650 train and test problems together. A
-    model knows facts only from its demonstrations, so both splits are shown to it in pretraining."""
+    somebody keeps, drawn at random, so that reasoning cannot find the answer; at most 650 train and test problems
+    together. A model knows facts only from its demonstrations, so pretraining demonstrates both splits."""
 
     objects: Annotated[list[Annotated[int, Field(ge=2, le=7)]], Field(min_length=1)] | None = None
     """How many objects a problem may have (swaps, shuffled_objects)."""
@@ -59,8 +59,8 @@ class Columns(Strict):
     """The problem's own difficulty, such as a number of steps, if it has one."""
 
     solution: str | None = None
-    """A worked solution that ends in the answer, in the form that the prompt asks for. Recipes with objective sft train
-    on it."""
+    """A worked solution that ends in the answer, in the form that the prompt asks for. Recipes with objective sft
+    train on worked solutions."""
 
     id: str | None = None
     """A name that is unique in the split. The default is the row's number."""
@@ -80,7 +80,6 @@ class Files(Strict):
     nothing is trained."""
 
     columns: Columns | None = None
-    """The columns (or keys) of the rows. The defaults are question, answer and tier."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if not (self.train or self.test):
@@ -125,10 +124,9 @@ class Part(Strict):
     """The dataset's split on the hub."""
 
     local: str | None = None
-    """A file below `data` in the same format. If it exists, it is read and nothing is downloaded."""
+    """A file below `data` in the same format. If the file exists, it is read and nothing is downloaded."""
 
     rows: Rows | None = None
-    """The rows that are used, counted from 0. The default is all of them."""
 
 
 class SplitSizes(Strict):
@@ -152,10 +150,8 @@ class HubDataset(Strict):
     (problem, solution or answer, level)."""
 
     columns: Columns | None = None
-    """The columns (or keys) of the rows. The defaults are question, answer and tier."""
 
     problems: SplitSizes | None = None
-    """How many problems each split must have before `keep` is applied. Another number is refused."""
 
     keep: Literal["numeric"] | None = None
     """numeric: keep only problems whose reference answer is one number."""
@@ -174,14 +170,14 @@ class HubDataset(Strict):
 
 
 class EarlyStop(Strict):
-    """Stop sampling as soon as the completions decide which prompts `.venv/bin/snakemake subset` chooses. Chosen
-    prompts get all their samples, other prompts only those that the decision needs. It works for the rules hard,
-    easy, hard_solvable and base_*, with one shard, for a task that no study uses."""
+    """Stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake subset`. Chosen prompts
+    get all their samples, other prompts only the samples that the decision needs. Early stopping works for the rules
+    hard, easy, hard_solvable and base_*, with one shard, for a task that no study uses."""
 
     confidence: Annotated[float, Field(gt=0.5, le=1)]
-    """1: the subset is exactly the one that full probing of the same completions gives. Below 1: sampling stops as soon
-    as every prompt has a sample and a guess at that subset is expected to reach this precision and recall. A chosen
-    prompt may then lack samples; it has no pass rate where it does."""
+    """1: the subset is exactly the subset that full probing would choose. Below 1: sampling stops as soon as every
+    prompt has a sample and the estimated subset is expected to reach this precision and recall. A chosen prompt may
+    then lack samples, and has no pass rate."""
 
     batch: Count | None = None
     """Completions sampled between two checks. The default is a 64th of full probing, at least 16 and at most 256."""
@@ -194,8 +190,8 @@ class Probe(Strict):
     """Completions per prompt (K)."""
 
     held_out: Count | None = None
-    """Further completions per prompt, which choose nothing: they tell how difficult the chosen prompts are. By the
-    completions that chose them the hardest look harder than they are."""
+    """Extra completions per prompt, used only to estimate difficulty without selection bias. By the completions that
+    decide the subset, the hardest prompts look harder than they are."""
 
     shards: Count
     """Number of jobs that share the prompts."""
@@ -204,9 +200,6 @@ class Probe(Strict):
     """Each completion of each prompt gets its own random seed, derived from this one."""
 
     stop: EarlyStop | None = None
-    """Stop sampling as soon as the completions decide which prompts `.venv/bin/snakemake subset` chooses. Chosen
-    prompts get all their samples, other prompts only those that the decision needs. It works for the rules hard,
-    easy, hard_solvable and base_*, with one shard, for a task that no study uses."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.stop and self.held_out:
@@ -220,16 +213,16 @@ class Probe(Strict):
 
 
 class Reach(Strict):
-    """More completions of each base model. A problem that none of them solves is out of the base's reach. Right answers
-    to it after training are new solving. On all other problems training makes likelier what the base could do
-    already (sharpening)."""
+    """Extra completions of each base model. A problem that none of these completions solves is out of the base's
+    reach: right answers after training are new solving. On all other problems training makes answers likelier that the
+    base already gives (sharpening)."""
 
     samples: Annotated[int, Field(ge=2)]
-    """Completions per problem; 64 or more is advisable: fewer make "out of reach" mean less."""
+    """Completions per problem. 64 or more are advisable: with fewer, more problems are out of reach by chance."""
 
     seed: int
-    """Another seed than that of the test, so that these completions are independent of those that gains are measured
-    with."""
+    """A seed that differs from the seed of the test, so that these completions are independent of those that measure
+    gains."""
 
 
 class Test(Strict):
@@ -246,9 +239,6 @@ class Test(Strict):
     """Each completion of each problem gets its own random seed, derived from this one."""
 
     reach: Reach | None = None
-    """More completions of each base model. A problem that none of them solves is out of the base's reach. Right answers
-    to it after training are new solving. On all other problems training makes likelier what the base could do
-    already (sharpening)."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.reach and self.reach.seed == self.seed:
@@ -256,7 +246,8 @@ class Test(Strict):
 
 
 class Task(Strict):
-    """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two tasks."""
+    """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two
+    tasks."""
 
     source: Annotated[Generated | Files | HubDataset, Field(discriminator="kind")]
     """Where the problems come from."""
@@ -274,37 +265,34 @@ class Task(Strict):
         "math_strict",
         "math",
     ]
-    """How an answer is found in a completion and compared with the reference answer: docs/glossary.md, Grader;
+    """How an answer is extracted from a completion and compared with the reference answer: docs/glossary.md, Grader;
     src/hardgrpo/grading/graders.py."""
 
     labelled: bool | None = None
-    """Whether the problems of the train split have reference answers (the default). false: nobody has given them yet.
-    `.venv/bin/snakemake subset` then says which prompts to annotate, by a policy that needs none: one with `by` a
-    measure of the samples, or random."""
+    """Whether the problems of the train split have reference answers (the default). With false, `.venv/bin/snakemake
+    subset` chooses the prompts to annotate, by a policy that needs no answers: random, or a policy whose `by` is
+    measured from the samples alone."""
 
     annotated: str | None = None
-    """With `labelled: false`: the file of rows that `.venv/bin/snakemake subset` wrote, below `data`, after somebody
-    has filled in answers. A study can then train on them, by policy annotated."""
+    """With `labelled: false`: the file of rows that `.venv/bin/snakemake subset` wrote, with answers filled in; a path
+    below `data`. A study can then train on these rows, by policy annotated."""
 
     contamination: Literal["refuse", "report"] | None = None
-    """What to do if a test question also stands in the train split, whatever its case, spaces and punctuation. refuse
-    (the default): stop before anything is sampled. report: go on, and say so wherever results are shown. A test of
-    which the train split has every question is always refused."""
+    """What to do if the train split contains a test question, apart from case, spaces and punctuation. refuse (the
+    default): stop before anything is sampled. report: continue, and report the contamination wherever results are
+    shown. A test whose questions are all in the train split is always refused."""
 
     completion_tokens: Count
-    """The completion limit: probe, training and test stop a completion after this many tokens."""
+    """The completion limit: probe, training and test truncate a completion after this many tokens."""
 
     cut_from: str | None = None
-    """A task that differs only in a larger completion_tokens, in more samples of the probe, or in both. Probe and test
-    take its completions and cut them at this task's limit, and the probe takes only the first of a prompt's samples.
-    So both tasks judge the same completions."""
+    """Reuse the completions of another task, truncated to this task's limit, instead of sampling again. The other task
+    differs only in a larger completion_tokens, in more samples of the probe, or in both; the probe takes the first of
+    a prompt's samples."""
 
     probe: Probe
-    """How the base model is probed: completions at temperature 1 for every prompt of the train split."""
 
     test: Test | None = None
-    """How a checkpoint is evaluated: completions at temperature 1 for every problem of the test split. Tasks of a study
-    need it."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if isinstance(self.source, Generated) and self.probe.shards > max(1, self.source.train):

@@ -60,12 +60,12 @@ class Arguments:
 
     def task_in_ids(self, wildcards: Wildcards) -> str:
         """The task whose name is in the ids of the problems."""
-        return settings.sampled_as(self.config, wildcards.task)
+        return settings.sampled_task(self.config["tasks"], wildcards.task)
 
     def grader_and_policies(self, wildcards: Wildcards) -> str:
         """The grader that must read the answers, and the policies that must be able to choose from the pool."""
         targets = self.workflow.dag_settings.targets
-        choosing = pool_sizes.of_task(self.config, wildcards.task, targets) if wildcards.split == "train" else {}
+        choosing = pool_sizes.choosing_policies(self.config, wildcards.task, targets) if wildcards.split == "train" else {}
         argument = f"--policies {shlex.quote(as_json(choosing))}" if choosing else ""
         return f"{self._task(wildcards)['grader']} {argument}"
 
@@ -101,7 +101,7 @@ class Arguments:
 
     def probed_samples(self, wildcards: Wildcards) -> int:
         """Completions per prompt of a probe, those that are held out included."""
-        return settings.probed_samples(self.config, wildcards.task)
+        return settings.probe_samples(self._task(wildcards)["probe"])
 
     def expected_samples(self, wildcards: Wildcards) -> str:
         """Arguments that say how many completions per prompt a probe must have."""
@@ -144,7 +144,7 @@ class Arguments:
         """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is that of round one."""
         policy = self.config["policies"][name]
         rule = {key: value for key, value in policy.items() if key not in ("probed_on", "probed_by", "rounds")}
-        return rule | ({"budget": policies.halve_budget(policy["budget"])} if settings.in_rounds(policy) else {})
+        return rule | ({"budget": policies.halve_budget(policy["budget"])} if settings.has_rounds(policy) else {})
 
     def measures(self, wildcards: Wildcards, input) -> str:
         """The files that a policy chooses by, as options named like the inputs."""
@@ -195,7 +195,7 @@ class Arguments:
 
     def design(self, wildcards: Wildcards) -> str:
         """The design of a study, for the text of its paper."""
-        return as_json(settings.described(self.config, wildcards.study))
+        return as_json(settings.study_design(self.config, wildcards.study))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
         """The recipe that labels of arms do not name."""

@@ -38,7 +38,7 @@ class InputFiles:
 
     def hidden_problems(self, wildcards: Wildcards) -> list[str]:
         """The problems that a pretrained base is never shown."""
-        return [paths.problems(*split) for split in settings.never_shown(self.config, wildcards.model)]
+        return [paths.problems(*split) for split in settings.withheld_splits(self.config, wildcards.model)]
 
     # --- probe and subsets ---
 
@@ -89,7 +89,7 @@ class InputFiles:
             return {"signals": paths.signals(*self._deciding_probe(wildcards))} | sample
         if settings.is_labelled(self.config["tasks"].get(task, {})):  # the prompts of a trajectory are no task
             return {"difficulty": self.pass_rates(wildcards)}
-        annotated = {"annotated": paths.annotated(task)} if policy["rule"] == "annotated" else {}
+        annotated = {"annotated": paths.annotated_problems(task)} if policy["rule"] == "annotated" else {}
         return {"questions": paths.questions(task)} | annotated  # enough for rules that use no pass rates
 
     def _deciding_probe(self, wildcards: Wildcards) -> tuple[str, str]:
@@ -109,15 +109,15 @@ class InputFiles:
 
     def training_problems(self, wildcards: Wildcards) -> str:
         """The problems with answers that a run's prompts come from."""
-        return paths.trained_on(self.config, wildcards.task)
+        return paths.training_problems(self.config["tasks"], wildcards.task)
 
     def training_subset(self, wildcards: Wildcards) -> str:
         """The prompts that a run is trained on."""
-        return paths.subset_of_run(self.config, run_of(wildcards))
+        return paths.subset_of_run(run_of(wildcards), self.config["policies"][wildcards.policy])
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
         """Further inputs of a run: worked solutions, the questions that were not chosen, and for a second round the checkpoints of the first."""
-        extras = list(paths.more_inputs(self.config, wildcards.task, wildcards.recipe).values())
+        extras = list(paths.more_inputs(wildcards.task, self.config["recipes"][wildcards.recipe]).values())
         if wildcards.policy not in self.names.policies_in_rounds:
             return extras
         return [*extras, paths.first_round(run_of(wildcards), "checkpoints/manifest.json")]
@@ -177,4 +177,4 @@ class InputFiles:
 
 def run_of(wildcards: Wildcards) -> settings.Run:
     """The run that the wildcards of a path name."""
-    return settings.run_from(wildcards.model, wildcards.task, wildcards.recipe, wildcards.policy, wildcards.seed)
+    return settings.run_of_path(wildcards.model, wildcards.task, wildcards.recipe, wildcards.policy, wildcards.seed)

@@ -31,6 +31,6 @@ class Names:
         self.tasks = list(tasks)
         self.sampled_tasks = [name for name, task in tasks.items() if "cut_from" not in task]
         self.cut_tasks = [name for name, task in tasks.items() if "cut_from" in task]
-        self.policies_in_rounds = [name for name, policy in config["policies"].items() if settings.in_rounds(policy)]
+        self.policies_in_rounds = [name for name, policy in config["policies"].items() if settings.has_rounds(policy)]
         # (base, task) of the probe that stops early, or (); the reason why `probe.stop` is ignored, or None.
-        self.stopped_probe, self.stop_obstacle = settings.stopped_early(config)
+        self.stopped_probe, self.stop_obstacle = settings.early_stop(config)

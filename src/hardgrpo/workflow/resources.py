@@ -186,7 +186,7 @@ class Machine:
         """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
-        return math.ceil(memory.of_run(self.config, wildcards.model, wildcards.recipe, wildcards.task)["total"])
+        return math.ceil(memory.run_memory(self.config, wildcards.model, wildcards.recipe, wildcards.task)["total"])
 
     def _training_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a training job in MB."""

@@ -16,7 +16,7 @@ LETTERS = 16  # per line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
-    """A box for each stage; a row drawn is a line of its text. `study` is the study's design (settings.described)."""
+    """Draw a box for each stage; a row drawn is a line of text. `study` is the study's design (settings.study_design)."""
     stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
     stages = [stage for stage in stages if stage[1]]
     wrapped = [[part for line in lines for part in textwrap.wrap(split_long_names(line), LETTERS)] for _, lines in stages]
