@@ -51,7 +51,7 @@ def main() -> None:
     for row in gains:
         row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
     own_rows = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
-    widths = {"model": "model", "task": "task", "policy": "arm"}  # head: column
+    widths = {"model": "model", "task": "task", "policy": "arm"}  # {head: column}
     model, task, policy = (2 + max([len(head)] + [len(row[name]) for row in own_rows]) for head, name in widths.items())
     model *= len({row["model"] for row in own_rows}) > 1  # a study of a single model has no column for it
     pass_name = f"pass@{max((row['k'] for row in pass_at_k.values()), default=1):.0f}"
@@ -65,13 +65,12 @@ def main() -> None:
         finishing, correctness = round_parts(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
         greedy_row = greedy.get(key(row))
         base = points(row["base_accuracy"]) + (f" ({points(greedy_row['base_accuracy'])})" if greedy_row else "")
-        further_rows = (greedy_row, pass_at_k.get(key(row)))
-        gains_text = "".join(
-            f"{change_interval(*spread(gain_row, 'gain')) if gain_row else '-':<23}" for gain_row in further_rows
-        ).rstrip()
+        greedy_gain, pass_gain = (
+            change_interval(*spread(gain_row, "gain")) if gain_row else "-" for gain_row in (greedy_row, pass_at_k.get(key(row)))
+        )
         show(
             f"{row['model']:<{model}.{model}}{row['task']:<{task}}{row['arm']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
-            f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  {gains_text}"
+            f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  {greedy_gain:<23}{pass_gain}"
         )
     seeds = gains[0]["seeds"]
     if seeds == 1:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hardgrpo.analysis import accuracy, gains, kinds, leads
+from hardgrpo.analysis import accuracies, gain_kinds, gains_and_differences, hard_leads
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations, generated, steps, tasks
 from hardgrpo.runtime import files
@@ -68,16 +68,16 @@ def world(folder, sound=None, tiers=None):
 def test_each_replicate_is_compared_with_its_own_base(tmp_path):
     cells = world(tmp_path)
     assert cells[0].base_rates().tolist() == [[1, 0], [0, 1]]
-    rows = {row["policy"]: row for row in gains.gains(cells)}
+    rows = {row["policy"]: row for row in gains_and_differences.gains(cells)}
     assert rows["hard"]["gain"] == pytest.approx(np.mean([0, 0.5, 1, 0])) and rows["easy"]["gain"] == pytest.approx(-0.5 / 4)
     # Gains of the replicates are .25 and .5 for hard: their spread is that of replicates with their own bases.
     assert cells[0].seeds == [0, 1] and rows["hard"]["seeds"] == 2
-    (base,) = [row for row in accuracy.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0]
+    (base,) = [row for row in accuracies.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0]
     assert base["accuracy"] == 0.5 and base["seeds"] == 2
 
 
 def test_new_solving_is_the_gain_where_the_own_base_never_was_right(tmp_path):
-    rows = {row["policy"]: row for row in kinds.kinds(world(tmp_path)) if row["tier"] is None}
+    rows = {row["policy"]: row for row in gain_kinds.kinds(world(tmp_path)) if row["tier"] is None}
     assert rows["hard"]["out_of_reach"] == 0.5 and rows["hard"]["reach_samples"] == 3
     assert rows["hard"]["new_solving"] == pytest.approx((0.5 + 1) / 4), "b of replicate 0, a of replicate 1"
     assert rows["hard"]["sharpening"] == pytest.approx(0) and rows["hard"]["finishing"] == pytest.approx(0), (
@@ -90,15 +90,15 @@ def test_new_solving_is_the_gain_where_the_own_base_never_was_right(tmp_path):
 def test_where_steps_are_checked_a_lucky_answer_is_not_within_reach(tmp_path):
     cells = world(tmp_path, sound=("b",))  # a is only ever right by luck
     assert cells[0].out_of_reach().tolist() == [[True, True], [True, False]]
-    row = next(row for row in kinds.reasons(cells) if row["policy"] == "hard")
+    row = next(row for row in gain_kinds.reasons(cells) if row["policy"] == "hard")
     assert row["base_sound"] == 0.25 and row["base_sound_share"] == 0.5
     assert row["sound"] == pytest.approx(1.5 / 4) and row["sound_share"] == pytest.approx(1.5 / 3.5)
     assert row["sound_gain"] + row["lucky_gain"] == pytest.approx(1.5 / 4)
-    assert kinds.reasons(world(tmp_path / "unknown")) == []
+    assert gain_kinds.reasons(world(tmp_path / "unknown")) == []
 
 
 def test_tiers_have_kinds_of_their_own(tmp_path):
-    rows = {row["tier"]: row for row in kinds.kinds(world(tmp_path, tiers={"a": 1, "b": 2})) if row["policy"] == "hard"}
+    rows = {row["tier"]: row for row in gain_kinds.kinds(world(tmp_path, tiers={"a": 1, "b": 2})) if row["policy"] == "hard"}
     assert list(rows) == [None, "1", "2"]
     assert rows["1"]["new_solving"] == pytest.approx(0.5) and rows["2"]["new_solving"] == pytest.approx(0.25)
     for part in ("gain", "new_solving", "sharpening"):
@@ -109,7 +109,7 @@ def test_without_reach_samples_there_are_no_kinds(tmp_path):
     world(tmp_path)
     plain = CONFIG | {"tasks": {"t": {"completion_tokens": 8, "test": {}}}}
     cells = load(tmp_path, plain)
-    assert cells[0].reach is None and kinds.kinds(cells) == accuracy.base_pass_at_k(cells) == []
+    assert cells[0].reach is None and gain_kinds.kinds(cells) == accuracies.base_pass_at_k(cells) == []
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9))
@@ -118,9 +118,9 @@ def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
     answered, base_answered = rng.integers(0, 5, (2, replicates, problems)) / 4
     correct, base_correct = answered * rng.integers(0, 2, answered.shape), base_answered * rng.integers(0, 2, answered.shape)
     lost = rng.random(answered.shape) < rng.random()
-    parts = kinds.split(base_answered, base_correct, answered, correct, lost)
+    parts = gain_kinds.split(base_answered, base_correct, answered, correct, lost)
     assert np.abs(sum(parts) - (correct - base_correct)).max() < 1e-12
-    nothing_lost = kinds.split(base_answered, base_correct, answered, correct, np.zeros_like(lost))
+    nothing_lost = gain_kinds.split(base_answered, base_correct, answered, correct, np.zeros_like(lost))
     assert not nothing_lost[2].any(), "what is within reach is not new"
 
 
@@ -134,7 +134,7 @@ def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
             write(folder, f"m-seed{seed}/{what}/t.csv.gz", {0: answers})
         for policy in ("hard", "easy"):
             write(folder, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: answers})
-    rows = {row["k"]: row for row in accuracy.base_pass_at_k(load(folder, CONFIG))}
+    rows = {row["k"]: row for row in accuracies.base_pass_at_k(load(folder, CONFIG))}
     assert list(rows) == [1, 2, 4, 6]
     for k in rows:
         by_hand = np.mean([np.mean([any(drawn) for drawn in itertools.combinations(one, k)]) for one in samples])
@@ -142,7 +142,7 @@ def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
 
 
 def test_same_answers_by_hand(tmp_path):
-    row = next(row for row in kinds.same_answers(world(tmp_path)) if row["policy"] == "hard")
+    row = next(row for row in gain_kinds.same_answers(world(tmp_path)) if row["policy"] == "hard")
     assert row["base_same"] == 1 and row["same"] == pytest.approx((1 + 0 + 1 + 1) / 4) and row["base_entropy"] == 0
     assert row["entropy"] == pytest.approx(-np.log2(0.75))
 
@@ -156,10 +156,10 @@ def test_a_majority_vote_by_hand(tmp_path):
         write(tmp_path, f"m-seed{seed}/reach/t.csv.gz", {0: before})
         for policy in ("hard", "easy"):
             write(tmp_path, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: after if policy == "hard" else before})
-    rows = {row["policy"]: row for row in kinds.majority(load(tmp_path, CONFIG))}
+    rows = {row["policy"]: row for row in gain_kinds.majority(load(tmp_path, CONFIG))}
     assert rows["hard"]["base"] == 0 and rows["hard"]["majority"] == pytest.approx((1 + 0.5 + 0) / 3)
     assert rows["hard"]["k"] == 3 and rows["easy"]["gain"] == 0
-    assert kinds.majority(world(tmp_path / "two")) == [], "of two samples there is no majority"
+    assert gain_kinds.majority(world(tmp_path / "two")) == [], "of two samples there is no majority"
 
 
 # --- the steps of a solution -----------------------------------------------------------------------------------------
@@ -201,12 +201,12 @@ def test_leads_by_replicate_and_their_line(tmp_path):
     for seed, rates in enumerate(([0, 0, 0.5, 1], [0.5, 0.5, 1, 1])):
         difficulty.append(tmp_path / f"difficulty/m-seed{seed}/t.csv")
         files.write_rows(difficulty[-1], ["id", "pass_rate"], [{"id": str(i), "pass_rate": rate} for i, rate in enumerate(rates)])
-    rows = leads.leads(world(tmp_path), [str(path) for path in difficulty])
+    rows = hard_leads.leads(world(tmp_path), [str(path) for path in difficulty])
     assert [(row["minus"], row["seed"], row["lead"]) for row in rows] == [("easy", 0, 0.25), ("easy", 1, 0.75)]
     assert [(row["zero_share"], row["mixed_share"], row["base_accuracy"]) for row in rows] == [(0.5, 0.25, 0.5), (0, 0.5, 0.5)]
-    assert leads.lead_regressions(rows) == [], "two points make no line"
+    assert hard_leads.lead_regressions(rows) == [], "two points make no line"
     many = [rows[0] | {"seed": i, "lead": 0.1 + 0.5 * x, "zero_share": x} for i, x in enumerate((0.0, 0.1, 0.3, 0.6, 0.7))]
-    (line,) = [row for row in leads.lead_regressions(many) if row["predictor"] == "zero_share"]
+    (line,) = [row for row in hard_leads.lead_regressions(many) if row["predictor"] == "zero_share"]
     assert line["slope"] == pytest.approx(0.5) and line["points"] == 5 and line["model"] == "m"
 
 
@@ -214,12 +214,12 @@ def test_whether_the_lead_depends_on_the_model(tmp_path):
     """Welch's test by hand: leads of 0.25 and 0.75 in one model; the same, turned and doubled, in the other."""
     one = world(tmp_path / "one")
     hard, easy = one
-    assert leads.lead_by_model(one) == [], "one model"
+    assert hard_leads.lead_by_model(one) == [], "one model"
     other = [dataclasses.replace(easy, model="n", policy="hard"), dataclasses.replace(hard, model="n", policy="easy")]
-    (row,) = leads.lead_by_model([*one, *other])
+    (row,) = hard_leads.lead_by_model([*one, *other])
     assert (row["models"], row["least"], row["most"], row["seeds"]) == (2, -0.5, 0.5, 2)
     assert row["p"] == pytest.approx(stats.ttest_ind([0.25, 0.75], [-0.25, -0.75], equal_var=False).pvalue)
     assert row["spread"] == pytest.approx(math.sqrt(0.5 - 0.125 / 2))
     single = [dataclasses.replace(cell, runs=cell.runs[:1], bases=cell.bases[:1], seeds=[0]) for cell in [*one, *other]]
-    (row,) = leads.lead_by_model(single)
+    (row,) = hard_leads.lead_by_model(single)
     assert math.isnan(row["p"]) and math.isnan(row["spread"]) and (row["least"], row["most"]) == (-0.25, 0.25)

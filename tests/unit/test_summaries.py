@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
-from hardgrpo.analysis import accuracy, decomposition, gains, online_runs, regressions, statistics, training_logs
+from hardgrpo.analysis import accuracies, decomposition, gains_and_differences, online_runs, regressions, statistics, training_logs
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
@@ -83,7 +83,7 @@ def test_runs_that_differ_in_the_seed_alone_make_a_cell_and_other_recipes_are_na
 
 
 def test_accuracy_by_tier_by_hand(tmp_path):
-    rows = {(row["policy"], row["recipe"], row["tier"]): row for row in accuracy.tiers(cells(tmp_path))}
+    rows = {(row["policy"], row["recipe"], row["tier"]): row for row in accuracies.tiers(cells(tmp_path))}
     assert list(rows) == [(*arm, tier) for arm in (("all", "slow"), ("low", "slow"), ("low", "fast")) for tier in ("3", "10")], (
         "3 before 10"
     )
@@ -103,7 +103,7 @@ def test_accuracy_by_tier_by_hand(tmp_path):
 
 
 def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
-    (row,) = [r for r in accuracy.tiers(cells(tmp_path)) if (r["policy"], r["recipe"], r["tier"]) == ("low", "slow", "10")]
+    (row,) = [r for r in accuracies.tiers(cells(tmp_path)) if (r["policy"], r["recipe"], r["tier"]) == ("low", "slow", "10")]
     # Of b and d, each seed: 1, 1 and 0, 1/2. Means 1 and 1/4 over seeds, 1/2 and 3/4 over problems; residuals 1/8.
     over_seeds, over_problems, interaction = 0.28125 / 2, 0.03125 / 2, 4 * 0.015625 / 4
     half = (12.706204736432095**2 * over_seeds + 12.706204736432095**2 * (over_problems - interaction)) ** 0.5
@@ -111,14 +111,14 @@ def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
 
 
 def test_tiers_that_are_words_stand_behind_numbers_and_problems_without_one_are_left_out(tmp_path):
-    rows = accuracy.tiers(cells(tmp_path, tiers={"a": "hard", "b": 2, "c": "easy"}))
+    rows = accuracies.tiers(cells(tmp_path, tiers={"a": "hard", "b": 2, "c": "easy"}))
     assert [row["tier"] for row in rows if row["policy"] == "all"] == ["2", "easy", "hard"]
     assert {row["problems"] for row in rows} == {1} and all(row["accuracy_low"] != row["accuracy_low"] for row in rows), "nan"
-    assert accuracy.tiers(cells(tmp_path / "none", tiers={})) == []
+    assert accuracies.tiers(cells(tmp_path / "none", tiers={})) == []
 
 
 def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_path):
-    rows = {(row["policy"], row["recipe"]): row for row in accuracy.catches_up(cells(tmp_path))}
+    rows = {(row["policy"], row["recipe"]): row for row in accuracies.catches_up(cells(tmp_path))}
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
     reached = ("step", "step_first", "step_last", "seeds_reached")
@@ -131,7 +131,7 @@ def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_pat
 def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if "/low/" in path}
     assert (
-        accuracy.catches_up(cells(tmp_path, runs=runs, study=STUDY | {"arms": [{"policy": "low", "recipe": ["slow", "fast"]}]}))
+        accuracies.catches_up(cells(tmp_path, runs=runs, study=STUDY | {"arms": [{"policy": "low", "recipe": ["slow", "fast"]}]}))
         == []
     )
 
@@ -139,11 +139,11 @@ def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
 def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed0"][30]
-    rows = {(row["policy"], row["recipe"]): row for row in accuracy.catches_up(cells(tmp_path, runs=runs))}
+    rows = {(row["policy"], row["recipe"]): row for row in accuracies.catches_up(cells(tmp_path, runs=runs))}
     low, every = rows["low", "slow"], rows["all", "slow"]
     assert (low["steps"], low["step"], every["steps"]) == (20, None, 30)
     assert {
-        row["step"] for row in accuracy.tiers(cells(tmp_path, runs=runs)) if (row["policy"], row["recipe"]) == ("low", "slow")
+        row["step"] for row in accuracies.tiers(cells(tmp_path, runs=runs)) if (row["policy"], row["recipe"]) == ("low", "slow")
     } == {20}
 
 
@@ -151,7 +151,7 @@ def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_p
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed1"][30]["d"]
     with pytest.raises(UserError, match="m/t/slow/low on t: 3 problems at step 30, but 4 for the base model"):
-        accuracy.tiers(cells(tmp_path, runs=runs))
+        accuracies.tiers(cells(tmp_path, runs=runs))
 
 
 # --- tests, decomposition, what was spent -----------------------------------------------------------------------------------
@@ -160,14 +160,14 @@ def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_p
 def test_gains_and_differences_by_hand(tmp_path):
     """Two seeds and four problems: both targets, pooled, the tests and what could be detected are columns of each row."""
     found = cells(tmp_path)
-    gained = {(row["policy"], row["recipe"]): row for row in gains.gains(found)}
+    gained = {(row["policy"], row["recipe"]): row for row in gains_and_differences.gains(found)}
     assert list(gained) == [("all", "slow"), ("low", "slow"), ("low", "fast")]
     assert gained["all", "slow"]["gain"] == pytest.approx(10 / 16 - 3 / 8)
     for row in gained.values():
         for ends in (("gain_low", "gain_high"), ("gain_low_a", "gain_high_a"), ("gain_low_pooled", "gain_high_pooled")):
             assert row[ends[0]] <= row["gain"] <= row[ends[1]]
     assert len({row["mdd"] for row in gained.values()}) == 1, "what a design can detect is the same for all policies"
-    rows = gains.differences(found)
+    rows = gains_and_differences.differences(found)
     # all by recipe slow and low by recipe fast differ in policy and recipe: their difference would answer nothing.
     assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows] == [
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast")
@@ -183,11 +183,11 @@ def test_gains_and_differences_by_hand(tmp_path):
 def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if path.endswith("seed0")}
     found = cells(tmp_path, runs=runs, study=STUDY | {"seeds": [0]})
-    for row in (*gains.gains(found), *gains.differences(found)):
+    for row in (*gains_and_differences.gains(found), *gains_and_differences.differences(found)):
         name = "gain" if "gain" in row else "difference"
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, "over problems"
         assert np.isnan([row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]).all()
-    assert gains.mcnemar(found) == [], "two samples a problem are no single grade"
+    assert gains_and_differences.mcnemar(found) == [], "two samples a problem are no single grade"
 
 
 def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
@@ -196,7 +196,7 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
     evaluation(tmp_path, "m/base/t.csv.gz", base, TIERS)
     for path, correct in single.items():
         evaluation(tmp_path, f"m/t/{path}/t.csv.gz", correct, TIERS)
-    rows = gains.mcnemar(load(tmp_path, HAND | {"studies": {"hand": STUDY}}))
+    rows = gains_and_differences.mcnemar(load(tmp_path, HAND | {"studies": {"hand": STUDY}}))
     assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows if row["seed"] == 0] == [
         ("all", "slow", "base", ""), ("low", "slow", "base", ""), ("low", "fast", "base", ""),
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast"),

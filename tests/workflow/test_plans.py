@@ -306,7 +306,7 @@ def programs() -> dict[str, list]:
         "analysis/statistics.py",
         "report/plotting.py",
         "report/latex.py",
-        "analysis/gains.py",
+        "analysis/gains_and_differences.py",
         "report/tables/parts.py",
         "report/figures/tiers.py",
         "runtime/files.py",

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import TEX
 
-SUMMARY = """SUMMARIES["best"] = Summary("accuracy", ["gains"], [*CELL, "gain"])
+SUMMARY = """SUMMARIES["best"] = Summary("accuracies", ["gains"], [*CELL, "gain"])
 """
 TABLE = """TABLES["best_gain"] = Table("gains", ["best"], r"The largest gain of each test, in a \\emph{new} table.")
 """
@@ -39,7 +39,7 @@ def draw(best):
 
 def add(world) -> None:
     world.edit("src/hardgrpo/report/registry.py", lambda text: text + SUMMARY + TABLE + FIGURE)
-    world.edit("src/hardgrpo/analysis/accuracy.py", lambda text: text + MAKE_SUMMARY)
+    world.edit("src/hardgrpo/analysis/accuracies.py", lambda text: text + MAKE_SUMMARY)
     world.edit("src/hardgrpo/report/tables/gains.py", lambda text: text + MAKE_TABLE)
     (world.folder / "src/hardgrpo/report/figures/best.py").write_text(MAKE_FIGURE)
 

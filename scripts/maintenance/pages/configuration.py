@@ -108,12 +108,7 @@ def nested(part: dict, path: str, json_schema: dict) -> list[tuple[str, dict]]:
     entries = [part.get("additionalProperties"), *part.get("patternProperties", {}).values()]
     choices = [(f"{path}.NAME", entry) for entry in entries] + [(f"{path}[]", part.get("items"))]
     choices += [(path, schema) for schema in [*part.get("anyOf", []), *part.get("oneOf", [])]]
-    return [
-        link_and_schema
-        for link, schema in choices
-        if isinstance(schema, dict)
-        for link_and_schema in nested(schema, link, json_schema)
-    ]
+    return [pair for link, schema in choices if isinstance(schema, dict) for pair in nested(schema, link, json_schema)]
 
 
 def described(part: dict, json_schema: dict) -> str:

@@ -5,6 +5,10 @@ CELL = ["model", "task", "eval_task", *ARM]  # the keys of most tables
 RUNS = ["model", "task", *ARM]  # identify the replicates of an arm
 MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
+# Of tables of subsets: means over seeds.
+SUBSET_NUMBERS = ["pool", "prompts", "mean_pass_rate", "zero_share", "held_out_pass_rate", "held_out_zero_share"]
+SUBSET_NUMBERS += ["boundary_pass_rate", "tied", "tied_chosen"]
+
 # Columns of names, which are read as text: a tier may have the name 3, a task the name 7.
 NAMES = [*CELL, *MINUS, "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
 NAMES += ["place", "what", "at", "easiest", "hardest", "written", "released", "key"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracy import tier_names
+from hardgrpo.analysis.accuracies import tier_names
 from hardgrpo.analysis.cells import Cell, mean_columns
 
 GRADINGS = {"task": "correct", "strict": "strict", "lenient": "lenient"}

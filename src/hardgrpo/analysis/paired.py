@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracy import k_values, pass_rates, tier_names
+from hardgrpo.analysis.accuracies import k_values, pass_rates, tier_names
 from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns, minus_columns, pairs
 
 

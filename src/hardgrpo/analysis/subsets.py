@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 
+from hardgrpo.analysis.columns import SUBSET_NUMBERS
 from hardgrpo.runtime import files
 from hardgrpo.selection.choices import CONFIDENT_AGREEMENT, WRONG_PASS_RATE
 from hardgrpo.study import paths, settings
@@ -23,21 +24,10 @@ def subsets(subset_files: list[str]) -> list[dict]:
         rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | columns)
     if not rows:
         return []
-    numbers = [
-        "pool",
-        "prompts",
-        "mean_pass_rate",
-        "zero_share",
-        "held_out_pass_rate",
-        "held_out_zero_share",
-        "boundary_pass_rate",
-        "tied",
-        "tied_chosen",
-    ]
     keys = ["model", "task", "policy", "rule", "budget"]
-    frame = pd.DataFrame(rows, columns=[*keys, *numbers]).astype(dict.fromkeys(numbers, float))
-    grouped = frame.groupby(keys, sort=False, dropna=False)
-    return (grouped[numbers].mean().assign(seeds=grouped.size()).reset_index()).to_dict("records")
+    frame = pd.DataFrame(rows, columns=[*keys, *SUBSET_NUMBERS]).astype(dict.fromkeys(SUBSET_NUMBERS, float))
+    groups = frame.groupby(keys, sort=False, dropna=False)
+    return groups[SUBSET_NUMBERS].mean().assign(seeds=groups.size()).reset_index().to_dict("records")
 
 
 def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: list[str]) -> list[dict]:
@@ -68,8 +58,8 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
     if not rows:
         return []
     keys = ["model", "task", "policy"]
-    grouped = pd.DataFrame(rows).astype({"confidently_wrong": float}).groupby(keys, sort=False)
-    return grouped.mean().assign(seeds=grouped.size()).reset_index().to_dict("records")
+    groups = pd.DataFrame(rows).astype({"confidently_wrong": float}).groupby(keys, sort=False)
+    return groups.mean().assign(seeds=groups.size()).reset_index().to_dict("records")
 
 
 def _pool_rates(path: str) -> pd.DataFrame:

@@ -16,7 +16,7 @@ at its end.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardgrpo.analysis.columns import CELL, MINUS, RUNS, interval, intervals
+from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
 from hardgrpo.report import conditions
 from hardgrpo.study import paths, settings
 
@@ -53,39 +53,38 @@ PARTS = [*interval("finishing"), *interval("correctness")]
 MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
 CURVES = ["tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share"]
 SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
-SUBSET_COLUMNS = ["pool", "prompts", "mean_pass_rate", "zero_share", "held_out_pass_rate", "held_out_zero_share"]
-SUBSET_COLUMNS += ["boundary_pass_rate", "tied", "tied_chosen"]
+
 
 SUMMARIES = {
-    "accuracy": Summary("accuracy", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
-    "gains": Summary("gains", ["cells"], [*CELL, "decoding", "step", "base_accuracy", *intervals("gain"), "mdd", "problems", "samples", "seeds"]),
-    "differences": Summary("gains", ["cells"], [*CELL, *MINUS, *intervals("difference"), "p", "p_holm", "mdd", "problems", "seeds"]),
+    "accuracy": Summary("accuracies", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
+    "gains": Summary("gains_and_differences", ["cells"], [*CELL, "decoding", "step", "base_accuracy", *intervals("gain"), "mdd", "problems", "samples", "seeds"]),
+    "differences": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, *intervals("difference"), "p", "p_holm", "mdd", "problems", "seeds"]),
     "paired": Summary("paired", ["cells"], [*CELL, *MINUS, "what", "at", *interval("difference"), "problems", "seeds"]),
-    "mcnemar": Summary("gains", ["cells"], [*CELL, *MINUS, "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"]),
+    "mcnemar": Summary("gains_and_differences", ["cells"], [*CELL, *MINUS, "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"]),
     "parts": Summary("decomposition", ["cells"], [*CELL, "step", "gain", *PARTS, *interval("finishing_minus_correctness"), *ANSWERED, "problems", "seeds"]),
     "decomposition": Summary("decomposition", ["cells"], [*CELL, "tier", "grading", "step", *interval("gain"), *PARTS, *ANSWERED, *LENGTHS, "problems", "seeds"]),
     "decomposition_runs": Summary("decomposition", ["cells"], [*CELL, "seed", "grading", "step", "gain", "finishing", "correctness", *ANSWERED, *LENGTHS, "problems"]),
-    "pass_at_k": Summary("accuracy", ["cells"], [*CELL, "k", "step", "base", *interval("pass"), *interval("gain"), "problems", "seeds"]),
-    "base_pass_at_k": Summary("accuracy", ["cells"], ["model", "eval_task", "k", *interval("pass"), *interval("sound"), "problems", "seeds"]),
-    "kinds": Summary("kinds", ["cells"], [*CELL, "tier", "step", "reach_samples", *interval("gain"), *interval("finishing"), *interval("sharpening"), *interval("new_solving"), "new_solving_p", "out_of_reach", "accuracy_out_of_reach", *interval("gain_out_of_reach"), *interval("greedy_gain"), "problems", "seeds"]),
-    "reasons": Summary("kinds", ["cells"], [*CELL, "step", "base_sound", "base_sound_share", "sound", "sound_share", *interval("sound_gain"), *interval("lucky_gain"), "problems", "seeds"]),
-    "same_answers": Summary("kinds", ["cells"], [*CELL, "step", "base_same", *interval("same"), *interval("change"), "base_entropy", "entropy", "problems", "seeds"]),
-    "majority": Summary("kinds", ["cells"], [*CELL, "step", "k", "base", *interval("majority"), *interval("gain"), "problems", "seeds"]),
+    "pass_at_k": Summary("accuracies", ["cells"], [*CELL, "k", "step", "base", *interval("pass"), *interval("gain"), "problems", "seeds"]),
+    "base_pass_at_k": Summary("accuracies", ["cells"], ["model", "eval_task", "k", *interval("pass"), *interval("sound"), "problems", "seeds"]),
+    "kinds": Summary("gain_kinds", ["cells"], [*CELL, "tier", "step", "reach_samples", *interval("gain"), *interval("finishing"), *interval("sharpening"), *interval("new_solving"), "new_solving_p", "out_of_reach", "accuracy_out_of_reach", *interval("gain_out_of_reach"), *interval("greedy_gain"), "problems", "seeds"]),
+    "reasons": Summary("gain_kinds", ["cells"], [*CELL, "step", "base_sound", "base_sound_share", "sound", "sound_share", *interval("sound_gain"), *interval("lucky_gain"), "problems", "seeds"]),
+    "same_answers": Summary("gain_kinds", ["cells"], [*CELL, "step", "base_same", *interval("same"), *interval("change"), "base_entropy", "entropy", "problems", "seeds"]),
+    "majority": Summary("gain_kinds", ["cells"], [*CELL, "step", "k", "base", *interval("majority"), *interval("gain"), "problems", "seeds"]),
     "learnable": Summary("training_logs", ["updates"], [*RUNS, *interval("learnable"), "updates", "seeds"]),
     "curves": Summary("training_logs", ["updates"], [*RUNS, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
     "fit": Summary("regressions", ["gains", "learnable"], ["task", "r_squared", "slope", "cells"]),
     "regressions": Summary("regressions", ["gains", "learnable", "accuracy"], ["task", "predictor", "adjusted_for", "r_squared", "slope", "cells"]),
-    "tiers": Summary("accuracy", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
+    "tiers": Summary("accuracies", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
     "tier_trends": Summary("paired", ["cells"], [*CELL, "easiest", "hardest", "step", *interval("points"), *interval("log_odds"), "problems", "seeds"]),
-    "leads": Summary("leads", ["cells", "difficulty_files"], [*CELL, "minus", "seed", "lead", "base_accuracy", "greedy_gap", "zero_share", "mixed_share"]),
-    "lead_regressions": Summary("leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
-    "lead_by_model": Summary("leads", ["cells"], ["task", "eval_task", "policy", "minus", "models", "least", "most", "spread", "p", "seeds"]),
-    "catches_up": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
+    "leads": Summary("hard_leads", ["cells", "difficulty_files"], [*CELL, "minus", "seed", "lead", "base_accuracy", "greedy_gap", "zero_share", "mixed_share"]),
+    "lead_regressions": Summary("hard_leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
+    "lead_by_model": Summary("hard_leads", ["cells"], ["task", "eval_task", "policy", "minus", "models", "least", "most", "spread", "p", "seeds"]),
+    "catches_up": Summary("accuracies", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
     "parity": Summary("training_logs", ["updates", "plan"], [*RUNS, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
     "spent": Summary("training_logs", ["parity", "seconds"], [*RUNS, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
     "rollouts": Summary("online_runs", ["updates"], [*RUNS, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
     "time_to_target": Summary("online_runs", ["cells", "updates", "plan"], [*CELL, *MINUS, "target", "minus_share", *interval("share"), "reached", "seeds"]),
-    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *SUBSET_COLUMNS, "seeds"]),
+    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *SUBSET_NUMBERS, "seeds"]),
     "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
     "contamination": Summary("splits", ["comparisons"], ["task", "eval_task", "pool", "repeated", "near_in_pool", "problems", "equal", "near", "repeated_in_test"]),

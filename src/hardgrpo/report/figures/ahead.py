@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hardgrpo.analysis.leads import LEADING
+from hardgrpo.analysis.hard_leads import LEADING
 from hardgrpo.report import plotting
 
 CELL = ["model", "task", "eval_task"]

@@ -3,7 +3,7 @@ model."""
 
 import numpy as np
 
-from hardgrpo.analysis.leads import LEADING, PREDICTORS
+from hardgrpo.analysis.hard_leads import LEADING, PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import plotting
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.formats import UNKNOWN, integer, probability, r_squared, signed
-from hardgrpo.analysis.leads import PREDICTORS
+from hardgrpo.analysis.hard_leads import PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report.table_columns import P_HAT, R_SQUARED, Math, P, design, estimate, key_columns, number, numbers, seeds, text
 from hardgrpo.report.tables.compared import published_column

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracy import tier_names
+from hardgrpo.analysis.accuracies import tier_names
 from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns
 
 
