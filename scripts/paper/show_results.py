@@ -99,22 +99,26 @@ def show_trajectories(path: str | Path) -> None:
 
 
 def look_at(study: str, no_tex: bool) -> None:
-    """List the files to open."""
+    """List the files of a study; the last line names the one to open first."""
     paper = Path("paper") / study
-    show("\nLook at:")
-    for path, content in [
-        (paper / "paper.pdf", "the paper"),
-        (paper / "verified.txt", "checks of the results, and which of them were skipped"),
-        (paper / "figures", "figures, PDF and PNG"),
-        (paper / "tables", "tables, LaTeX and CSV"),
-        (paper / "worth.html", "was it worth it: gain, what it is made of, what it cost"),
-        (paper / "explorer.html", "every completion beside its base model's"),
-        (paper / "claims.csv", "the papers' claims, each with its test and verdict"),
-    ]:
-        if path.exists():
-            show(f"  {path}  ({content})")
+    contents = {
+        "worth.html": "was it worth it: gain, what it is made of, what it cost",
+        "paper.pdf": "the paper",
+        "figures": "figures, PDF and PNG",
+        "tables": "tables, LaTeX and CSV",
+        "claims.csv": "the papers' claims, each with its test and verdict",
+        "explorer.html": "every completion beside its base model's",
+        "verified.txt": "checks of the results, and which of them were skipped",
+    }
+    first, *others = [paper / name for name in contents if (paper / name).exists()] or [None]
+    if others:
+        show("\nAlso:")
+    for path in others:
+        show(f"  {path}  ({contents[path.name]})")
     if no_tex and not (paper / "paper.pdf").exists():
         show(f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}")
+    if first:
+        show(f"\nOpen first: {first}  ({contents[first.name]})")
 
 
 def read(path: str | Path, text: list[str], numbers: list[str]) -> list[dict]:
