@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, mean_columns
+from hardgrpo.analysis.cells import Cell, mean_columns, sizes
 from hardgrpo.data import evaluations
 
 
@@ -33,17 +33,16 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
     """Unbiased pass@k of base model and last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and the number of samples."""
     rows = []
     for cell in cells:
-        last_step = cell.steps()[-1]
-        samples = min(cell.samples(0), cell.samples(last_step))
+        samples = min(cell.samples(0), cell.samples(cell.last_step))
         for k in k_values(samples):
             base = np.stack([pass_rates(evaluation, 0, k) for evaluation in cell.bases])
-            values = np.stack([pass_rates(trained, last_step, k) for trained in cell.runs])
+            values = np.stack([pass_rates(trained, cell.last_step, k) for trained in cell.runs])
             rows.append(
                 cell.keys
-                | {"k": k, "step": last_step, "base": base.mean()}
+                | {"k": k, "step": cell.last_step, "base": base.mean()}
                 | mean_columns("pass", values)
                 | mean_columns("gain", values - base)
-                | {"problems": values.shape[1], "seeds": values.shape[0]}
+                | sizes(values)
             )
     return rows
 
@@ -62,7 +61,7 @@ def base_pass_at_k(cells: list[Cell]) -> list[dict]:
                 {"model": model, "eval_task": test, "k": k}
                 | mean_columns("pass", correct)
                 | mean_columns("sound", sound)
-                | {"problems": correct.shape[1], "seeds": correct.shape[0]}
+                | sizes(correct)
             )
     return rows
 
@@ -82,31 +81,16 @@ def tiers(cells: list[Cell]) -> list[dict]:
     """Accuracy and gain at the last checkpoint, by tier."""
     rows = []
     for cell in cells:
-        last_step = cell.steps()[-1]
-        problem_tiers = cell.tiers()
-        base, trained_rates = cell.base_rates(), cell.rates(last_step)
-        for tier in tier_names(problem_tiers):
-            in_tier = (problem_tiers == tier).to_numpy()
+        base, trained_rates = cell.base_rates(), cell.rates(cell.last_step)
+        for tier, in_tier in cell.tier_masks().items():
             rows.append(
                 cell.keys
-                | {"tier": tier, "step": last_step, "base_accuracy": base[:, in_tier].mean()}
+                | {"tier": tier, "step": cell.last_step, "base_accuracy": base[:, in_tier].mean()}
                 | mean_columns("accuracy", trained_rates[:, in_tier])
                 | mean_columns("gain", trained_rates[:, in_tier] - base[:, in_tier])
                 | {"problems": int(in_tier.sum()), "seeds": len(cell.runs)}
             )
     return rows
-
-
-def tier_names(problem_tiers: pd.Series) -> list[str]:
-    """The tiers of the problems: numbers in numeric order, then other names in alphabetical order."""
-    return sorted(problem_tiers.dropna().unique(), key=lambda tier: (_number(tier), tier))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("inf")
 
 
 def catches_up(cells: list[Cell]) -> list[dict]:
@@ -116,7 +100,7 @@ def catches_up(cells: list[Cell]) -> list[dict]:
     are the checkpoints of the quickest and the slowest of them, and empty if no seed does.
     """
     final_accuracies = {
-        (c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all" and c.is_first_recipe
+        (c.model, c.task, c.eval_task): c.rates(c.last_step).mean() for c in cells if c.policy == "all" and c.is_first_recipe
     }
     rows = []
     for cell in cells:

@@ -46,6 +46,10 @@ class Cell:
     def steps(self) -> list[int]:
         return sorted(set.intersection(*(set(run.step) for run in self.runs)))
 
+    @functools.cached_property
+    def last_step(self) -> int:
+        return self.steps()[-1]
+
     def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
         """(S, N) mean of a column by replicate and problem for the base models; (1, N) if all replicates share a base model."""
         return self._rates(self.bases, 0, column, decoding)
@@ -83,6 +87,11 @@ class Cell:
         tier = base[base.step == 0].drop_duplicates("id").set_index("id").tier
         return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
 
+    def tier_masks(self) -> dict[str, np.ndarray]:
+        """{tier: (N,) whether a problem is in it}: first tiers that are numbers, in numeric order, then the others alphabetically."""
+        tiers = self.tiers()
+        return {tier: (tiers == tier).to_numpy() for tier in sorted(tiers.dropna().unique(), key=_tier_order)}
+
     def out_of_reach(self) -> np.ndarray:
         """(S, N) whether no reach sample of a base model solves a problem; (1, N) if all replicates share a base model.
 
@@ -102,6 +111,13 @@ class Cell:
 
     def decodings(self) -> list[str]:
         return [d for d in ("sampled", "greedy") if (self.bases[0].decoding == d).any()]
+
+
+def _tier_order(tier: str) -> tuple[float, str]:
+    try:
+        return float(tier), tier
+    except ValueError:
+        return float("inf"), tier
 
 
 def load_cells(config: dict, study: str) -> list[Cell]:
@@ -165,3 +181,8 @@ def mean_columns(prefix: str, values: np.ndarray) -> dict:
 def estimate_columns(prefix: str, estimate: statistics.Estimate) -> dict:
     """The columns of an estimate and its interval."""
     return {prefix: estimate.estimate, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}
+
+
+def sizes(values: np.ndarray) -> dict:
+    """The numbers of problems and seeds of values (S, N)."""
+    return {"problems": values.shape[1], "seeds": values.shape[0]}

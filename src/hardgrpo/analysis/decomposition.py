@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracies import tier_names
-from hardgrpo.analysis.cells import Cell, mean_columns
+from hardgrpo.analysis.cells import Cell, mean_columns, sizes
 
 GRADINGS = {"task": "correct", "strict": "strict", "lenient": "lenient"}
 DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
@@ -16,17 +15,16 @@ def parts(cells: list[Cell]) -> list[dict]:
     """Every gain split into finishing and correctness, at the last checkpoint, of sampled completions."""
     rows = []
     for cell in cells:
-        last_step = cell.steps()[-1]
-        rates = cell.split_rates(last_step)
+        rates = cell.split_rates(cell.last_step)
         finishing, correctness = statistics.decompose_by_problem(*rates)
         rows.append(
             cell.keys
-            | {"step": last_step, "gain": (rates[3] - rates[1]).mean()}
+            | {"step": cell.last_step, "gain": (rates[3] - rates[1]).mean()}
             | mean_columns("finishing", finishing)
             | mean_columns("correctness", correctness)
             | mean_columns("finishing_minus_correctness", finishing - correctness)
             | _answered(*rates)
-            | {"problems": finishing.shape[1], "seeds": finishing.shape[0]}
+            | sizes(finishing)
         )
     return rows
 
@@ -39,12 +37,9 @@ def decomposition(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        problem_tiers = cell.tiers()
-        groups = {None: np.ones(len(problem_tiers), bool)} | {
-            tier: (problem_tiers == tier).to_numpy() for tier in tier_names(problem_tiers)
-        }
+        masks = {None: np.ones(len(cell.tiers()), bool)} | cell.tier_masks()
         for step, base, trained_rates in _by_step(cell):
-            for tier, in_tier in groups.items():
+            for tier, in_tier in masks.items():
                 tier_rates = {column: (base[column][:, in_tier], trained_rates[column][:, in_tier]) for column in DECOMPOSED}
                 for grading, rates in _by_grading(tier_rates):
                     finishing, correctness = statistics.decompose_by_problem(*rates)

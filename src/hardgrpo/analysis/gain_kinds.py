@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracies import tier_names
-from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns
+from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns, sizes
 
 
 def kinds(cells: list[Cell]) -> list[dict]:
@@ -23,22 +22,20 @@ def kinds(cells: list[Cell]) -> list[dict]:
     for cell in cells:
         if cell.reach is None:
             continue
-        last_step, problem_tiers = cell.steps()[-1], cell.tiers()
-        rates = cell.split_rates(last_step)
+        rates = cell.split_rates(cell.last_step)
         shape = rates[2].shape
         out_of_reach = np.broadcast_to(cell.out_of_reach(), shape)
         greedy = None
         if "greedy" in cell.decodings():
-            greedy = cell.rates(last_step, decoding="greedy") - cell.base_rates(decoding="greedy")
-        for tier in [None, *tier_names(problem_tiers)]:
-            in_tier = np.ones(shape[1], bool) if tier is None else (problem_tiers == tier).to_numpy()
+            greedy = cell.rates(cell.last_step, decoding="greedy") - cell.base_rates(decoding="greedy")
+        for tier, in_tier in ({None: np.ones(shape[1], bool)} | cell.tier_masks()).items():
             finishing, sharpening, new_solving = split(
                 *(np.broadcast_to(array, shape)[:, in_tier] for array in rates), out_of_reach[:, in_tier]
             )
             gain_out_of_reach = out_of_reach[:, in_tier] * (rates[3] - rates[1])[:, in_tier]
             rows.append(
                 cell.keys
-                | {"tier": tier, "step": last_step, "reach_samples": cell.reach_samples()}
+                | {"tier": tier, "step": cell.last_step, "reach_samples": cell.reach_samples()}
                 | mean_columns("gain", (rates[3] - rates[1])[:, in_tier])
                 | mean_columns("finishing", finishing)
                 | mean_columns("sharpening", sharpening)
@@ -77,22 +74,21 @@ def reasons(cells: list[Cell]) -> list[dict]:
     Only for tasks whose steps can be checked."""
     rows = []
     for cell in cells:
-        sound, base_sound = (cell.rates(cell.steps()[-1], "sound"), cell.base_rates("sound"))
+        sound, base_sound = (cell.rates(cell.last_step, "sound"), cell.base_rates("sound"))
         if np.isnan(sound).any() or np.isnan(base_sound).any():
             continue
-        last_step = cell.steps()[-1]
-        correct, base_correct = cell.rates(last_step), cell.base_rates()
+        correct, base_correct = cell.rates(cell.last_step), cell.base_rates()
         rows.append(
             cell.keys
             | {
-                "step": last_step,
+                "step": cell.last_step,
                 "base_sound": base_sound.mean(),
                 "base_sound_share": statistics.ratio_of_means(base_sound, base_correct),
             }
             | {"sound": sound.mean(), "sound_share": statistics.ratio_of_means(sound, correct)}
             | mean_columns("sound_gain", sound - base_sound)
             | mean_columns("lucky_gain", (correct - sound) - (base_correct - base_sound))
-            | {"problems": sound.shape[1], "seeds": sound.shape[0]}
+            | sizes(sound)
         )
     return rows
 
@@ -106,18 +102,17 @@ def same_answers(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        last_step = cell.steps()[-1]
-        if min(cell.samples(0), cell.samples(last_step)) < 2:
+        if min(cell.samples(0), cell.samples(cell.last_step)) < 2:
             continue
         base = np.stack([_agreement(frame, 0) for frame in cell.bases])
-        trained = np.stack([_agreement(frame, last_step) for frame in cell.runs])
+        trained = np.stack([_agreement(frame, cell.last_step) for frame in cell.runs])
         rows.append(
             cell.keys
-            | {"step": last_step, "base_same": base.mean()}
+            | {"step": cell.last_step, "base_same": base.mean()}
             | mean_columns("same", trained)
             | mean_columns("change", trained - base)
             | {"base_entropy": _bits(base.mean()), "entropy": _bits(trained.mean())}
-            | {"problems": trained.shape[1], "seeds": trained.shape[0]}
+            | sizes(trained)
         )
     return rows
 
@@ -130,17 +125,16 @@ def majority(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        last_step = cell.steps()[-1]
-        if min(cell.samples(0), cell.samples(last_step)) < 3:
+        if min(cell.samples(0), cell.samples(cell.last_step)) < 3:
             continue
         base = np.stack([_vote(frame, 0) for frame in cell.bases])
-        trained = np.stack([_vote(frame, last_step) for frame in cell.runs])
+        trained = np.stack([_vote(frame, cell.last_step) for frame in cell.runs])
         rows.append(
             cell.keys
-            | {"step": last_step, "k": cell.samples(last_step), "base": base.mean()}
+            | {"step": cell.last_step, "k": cell.samples(cell.last_step), "base": base.mean()}
             | mean_columns("majority", trained)
             | mean_columns("gain", trained - base)
-            | {"problems": trained.shape[1], "seeds": trained.shape[0]}
+            | sizes(trained)
         )
     return rows
 

@@ -17,17 +17,17 @@ def gains(cells: list[Cell]) -> list[dict]:
     for family in families(cells):
         for decoding in family[0].decodings():
             gains_by_cell = {
-                id(member): member.rates(member.steps()[-1], decoding=decoding) - member.base_rates(decoding=decoding)
+                id(member): member.rates(member.last_step, decoding=decoding) - member.base_rates(decoding=decoding)
                 for member in family
             }
             pooled = _pooled(list(gains_by_cell.values()), differences=False)
             mdd = _detectable(list(gains_by_cell.values()), pooled)
             for cell in family:
-                last_step, cell_gains = cell.steps()[-1], gains_by_cell[id(cell)]
-                samples = cell.samples(last_step) if decoding == "sampled" else 1
+                cell_gains = gains_by_cell[id(cell)]
+                samples = cell.samples(cell.last_step) if decoding == "sampled" else 1
                 rows[id(cell), decoding] = (
                     cell.keys
-                    | {"decoding": decoding, "step": last_step, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
+                    | {"decoding": decoding, "step": cell.last_step, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
                     | mean_columns("gain", cell_gains)
                     | _alternative_intervals("gain", cell_gains, _shared_noise(cell, None, decoding), pooled)
                     | {"mdd": mdd, "problems": cell_gains.shape[1], "samples": samples, "seeds": cell_gains.shape[0]}
@@ -43,7 +43,7 @@ def differences(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for family in families(cells):
-        rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
+        rates = {id(cell): cell.rates(cell.last_step) for cell in family}
         cell_pairs = pairs(family)
         pooled = _pooled(list(rates.values()), differences=True)
         mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in cell_pairs], pooled, len(cell_pairs)) if cell_pairs else np.nan
@@ -75,11 +75,10 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
         for decoding in family[0].decodings():
             single_grades = {}  # {(arm, seed): (step, grades (N,))}; the base model has the key (None, seed)
             for cell in family:
-                last_step = cell.steps()[-1]
-                grades, bases = cell.grades(last_step, decoding), cell.grades(0, decoding)
+                grades, bases = cell.grades(cell.last_step, decoding), cell.grades(0, decoding)
                 if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
                     single_grades |= {
-                        (cell.arm, seed): (last_step, run_grades[:, 0]) for seed, run_grades in zip(cell.seeds, grades)
+                        (cell.arm, seed): (cell.last_step, run_grades[:, 0]) for seed, run_grades in zip(cell.seeds, grades)
                     }
                     single_grades |= {
                         (None, seed): (0, run_grades[:, 0])
@@ -122,10 +121,9 @@ def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
     """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan where samples cannot be matched by number."""
     if decoding == "greedy":
         return 0.0  # no sampling
-    last_step = cell.steps()[-1]
     grades, minus_grades = (
-        cell.grades(last_step),
-        cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.steps()[-1]),
+        cell.grades(cell.last_step),
+        cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.last_step),
     )
     if grades is None or minus_grades is None or grades.shape[-2:] != minus_grades.shape[-2:]:
         return np.nan

@@ -95,7 +95,7 @@ def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
 
 def _lead(leader: Cell, rival: Cell) -> np.ndarray:
     """(S,) the lead by seed at the last checkpoint."""
-    return (leader.rates(leader.steps()[-1]) - rival.rates(rival.steps()[-1])).mean(axis=1)
+    return (leader.rates(leader.last_step) - rival.rates(rival.last_step)).mean(axis=1)
 
 
 def lead_regressions(lead_rows: list[dict]) -> list[dict]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracies import k_values, pass_rates, tier_names
-from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns, minus_columns, pairs
+from hardgrpo.analysis.accuracies import k_values, pass_rates
+from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns, minus_columns, pairs, sizes
 
 
 def paired(cells: list[Cell]) -> list[dict]:
@@ -37,35 +37,35 @@ def paired(cells: list[Cell]) -> list[dict]:
 
 def _row(cell: Cell, minus_cell: Cell, kind: str, place, values: np.ndarray) -> dict:
     columns = minus_columns(minus_cell) | {"what": kind, "at": str(place)}
-    return cell.keys | columns | mean_columns("difference", values) | {"problems": values.shape[1], "seeds": values.shape[0]}
+    return cell.keys | columns | mean_columns("difference", values) | sizes(values)
 
 
 def _last_rates(cell: Cell) -> np.ndarray:
-    return cell.rates(cell.steps()[-1])
+    return cell.rates(cell.last_step)
 
 
 def _checkpoints(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
-    if cell.steps()[-1] != minus_cell.steps()[-1]:
+    if cell.last_step != minus_cell.last_step:
         return  # runs of different lengths have sampled different numbers of rollouts at the same step
     for step in sorted(set(cell.steps()) & set(minus_cell.steps()))[:-1]:
         yield "checkpoint", step, cell.rates(step) - minus_cell.rates(step)
 
 
 def _passes(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
-    samples = min(cell.samples(cell.steps()[-1]), minus_cell.samples(minus_cell.steps()[-1]))
+    samples = min(cell.samples(cell.last_step), minus_cell.samples(minus_cell.last_step))
     for k in k_values(samples):
         if k > 1:
             yield "pass@k", k, _pass_at_k(cell, k) - _pass_at_k(minus_cell, k)
 
 
 def _pass_at_k(cell: Cell, k: int) -> np.ndarray:
-    return np.stack([pass_rates(run, cell.steps()[-1], k) for run in cell.runs])
+    return np.stack([pass_rates(run, cell.last_step, k) for run in cell.runs])
 
 
 def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]]:
-    problem_tiers, values = cell.tiers(), _last_rates(cell) - _last_rates(minus_cell)
-    for tier in tier_names(problem_tiers):
-        yield "tier", tier, values[:, (problem_tiers == tier).to_numpy()]
+    values = _last_rates(cell) - _last_rates(minus_cell)
+    for tier, in_tier in cell.tier_masks().items():
+        yield "tier", tier, values[:, in_tier]
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
@@ -91,21 +91,20 @@ def tier_trends(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        problem_tiers, last_step = cell.tiers(), cell.steps()[-1]
-        tiers = tier_names(problem_tiers)
-        if len(tiers) < 2:
+        masks = list(cell.tier_masks().items())
+        if len(masks) < 2:
             continue
-        masks = [(problem_tiers == name).to_numpy() for name in (tiers[0], tiers[-1])]
+        (easiest, in_easiest), (hardest, in_hardest) = masks[0], masks[-1]
         points, odds = (
-            [change(cell.base_rates()[:, in_tier], cell.rates(last_step)[:, in_tier]) for in_tier in masks]
+            [change(cell.base_rates()[:, in_tier], cell.rates(cell.last_step)[:, in_tier]) for in_tier in (in_easiest, in_hardest)]
             for change in (_points, _log_odds)
         )
         rows.append(
             cell.keys
-            | {"easiest": tiers[0], "hardest": tiers[-1], "step": last_step}
+            | {"easiest": easiest, "hardest": hardest, "step": cell.last_step}
             | estimate_columns("points", statistics.contrast_interval(*points))
             | estimate_columns("log_odds", statistics.contrast_interval(*odds))
-            | {"problems": int(min(in_tier.sum() for in_tier in masks)), "seeds": len(cell.runs)}
+            | {"problems": int(min(in_easiest.sum(), in_hardest.sum())), "seeds": len(cell.runs)}
         )
     return rows
 
