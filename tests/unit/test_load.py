@@ -146,6 +146,26 @@ def test_contradictions_are_reported_at_once_with_each_other_and_with_unknown_na
         assert f"config.yaml: {place}: " in message, message
 
 
+def test_an_unknown_name_hides_no_other_mistake_of_its_study():
+    config = load.read(ROOT)
+    study = config["studies"]["mini"]
+    study["tasks"] = [*study["tasks"], "swapps", "aime2025"]
+    study["arms"] = [{"policy": ["hard", "hrad"], "recipe": ["mini", "miny"]}, {"policy": "random"}]
+    study["also_tested_on"] = {study["tasks"][0]: ["nowhere", "facts"]}
+    with pytest.raises(UserError) as refused:
+        checks.check(config, "config.yaml")
+    for words in (
+        "'swapps'",
+        "'hrad'",
+        "'miny'",
+        "'nowhere'",
+        "'aime2025' has no train split",
+        "'recipe' is missing",
+        "facts of task",
+    ):
+        assert words in str(refused.value), (words, refused.value)
+
+
 @pytest.mark.parametrize("section", load.SECTIONS)
 def test_an_unknown_name_in_one_study_hides_no_mistake_of_another(section):
     config = load.read(ROOT)

@@ -12,6 +12,7 @@ from hardgrpo.data import generated
 from hardgrpo.selection.policies import is_by_tier
 from hardgrpo.study import memory, pools
 from hardgrpo.study.settings import (
+    as_list,
     eval_tasks,
     has_arm,
     has_solutions,
@@ -42,12 +43,12 @@ def unknown_names(place: str, section: str, names: Collection[str], entries: dic
 
 
 def study_mistakes(config: dict, name: str) -> Mistakes:
-    """Yield every mistake between a study and the objects that it names: first unknown names, and only without these the others."""
+    """Yield every mistake between a study and the objects that it names. Only the names are checked if a model or all tasks are unknown."""
     study, place = config["studies"][name], f"studies.{name}"
-    missing_entries = list(_missing_entries(place, study, config))
-    yield from missing_entries
-    if missing_entries:
+    yield from _missing_entries(place, study, config)
+    if set(study["models"]) - set(config["models"]) or study["tasks"] and not set(study["tasks"]) & set(config["tasks"]):
         return
+    study = _without_unknown_names(study, config)
     kinds = {_kind(config["models"][model]) for model in study["models"]}
     if len(kinds) > 1:
         yield f"{place}.models", "models with weights, recorded ones and trajectories cannot share a study; make one for each"
@@ -72,6 +73,17 @@ def _missing_entries(place: str, study: dict, config: dict) -> Mistakes:
     for task, tests in study.get("also_tested_on", {}).items():
         names = [test if isinstance(test, str) else test["task"] for test in tests]
         yield from unknown_names(f"{place}.also_tested_on.{task}", "tasks", names, config["tasks"])
+
+
+def _without_unknown_names(study: dict, config: dict) -> dict:
+    existing = lambda section, names: [name for name in as_list(names) if name in config[section]]
+    sections = {"policy": "policies", "recipe": "recipes"}
+    arms = [arm | {key: existing(section, arm[key]) for key, section in sections.items() if key in arm} for arm in study["arms"]]
+    tests = {
+        task: [test for test in entries if (test if isinstance(test, str) else test["task"]) in config["tasks"]]
+        for task, entries in study.get("also_tested_on", {}).items()
+    }
+    return study | {"tasks": existing("tasks", study["tasks"]), "arms": arms, "also_tested_on": tests}
 
 
 def _combinations(study: dict, *kinds: str) -> Iterator[tuple[str, ...]]:
