@@ -147,7 +147,9 @@ def cells_like(base, runs):
     """Cells with these grades: of bases (1 or S, N, m), of runs (policies, S, N, m)."""
     keys = {"model": "m", "task": "t", "eval_task": "t"}
     return [
-        SimpleNamespace(**keys, policy=f"p{i}", is_first_recipe=True, steps=lambda: [5], grades=lambda step, one=one: one if step else base)
+        SimpleNamespace(
+            **keys, policy=f"p{i}", is_first_recipe=True, steps=lambda: [5], grades=lambda step, one=one: one if step else base
+        )
         for i, one in enumerate(runs)
     ]
 
