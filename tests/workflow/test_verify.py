@@ -53,7 +53,7 @@ def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeyp
 BREAKS = [  # table, row, column, what becomes of the number, what is said
     ("gains", 0, "gain", lambda old: str(float(old) + 0.001), "gains.csv: row 2 (tiny arithmetic arithmetic hard 20): gain is"),
     ("gains", 3, "gain_low", lambda old: "0.9", "gains.csv: row 5 (tiny arithmetic arithmetic middle 20): gain is"),
-    ("gains", 4, "seeds", lambda old: "2", "gains.csv: tiny arithmetic random arithmetic: 2 seeds, the study has 3"),
+    ("gains", 4, "seeds", lambda old: "2", "gains.csv: tiny arithmetic random mini arithmetic: 2 seeds, the study has 3"),
     (
         "parts",
         0,
