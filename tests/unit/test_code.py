@@ -136,6 +136,7 @@ def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_that_import_it(tmp_path, monkeypatch):
     """For each program whose rule follows its code: the modules that it imports are found here by `ast`, apart from code.py."""
     for folder in ("src", "scripts"):

@@ -53,6 +53,7 @@ def docs(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_program_simulates_draws_and_writes(docs, monkeypatch):
     figure = run_program(monkeypatch, docs, "--studies", "3")
     components, covered, levels = simulation.read_tables(docs)
@@ -154,6 +155,7 @@ def cells_like(base, runs):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [variance.SHARED, variance.OWN])
 def test_components_are_estimated_back_from_a_study_that_was_made_with_them(design):
     row = next(SWAPS.itertuples())._replace(problems=3000, design=design)
@@ -174,6 +176,7 @@ def test_components_are_estimated_back_from_a_study_that_was_made_with_them(desi
         assert np.linalg.eigvalsh(matrix).min() > -1e-6, name
 
 
+@pytest.mark.slow
 def test_intervals_cover_where_each_replicate_has_its_own_base():
     """150 studies: wide bounds. Half of a base's luck goes over to its policies."""
     row = SWAPS.assign(design=variance.OWN)

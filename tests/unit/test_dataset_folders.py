@@ -235,6 +235,7 @@ def test_a_parquet_file_of_a_usual_kind_is_read(folder, monkeypatch):
     assert sources.read_rows(folder, split="train") == rows
 
 
+@pytest.mark.slow
 def test_rows_that_each_have_a_column_of_their_own_are_refused(folder):
     """A hundred kilobytes would become ten million cells."""
     (folder / "mine.csv").unlink()

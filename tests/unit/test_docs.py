@@ -150,6 +150,7 @@ def apply(world, *diffs: str) -> None:
         subprocess.run(command, cwd=world.folder, input=diff, text=True, check=True)
 
 
+@pytest.mark.slow
 def test_the_configurations_of_own_prompts_are_planned(world):
     answered, unanswered, study, selector = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
     for name, example in {

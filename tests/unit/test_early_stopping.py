@@ -68,6 +68,7 @@ def probe(outcomes, asked, batch, **options) -> early_stopping.Stopper:
     return stopper
 
 
+@pytest.mark.slow
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=3), st.integers(1, 40))
 @settings(max_examples=300)
 def test_the_subset_is_that_of_full_probing_ties_included(outcomes, asked, batch):
@@ -122,6 +123,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     assert given.sum() + early_stopping.oracle_samples(want, outcomes, given) == cheapest, "with all samples of the chosen"
 
 
+@pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
 def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(outcomes, policy, seed, batch):
     want = want_of(outcomes, policy, seed)
@@ -131,6 +133,7 @@ def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(outcomes
         assert probe(outcomes, [(policy, seed)], 1).drawn.sum() == least
 
 
+@pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 9))
 def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed, batch):
     want = want_of(outcomes, policy, seed)
@@ -168,6 +171,7 @@ def test_one_at_a_time_costs_hardly_more_than_the_oracle(rule, budget, shape):
     assert ours <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
 
 
+@pytest.mark.slow
 def test_a_pool_of_the_size_of_gsm8k_in_batches_of_256():
     outcomes = simulated(7473, 5, 0.187, 0)
     assert (outcomes.sum(axis=1) == 0).mean() == pytest.approx(0.36, abs=0.01)

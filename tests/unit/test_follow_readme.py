@@ -93,6 +93,7 @@ def test_no_default_is_a_name_that_others_can_guess_and_make():
     assert "/tmp" not in makefile
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 def test_it_is_followed_to_its_end(tmp_path, monkeypatch, capsys):
     """debootstrap and the chroot stand in: what they would be asked is written down."""

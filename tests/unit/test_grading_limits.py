@@ -77,6 +77,7 @@ def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(slow_f
     assert "run again" in str(error.value) and not (slow_files / "out.csv").exists() and not (slow_files / "T.gz").exists()
 
 
+@pytest.mark.slow
 def test_answers_of_a_usual_speed_are_graded_and_slow_ones_use_up_the_time(slow_files, monkeypatch):
     monkeypatch.undo()
     monkeypatch.chdir(slow_files)

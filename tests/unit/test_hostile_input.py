@@ -353,6 +353,7 @@ def test_merge_keys_that_grow_tenfold_with_each_line_are_refused_at_once(tmp_pat
     assert time.process_time() - before < 10
 
 
+@pytest.mark.slow
 def test_merge_keys_of_a_usual_size_and_many_keys_are_read(tmp_path):
     lines = ["base: &base {a: 1, b: 2}"] + [f"k{number}: {{<<: *base, a: {number}}}" for number in range(5000)]
     (tmp_path / "x.yaml").write_text("\n".join([*lines, "more: {" + ", ".join(f"n{number}: 1" for number in range(20_000)) + "}"]))

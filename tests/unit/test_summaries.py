@@ -207,6 +207,7 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
     assert first["p_holm"] == pytest.approx(1.0) and first["problems"] == 4
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.integers(0, 2), min_size=24, max_size=24), min_size=2, max_size=2))
 @settings_of_hypothesis(max_examples=20)
 def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):

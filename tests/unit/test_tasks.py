@@ -197,6 +197,7 @@ def test_the_lock_holds_a_dataset_to_what_it_was_the_first_time(data):
     assert (data / "inputs.lock").read_text() == lock and (data / "P.jsonl").read_text() == first
 
 
+@pytest.mark.slow
 def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(data / "home"))
     (data / "folder").mkdir()
