@@ -278,3 +278,12 @@ def test_an_empty_subset_is_an_error_that_says_what_to_do(rule, kwargs, word):
 def test_an_empty_subset_says_which_way_to_move_the_threshold(rule, threshold, remedy):
     with pytest.raises(UserError, match=remedy):
         policies.select({"a": 0.25, "b": 0.5}, rule, 0, threshold=threshold)
+
+
+@pytest.mark.parametrize("rule", ["hard", "easy", "middle", "random", "random_42", "nearest_half"])
+def test_too_few_measured_prompts_are_refused_by_every_rule_with_a_budget(rule):
+    """Prompts without a measure count in the pool, so that the budget can ask for more prompts than have one."""
+    rates = {f"p{i}": 0.5 if i < 3 else None for i in range(10)}
+    with pytest.raises(UserError, match="asks for 5 prompts, but only 3 qualify"):
+        policies.select(rates, rule, 0, budget=0.5)
+    assert len(policies.select(rates, rule, 0, budget=0.3).ids) == 3

@@ -147,12 +147,16 @@ class TooFewPrompts(Exception):
     """Fewer prompts qualify than a rule must choose."""
 
 
-def _take(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
-    """The first candidates, as many as the budget pays for. Candidates are in ascending order of `key`."""
+def _check_enough(pool: Pool, candidates: list[str]) -> None:
     if len(candidates) < pool.size:
         raise TooFewPrompts(
             f"budget {pool.budget} asks for {pool.size} prompts, but only {len(candidates)} qualify; lower the budget"
         )
+
+
+def _take(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
+    """The first candidates, as many as the budget pays for. Candidates are in ascending order of `key`."""
+    _check_enough(pool, candidates)
     ids = candidates[: pool.size]
     tied = tied_chosen = 0
     if pool.size < len(candidates) and math.isclose(key(candidates[pool.size]), key(ids[-1]), abs_tol=1e-12):
@@ -190,6 +194,7 @@ def _middle(pool: Pool) -> Subset:
 
 
 def _random(pool: Pool) -> Subset:
+    _check_enough(pool, pool.ids)
     return Subset(_shuffled(pool.ids, pool.seed, "random")[: pool.size], len(pool.ids), pool.size)
 
 
@@ -230,6 +235,7 @@ def _random_42(pool: Pool) -> Subset:
     import numpy as np  # slow to import, and every dry-run imports this module
 
     ids = list(pool.measures)
+    _check_enough(pool, ids)
     return Subset([ids[index] for index in np.random.default_rng(42).permutation(len(ids))[: pool.size]], len(ids), pool.size)
 
 
