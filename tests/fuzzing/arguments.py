@@ -45,6 +45,7 @@ CALLS: dict[str, list[str]] = {
     "measure_signals": ["--questions", "Q.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],
     "grade_recording": ["--problems", "P.jsonl", "--recordings", "R.jsonl", "--steps", "5", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
     "compare_choices": ["--recording", "R.jsonl", "--grader", "choice_letter", "--budget", "0.5", "--draws", "3", "--output", "out.csv"],
+    "compare_probe_sizes": ["--difficulty", "D.csv", "--group", "2", "--budget", "0.5", "--output", "out.csv"],
     "calibrate": ["--config", "config.yaml", "--gpu", "h100", "--results", "folder", "--output", "out.json"],
     "fetch_model": ["--model", "m", "--source", json.dumps({"kind": "folder", "path": "folder"}), "--output", "out", "--lock", "lock"],
     "compare_with_reference": ["--tables", next(one for one in TABLES if "decomposition_runs" in one), "--reference", next(one for one in TABLES if "decomposition_runs" in one), "--output", "out.csv"],

@@ -22,6 +22,7 @@ RUN_BY_A_TEST = {
     "calibrate": "test_calibration_moves_the_plan_and_the_walltimes",
     "check_intact": "test_every_kind_of_damage_in_finished_results_is_found_at_once",
     "compare_choices": "test_the_program_on_a_recording",
+    "compare_probe_sizes": "test_the_program_prints_what_each_probe_buys",
     "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",
     "cut_completions": "test_cut_is_as_sampled",
     "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",

@@ -1,0 +1,78 @@
+"""Compare probe sizes on measured difficulties: what K completions per prompt buy, for each rule that chooses by pass rates.
+
+    python scripts/subsets/compare_probe_sizes.py --difficulty results/difficulty/tiny-seed0/swaps.csv --output probe_sizes.csv
+
+A difficulty file has the columns id, samples and correct, a row per prompt; scripts/probe/measure_difficulty.py writes it. Of a
+prompt's completions, K choose and a group of the others measures; the result is exact for the pool of the file (no simulation). The
+program prints the table, and the smallest K after which a larger probe raises the share of mixed groups by at most a point.
+"""
+
+from hardgrpo.runtime import errors, files
+from hardgrpo.selection import probe_sizes
+
+import argparse
+
+import numpy as np
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--difficulty", required=True, help="CSV with id, samples and correct")
+    parser.add_argument("--budget", type=float, default=0.1, help="share of the pool that each rule chooses (default: %(default)s)")
+    parser.add_argument("--group", type=int, default=8, help="completions in a group of GRPO (default: %(default)s)")
+    parser.add_argument("--samples", type=int, nargs="+", help="probe sizes K; the default is 1, 2, 4, ... as the file allows")
+    parser.add_argument("--output", required=True, help="CSV file")
+    args = parser.parse_args()
+
+    if not 0 < args.budget <= 1 or args.group < 2 or min(args.samples or [1]) < 1:
+        raise errors.UserError(
+            f"--budget {args.budget}, --group {args.group}, --samples {args.samples}: expected a share in (0, 1], a group of 2 or more and"
+            " probes of 1 or more"
+        )
+    correct, totals = read_counts(args.difficulty)
+    largest = int(totals.min()) - args.group
+    sizes = args.samples or [2**power for power in range(max(largest, 0).bit_length())]
+    if not sizes or max(sizes) > largest:
+        raise errors.UserError(
+            f"{args.difficulty}: a prompt has only {totals.min()} completions, and probes of {max(sizes, default=1)} and a group of"
+            f" {args.group} need {max(sizes, default=1) + args.group}; lower --samples or --group, or sample more completions"
+        )
+    if args.budget * len(correct) < 1:
+        raise errors.UserError(
+            f"{args.difficulty}: a share of {args.budget} of {len(correct)} prompts is less than one; raise --budget"
+        )
+    rows = probe_sizes.compare(correct, totals, args.budget, sorted(set(sizes)), args.group)
+    files.write_rows(args.output, probe_sizes.COLUMNS, files.round_floats(rows))
+    print(f"{args.difficulty}: {len(correct)} prompts; {rows[0]['prompts']} are chosen; groups of {args.group}\n")
+    print(f"{'rule':<15}{'K':>4}{'mixed %':>9}{'pass rate %':>13}{'never solved %':>16}{'labels':>9}{'wasted':>9}")
+    for row in rows:
+        shares = "".join(
+            f"{100 * row[name]:>{width}.1f}" for name, width in (("mixed", 9), ("pass_rate", 13), ("never_solved", 16))
+        )
+        print(f"{row['rule']:<15}{row['samples']:>4}{shares}{row['labels']:>9}{row['wasted_labels']:>9.0f}")
+    smallest = ", ".join(f"{rule} {size}" for rule, size in probe_sizes.enough(rows).items())
+    print(f"\nCompletions after which a larger probe raises the share of mixed groups by at most a point: {smallest}.")
+    print("These numbers describe the prompts of this file. If they were selected by difficulty, another pool may differ.")
+
+
+def read_counts(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """(correct, samples) of each prompt. Raise a `UserError` for rows whose counts are missing or impossible, and without rows."""
+    rows = files.read_rows(path, {"id": str, "samples": int, "correct": int})
+    wrong = [
+        errors.RowError(path, f"row {line}", describe(row), "expected whole numbers with 0 <= correct <= samples")
+        for line, row in enumerate(rows, start=2)
+        if row["samples"] is None or row["correct"] is None or not 0 <= row["correct"] <= row["samples"]
+    ]
+    errors.refuse_rows(wrong)
+    if not rows:
+        raise errors.UserError(f"{path}: the file has no rows; measure a pool first")
+    return np.array([row["correct"] for row in rows]), np.array([row["samples"] for row in rows])
+
+
+def describe(row: dict) -> str:
+    correct, samples = ("an unknown number" if row[name] is None else row[name] for name in ("correct", "samples"))
+    return f"{correct} of {samples} completions correct"
+
+
+if __name__ == "__main__":
+    errors.run(main)
