@@ -52,7 +52,9 @@ def main() -> None:
     parser.add_argument(
         "--take-over", action="store_true", help="ask another process on this run to stop, and resume from its state"
     )
-    parser.add_argument("--take-over-minutes", type=float, default=60, help="longest wait until it stops (default: %(default)s)")
+    parser.add_argument(
+        "--take-over-minutes", type=float, default=60, help="longest wait for the other process to stop (default: %(default)s)"
+    )
     parser.add_argument(
         "--save-minutes",
         type=float,

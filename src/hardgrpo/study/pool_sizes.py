@@ -72,7 +72,8 @@ def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
 
 def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
     """Number of problems in the file of a pool whose answers the grader can read. Without grading, return the number of all problems if the
-    answers are missing, if the budget is a share, or if the budget fits into the pool with any number of answers left out."""
+    answers are missing, if the budget is a share, or if the budget fits even into a pool with as many answers left out as
+    UNREADABLE_SHARE allows."""
     problems = files.read_jsonl(pool, {"id": str})
     least = (1 - UNREADABLE_SHARE) * len(problems)
     if not settings.is_labelled(task) or not isinstance(budget, dict) or policies.affordable_prompts(budget) <= least:
