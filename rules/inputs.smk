@@ -47,8 +47,9 @@ rule prepare_task:
     container:
         IMAGE["training"]
     resources:
-        # Not parameters: a resource that changes does not rerun finished jobs. Grader and policies only check the data. They share a
-        # resource, because another placeholder in the command would prepare all tasks again.
+        # Resources instead of parameters, because a changed resource does not rerun finished jobs. Grader and policies do not affect the
+        # output; the program only checks the data with them. Grader and policies share one resource, because a further placeholder would
+        # change the command and so prepare all tasks again.
         grader=arguments.grader_and_policies,
         lock_mode=UPDATE_INPUTS,
         named=arguments.task_in_ids,
@@ -64,8 +65,8 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# First of all jobs that can run: it refuses test questions that the pool has, too. Its output is no input of what samples, because
-# another test must not sample the pool again.
+# The priority starts this rule before all other jobs that are ready, because it refuses test questions that are also in the pool. Its
+# output is not an input of the rules that sample: otherwise a new test set would sample the pool again.
 rule compare_splits:
     input:
         pool="results/tasks/{task}/train.jsonl",

@@ -1,6 +1,6 @@
-# Annotation in two rounds: half of the budget is chosen by the base model's completions, and after half of the updates the other half by
-# those of the model trained so far. One run in two jobs: the first job is the first half of the run and has its own spec,
-# log and checkpoints; the second job continues its steps and its log.
+# Annotation in two rounds: the base model's completions choose half of the budget. After half of the updates, completions of the model
+# trained so far choose the other half. A run consists of two jobs. The first job trains the first half of the run and has its own spec, log
+# and checkpoints. The second job continues the steps and the log of the first job.
 
 
 localrules:

@@ -4,9 +4,10 @@
         --problems results/tasks/swaps/test.jsonl --prompt '{question}' --grader final_word --samples 4 --greedy \\
         --completion-tokens 64 --seed 2 --output swaps.csv.gz --completions swaps.jsonl.gz
 
-Without --checkpoints the program evaluates the base model --model, as step 0; with --checkpoints and --base, both.
-One engine serves the base model and all checkpoints that are adapters. Full checkpoints are loaded one by one.
-The seeds depend on (problem, sample) alone, so the base model and the checkpoints of all runs use the same random numbers.
+Without --checkpoints the program evaluates the base model --model, as step 0. With --checkpoints it evaluates the checkpoints, and with
+--base also the base model. One engine serves the base model and all checkpoints that are adapters. Full checkpoints are loaded one by one.
+The random seed of a completion depends only on --seed, the problem and the sample number, so the base model and the checkpoints of all runs
+use the same random numbers.
 """
 
 from hardgrpo.data import evaluations, tasks
@@ -28,7 +29,7 @@ def main() -> None:
     parser.add_argument("--greedy", action="store_true", help="also one completion per prompt at temperature 0")
     parser.add_argument("--batch", type=int, default=512, help="completions per batch of transformers")
     parser.add_argument("--output", required=True, help="graded completions, CSV")
-    parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
+    parser.add_argument("--completions", required=True, help="texts of the completions, JSON Lines")
     args = parser.parse_args()
 
     graders.check_grader(args.grader, args.output)

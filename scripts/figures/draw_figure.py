@@ -2,7 +2,8 @@
 
     python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
 
-src/hardgrpo/report/registry.py lists the figures. --design holds settings that a figure needs, as JSON: the `design` of its entry.
+src/hardgrpo/report/registry.py lists the figures. --design is a JSON object with further arguments
+of the figure, which `design` of its entry returns.
 """
 
 from hardgrpo.report import registry
@@ -16,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", required=True, choices=registry.FIGURES)
     files.add_tables(parser)
-    parser.add_argument("--first-recipe", default="", help="the study's first recipe, which labels of arms leave out")
+    parser.add_argument("--first-recipe", default="", help="the study's first recipe, whose name is omitted from labels of arms")
     parser.add_argument("--design", default={}, type=files.as_object)
     parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
     args = parser.parse_args()

@@ -4,7 +4,7 @@
         --files 'main/*.parquet' --output results/datasets/gsm8k --lock inputs.lock
 
 The first download of a dataset writes an entry in the lock (commit, sizes, checksums); every later download must match the entry. Only
-data files (Parquet, JSON, JSON Lines, CSV) and README.md, which lists the configurations, are downloaded, but no programs.
+data files (Parquet, JSON, JSON Lines, CSV) and README.md, which lists the configurations, are downloaded. Programs are never downloaded.
 """
 
 from hardgrpo.data import inputs
@@ -41,7 +41,7 @@ def main() -> None:
 def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[str]:
     """The data files that match a pattern, and README.md. Raise a `UserError` for a pattern without a match.
 
-    Hidden files are left out, because no program reads them, and folders of seals are hidden.
+    Hidden files are left out: no program reads them, and a downloaded hidden folder could pass for a folder of seals (`.seals`).
     """
     visible = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
     data = [name for name in visible if name.endswith(ENDINGS)]

@@ -3,9 +3,10 @@
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # all commands
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian --quick     # set-up and dry-runs
 
-debootstrap installs Debian with the requirements of README: Python (Debian's needs python3-venv) and make, and git for the clone. pip gets
-this machine's settings: variables PIP_* and *_proxy, and the files and folders that they name. Commands run in a chroot, which does not
-confine root. Therefore the program refuses a folder that another account owns or can write to.
+debootstrap installs Debian with the requirements that README.md names (Python, for which Debian needs the package python3-venv, and make)
+and git, which the clone needs. pip gets this machine's settings: the variables PIP_* and *_proxy, and the files and folders that these
+variables name. The commands run as root in a chroot, which does not confine root. Therefore the program refuses a folder that another
+account owns or can write to.
 """
 
 from hardgrpo.runtime import errors, files, ownership
@@ -49,7 +50,10 @@ def main() -> None:
 
 
 def make_debian(root: Path, release: str) -> None:
-    """Install a Debian in the folder `root`, or reuse that of an earlier call. Raise a `UserError` for a folder that cannot be trusted."""
+    """Install a Debian in the folder `root`, or reuse the Debian that an earlier call installed.
+
+    Raise a `UserError` for a folder that cannot be trusted.
+    """
     check_owner(root)
     root.mkdir(parents=True, exist_ok=True)
     check_owner(root)  # another account may have created the folder in between
@@ -74,7 +78,7 @@ def check_owner(path: Path) -> None:
 
 
 def read_commands(readme: str, quick: bool) -> list[str]:
-    """README's commands in order; with `quick` the set-up instead of the demo, and no tests."""
+    """The commands of README.md: first all other commands, then the dry-runs. With `quick`: `make setup`, then the dry-runs."""
     matches = re.findall(r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE)
     readme_commands = [block or inline for block, inline in matches]
     dry_runs = [command for command in readme_commands if "snakemake -n" in command]
@@ -96,7 +100,7 @@ def copy_clone(folder: Path) -> None:
 
 
 def copy_settings_of_pip(root: Path) -> dict[str, str]:
-    """The variables of pip and of proxies. Copy the files that they name, resolv.conf and hosts into the Debian."""
+    """Copy resolv.conf, hosts, and the files that the variables of pip and of proxies name into the Debian. Return these variables."""
     variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.lower().endswith("_proxy")}
     paths = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
     for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *paths]:

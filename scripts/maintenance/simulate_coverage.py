@@ -32,12 +32,13 @@ SEEDS = (3, 5, 10)
 
 
 def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Generator, null: bool = False):
-    """(bases (R, S or 1, N, m), runs (R, P, S, N, m), truths) of R studies (`replications`) with the components of `row`, for P policies,
-    S seeds, N problems and m samples.
+    """Return (bases, runs, truths) of R simulated studies (`replications`) with the variance components in `row`.
 
-    A completion is right if its latent variable is above 0. The variable is the sum of the normal parts in PARTS, each with its covariances
-    between the arms, and of independent noise. `truths` are the expected gains of each policy: for new problems and replicates ("B",
-    (P,)), and for each replication's problems ("A", (R, P)). Under `null` all policies have the same expected accuracy.
+    `bases` (R, S or 1, N, m) and `runs` (R, P, S, N, m) are grades (right or not), for P policies, S seeds, N problems and m samples. A
+    completion is right if its latent variable is above 0. The latent variable is a sum of normal variables: independent noise, and one
+    variable for each entry of PARTS, which is correlated between the arms. `truths` holds the expected gain of each policy by target:
+    "B" (P,) for new problems and replicates, and "A" (R, P) for the problems of each simulated study. Under `null` all policies have the
+    same expected accuracy.
     """
     problems, samples = int(row.problems), int(row.samples)
     rates = np.array([float(rate) for rate in str(row.accuracies).split()])
@@ -51,8 +52,8 @@ def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Gener
         root = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
         return rng.standard_normal((replications, *shape, len(rates)), dtype=np.float32) @ root.T
 
-    # All parts except the replicate's are scaled to a total variance of at most 1. The replicate's part adds to it; `level` compensates for
-    # it, so that the expected accuracy does not change.
+    # All parts except the replicate's are scaled to a total variance of at most 1. The replicate's part increases this variance. `level` is
+    # scaled by the increase, so that the expected accuracy does not change.
     scale = np.sqrt(np.maximum(shared_variance, 1.0))
     level = stats.norm.ppf(rates) * np.sqrt(1 + replicate_variance)
     problem = draw("problem", problems) / scale
@@ -72,14 +73,15 @@ def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Gener
 REPORTED = {"B": "reported (B)", "A": "reported (A)"}  # by target
 
 
-# --- methods: the half-width, or the ends, of a 95 % interval -------------------------------------------------------
+# --- methods that compute a 95 % interval --------------------------------------------------------------------------
 
 
 def intervals(values, noise, grades, reference_grades, base_noise, rng, draws=400) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{method: ends (R,) of its interval} for the mean of `values` (R, S, N), the differences of the mean grades (R, S, N, m) from the
-    reference grades.
+    """{method: (low ends (R,), high ends (R,))} of the 95 % intervals for the mean of `values` (R, S, N).
 
-    `noise` is the sampling noise that seeds share (statistics.shared_noise), `base_noise` this noise with independent random numbers.
+    `values` are the means of `grades` (R, S, N, m) over samples, less those of `reference_grades`. `noise` is the variance from sampling
+    noise that seeds share (statistics.shared_noise). `base_noise` is the same variance if completions had independent random numbers
+    (statistics.independent_base_noise).
     """
     replications, seeds, problems = values.shape
     components = statistics.components(values)
@@ -163,9 +165,10 @@ def coverage(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, see
 def levels(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed: int = 2) -> list[dict]:
     """The share of tests at 5 % that reject a true hypothesis of no difference between policies.
 
-    Paired: all policies have the same expected accuracy for new problems and seeds, but differ by problem and seed. The level is that of a
-    single comparison and that of any comparison in the family, with and without Holm's correction. McNemar: two greedy runs of the same
-    seed. The hypothesis of McNemar's test is about two runs, so seeds have no effect in these simulations.
+    Paired tests: all policies have the same expected accuracy for new problems and seeds, but their accuracies differ by problem and seed.
+    There is a row for a single comparison, and rows for at least one rejection among all comparisons, with and without Holm's correction.
+    McNemar's tests compare two greedy runs of the same seed. The hypothesis of McNemar's test is about two runs, so these simulations have
+    no variance over replicates.
     """
     rows = []
     for row in components.itertuples():
@@ -263,7 +266,7 @@ def tables(components: pd.DataFrame, coverage_table: pd.DataFrame, level_table: 
 
 
 def _between(text: str) -> float:
-    """The mean covariance of two policies."""
+    """The mean covariance over all pairs of policies."""
     matrix = matrix_of(text)[1:, 1:]
     return float(matrix[np.triu_indices(len(matrix), 1)].mean())
 
@@ -299,7 +302,7 @@ def draw(coverage_table: pd.DataFrame, path: str) -> None:
 
 
 def fill_tables(text: str, components: pd.DataFrame, coverage_table: pd.DataFrame, level_table: pd.DataFrame) -> str:
-    """`text` of docs/statistics.md with these tables."""
+    """`text` of docs/statistics.md with its generated tables replaced."""
     head, tail = text.split(BEGIN)
     return f"{head}{BEGIN}\n\n{tables(components, coverage_table, level_table)}\n\n{END}{tail.split(END)[1]}"
 

@@ -4,9 +4,9 @@
         --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml --published results/published \\
         --output paper/mini/verified.txt
 
---config is paths.of_study as JSON, --graders maps each test to its grader. The checks of the summaries always run. The checks
+--config is the value of paths.of_study as JSON. --graders maps each test to its grader. The checks of the summaries always run. The checks
 against raw files (evaluations, completions, training logs) run only if the files exist; the report lists skipped checks. The message
-of a failed check names table, row and number, and no report is written, so that no paper is made.
+of a failed check names table, row and number. After a failed check the program writes no report, so the workflow makes no paper.
 """
 
 from hardgrpo.runtime import errors, files, warm

@@ -3,8 +3,9 @@
     python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' --files results/summaries/mini/*.csv \
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
-Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate has an action of the workflow, with all results, and an action of each run,
-with the times in its provenance.json. Runs without files (of committed summaries) are left out.
+Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow, which lists all results, and one action
+for each run, with the start and end times in the run's provenance.json. Runs that have no files here, because only their summaries are
+committed, are left out.
 """
 
 from hardgrpo.runtime import errors, files, links
@@ -62,10 +63,11 @@ def main() -> None:
         *(folder / name for folder in runs for name in OF_A_RUN),
     ]
     for path in crate_files:
-        # `results` and the folders in it may be the user's links; links below them may have come with foreign files.
+        # `results` and the folders directly in it may be links that the user made. Links below these folders may have come with files of
+        # others, so they must not lead out of these folders.
         links.check_inside(path, Path(*path.parts[:-1][:2]))
     with files.atomic(args.output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate:
-        # ZipInfo has no time of packing, so that equal results give equal crates.
+        # `ZipInfo` without a date stores a constant date, so that equal results give equal crates.
         crate.writestr(
             zipfile.ZipInfo(METADATA), json.dumps({"@context": CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False) + "\n"
         )
@@ -123,7 +125,8 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
 
 
 def published(citation: dict, ends: list[str]) -> str:
-    """The mandatory datePublished: that of the workflow's release; before a release the day of the crate's last run, else today."""
+    """The mandatory datePublished: the date of the workflow's release. Without a release, it is the day when the crate's last run ended;
+    without runs, it is today."""
     last_end = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
     return str(citation.get("date-released", last_end[:10]))
 
@@ -142,7 +145,7 @@ def run_action(folder: Path, record: dict, author: Entity) -> Entity:
 
 
 def code_of(record: dict) -> str:
-    """The commit of a run, as far as git knew it."""
+    """The commit of a run and whether there were uncommitted changes, or that these are unknown."""
     if record["commit"] is None:
         return "commit unknown"
     changes = {True: ", with uncommitted changes", None: ", uncommitted changes unknown"}

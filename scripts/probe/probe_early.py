@@ -4,16 +4,16 @@
         --grader final_word --samples 10 --completion-tokens 64 --seed 1 --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' \\
         --output results/probe/tiny/swaps/stopped.jsonl.gz
 
-Every (prompt, sample) has the same seed as in probe.py, and each prompt is sampled in order, so the completions are the first
-completions of full probing. The program samples in batches and grades each batch. The next batch holds the samples that a proof of
-the subset needs most (src/hardgrpo/selection/early_stopping.py). At the end the chosen prompts get their remaining samples. With
-several subsets, the program samples until all are decided. One job samples the complete pool, because the samples that a prompt
-needs depend on all other prompts.
+A completion has the same seed as in probe.py, and the samples of a prompt are drawn in order of their numbers, so the completions of a
+prompt are the first completions of full probing. The program samples in batches and grades each batch. The next batch holds the samples
+that a proof of the subset needs most (src/hardgrpo/selection/early_stopping.py). At the end the chosen prompts get their remaining samples.
+With several subsets, the program samples until all are decided. One job samples the complete pool, because the samples that a prompt needs
+depend on all other prompts.
 
-Every batch is stored in a folder under --state. Its name ends in a checksum of everything that determines a completion (model,
-problems, prompt, seed, token limit, engine, chat). A killed probe resumes from this folder, and a probe for another budget, seed of
-ties, confidence, grader or K samples only missing completions. The output holds all completions of the pool in the folder,
-including completions that this subset did not need, because they narrow the bounds at no cost.
+Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything that determines a completion (model,
+problems, prompt, seed, token limit, engine, chat). A killed probe resumes from this folder. A later probe with another budget, seed of
+ties, confidence, grader or K uses the stored completions and samples only those that are missing. The output holds all stored completions
+of the pool, also those that an earlier probe needed for another subset, because they narrow the bounds of pass rates at no cost.
 """
 
 from hardgrpo.data import tasks

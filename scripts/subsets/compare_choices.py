@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recording", required=True, nargs="+", help="JSON Lines")
     parser.add_argument(
-        "--probed-by", nargs="+", help="for each recording, a recording of another model, whose completions also choose"
+        "--probed-by", nargs="+", help="for each recording, a recording of another model, by which prompts are also chosen"
     )
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--budget", type=float, default=0.1, help="share of the pool that each choice takes (default: %(default)s)")
@@ -69,8 +69,9 @@ def read_problems(path: str) -> list[dict]:
 
 
 def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
-    """(right, codes) of the recorded completions of the problems, each (prompts, completions): 1 if right, and answer codes. Raise
-    a `UserError` if problems have different numbers of completions, or fewer than 2."""
+    """Grade the recorded completions of the problems. Return two arrays (prompts, completions): `right`, which is 1 for right completions,
+    and `codes`, which are equal for completions of a prompt with equal answers. Raise a `UserError` if problems have
+    different numbers of completions, or fewer than 2."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     lines = {row["question"]: line for line, row in completions.recorded_rows(path, {"question": str})}

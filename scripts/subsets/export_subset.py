@@ -3,11 +3,12 @@
     python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --facts results/subsets/M/T/hard/seed0.json \\
         --problems results/tasks/T/train.jsonl --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
-Rows are in the order of the subset (its rank). If the pool's local files have the format of the output, the program copies all
-columns of a table or complete lines of JSON Lines; a table keeps its delimiter. It writes other problems (generated, from a hub's
-dataset) as JSON Lines.
+Rows are sorted by their rank in the subset. If the pool's local files have the format of the output, the program copies all columns of
+a table or complete lines of JSON Lines; a table keeps its delimiter. Otherwise (problems that are generated or from a hub's dataset, or
+files of another format) the program writes the rows of --problems in the format of the output.
 
-With --to-annotate each row also has its id, the reason why it was chosen, and an empty column with this name for the answer.
+With --to-annotate each row also has its id, the reason why it was chosen, and a column with the given name for the answer. The column is
+empty unless the original row already has an answer there.
 """
 
 from hardgrpo.data import sources, spreadsheets, tasks
@@ -27,7 +28,7 @@ def main() -> None:
     parser.add_argument(
         "--files", nargs="*", default=[], help="the local files from which the pool was made, in order, if there are any"
     )
-    parser.add_argument("--to-annotate", metavar="COLUMN", help="add id, the reason of the choice, and this column for the answer")
+    parser.add_argument("--to-annotate", metavar="COLUMN", help="add the id, the reason of the choice, and COLUMN for the answer")
     parser.add_argument("--output", required=True, help="a table if the name ends in .csv or .tsv, else JSON Lines")
     args = parser.parse_args()
 
@@ -76,7 +77,7 @@ class Content:
 
 
 def read_pool(chosen: list[dict], paths: list[str], as_table: bool) -> list[Content]:
-    """The pool's files, if all have the output's format and every chosen problem has a position in them; else none."""
+    """The pool's files, if all have the output's format and every chosen problem has a position in them; otherwise an empty list."""
     have_positions = all("row" in problem and (len(paths) == 1 or "part" in problem) for problem in chosen)
     is_output_kind = spreadsheets.is_table if as_table else lambda path: path.lower().endswith((".jsonl", ".jsonl.gz"))
     if not have_positions or not all(Path(path).is_file() and is_output_kind(path) for path in paths):
@@ -120,7 +121,8 @@ def read_facts(path: str) -> dict:
 
 
 def chosen_measure(facts: dict) -> tuple[str, float | None]:
-    """(the measure that chose, its mean over the chosen prompts). The mean is None if an early-stopped probe lacks samples."""
+    """(name of the policy's measure, its mean over the chosen prompts). The mean is None if a probe that stopped
+    early lacks samples of these prompts."""
     measure = facts["policy"].get("by", "pass_rate")
     return measure.replace("_", " "), facts.get("mean_pass_rate", facts.get("mean"))
 
@@ -135,7 +137,7 @@ def read_measures(path: str) -> list[tuple[str, float | None]]:
 
 
 def add_reason(row: dict, column: str, facts: dict, prompt: str, measure: tuple[str, float | None]) -> dict:
-    """The row with an empty column for the answer, its id, and the reason why it was chosen."""
+    """The row with its id, the reason why it was chosen, and `column` for the answer (empty if the row has no value there)."""
     name, value = measure
     reason = (
         f"{facts['policy']['rule']}: {name.replace('_', ' ')} {value:.3g}" if value not in (None, "") else facts["policy"]["rule"]
@@ -144,12 +146,12 @@ def add_reason(row: dict, column: str, facts: dict, prompt: str, measure: tuple[
 
 
 def has_question(row: dict, question: str) -> bool:
-    """Whether a cell of the row is the question. Files have "?" for half a surrogate pair, see files.write_text."""
+    """Whether a cell of the row equals the question, after replacing half a surrogate pair by "?" as files.write_text does."""
     return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
 
 
 def format_csv(rows: list[dict], form: spreadsheets.Form, for_people: bool) -> str:
-    """The rows as a table of this format. With `for_people`, spreadsheets do not read any cell as a formula."""
+    """The rows as a table in the format `form`. With `for_people`, cells are escaped so that no spreadsheet reads them as formulas."""
     format_cell = spreadsheets.escape_formulas if for_people else str
     columns = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[format_cell("" if row.get(name) is None else row[name]) for name in columns] for row in rows]

@@ -3,15 +3,16 @@
     python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy '{"rule": "hard", "budget": 0.1}' \\
         --seed 0 --output results/subsets/tiny/swaps/hard/seed0.csv
 
-Writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the choice: sizes, the pass rate at the boundary,
-the numbers of tied and of chosen candidates there, and the number of answers to buy, for the choice and for training. A policy `by`
-a signal (src/hardgrpo/selection/signals.py) reads --signals instead of pass rates, a file that was made without answers; its CSV
-file has the signal instead of the pass rate. `by: predicted` also reads --sample, the prompts that were annotated for the fit.
+Writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the choice. The JSON file holds the sizes of pool and
+subset, the pass rate of the last chosen prompt (the boundary), the number of candidates tied at the boundary and how many of them were
+chosen, and the number of answers to buy for the choice and for training. For a policy `by` a signal (src/hardgrpo/selection/signals.py) the
+program reads --signals instead of --difficulty. The file of --signals is made without answers. The CSV file then has the signal instead of
+the pass rate. For `by: predicted` the program also reads --sample, the prompts that were annotated for the fit.
 
-After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate. The program then chooses the
-subset if the bounds decide it, or make it as likely as the probe's confidence; the JSON file states which. Otherwise it ends with
-an error. With a confidence below 1 a chosen prompt may lack samples; its pass_rate and the values of the JSON file that need it are
-then empty.
+After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate. The program then chooses the subset if
+the bounds decide it, or if the guess at the subset is expected to reach the probe's confidence; the JSON file states which. Otherwise the
+program ends with an error. With a confidence below 1 a chosen prompt may lack samples. The prompt's pass_rate, and all values in the JSON
+file that depend on it, are then empty.
 """
 
 from hardgrpo.runtime import errors, files

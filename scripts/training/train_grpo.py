@@ -9,8 +9,8 @@ only vLLM draws other random numbers. A finished run removes its state.
 
 On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. It
 also saves a state every ten minutes (--save-minutes), for kills without SIGTERM or before the end of an update. Only one process
-may train a run: a second process ends with an error or, with --take-over, makes the first process stop in this way and resumes from
-its state.
+may train a run: a second process ends with an error or, with --take-over, makes the first process save its state and stop, and
+resumes from this state.
 
 With --processes or --gpus above 1 the program starts itself again as one process per GPU. Without an adapter, accelerate's FSDP2
 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state over the processes.
@@ -48,11 +48,13 @@ def main() -> None:
     )
     parser.add_argument("--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM")
     parser.add_argument("--vllm-sleep", action="store_true", help="vLLM frees its memory during updates")
-    parser.add_argument("--track", default="none", choices=["none", *TRACKERS], help="also send training curves there")
+    parser.add_argument("--track", default="none", choices=["none", *TRACKERS], help="also send training curves to this tracker")
     parser.add_argument(
         "--take-over", action="store_true", help="ask another process on this run to stop, and resume from its state"
     )
-    parser.add_argument("--take-over-minutes", type=float, default=60, help="longest wait for that process (default: %(default)s)")
+    parser.add_argument(
+        "--take-over-minutes", type=float, default=60, help="longest wait for the other process to stop (default: %(default)s)"
+    )
     parser.add_argument(
         "--save-minutes",
         type=float,
@@ -74,7 +76,8 @@ def main() -> None:
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
-    if hardware.gpus == 1:  # the trainer would use every visible GPU, as threads; must precede the start of CUDA
+    # Hide the other GPUs before CUDA starts: the trainer would otherwise use every visible GPU, with a thread for each.
+    if hardware.gpus == 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     if hardware.gpus and LAUNCH_VARIABLE not in os.environ:  # the launching process has checked the node
         node.check(compiles=True)

@@ -1,9 +1,10 @@
-"""Probing and a step of GRPO compared with the limits of the machine's memory and arithmetic, on a GPU if there is one, else on a core.
+"""Compare the speed of probing and of a GRPO step with the limits of the device's memory and arithmetic.
 
-The program measures the limits: bytes per second of a copy within the device's memory, and operations per second of a large matrix product
-in the type of the work. A sampling step must read the weights once per batch, and for each token the keys and values of all earlier
-tokens. It needs two operations per weight and token; a forward and backward pass needs six. The model is SmolLM2-135M if it has been
-fetched (`snakemake results/models/smollm2-135m/manifest.json`), else the miniature's.
+The device is a GPU if there is one, otherwise one CPU core. The program measures the limits: bytes per second of a copy within the
+device's memory, and operations per second of a large matrix product (bf16 on a GPU, float32 on a CPU core). Sampling must read the
+weights once per batch and token position, and for each token the keys and values of all earlier tokens. Sampling needs two operations
+per weight and token; a forward and backward pass needs six. The model is SmolLM2-135M if it has been fetched
+(`snakemake results/models/smollm2-135m/manifest.json`), otherwise the model of the miniature.
 """
 
 import benchmarks
@@ -83,7 +84,7 @@ class Machine:
         self.arithmetic = 2 * size**3 / self.seconds(lambda: matrix @ matrix)
 
     def seconds(self, call) -> float:
-        """The shortest of ten calls, after one to warm up."""
+        """Seconds of the fastest of ten calls, after one call to warm up."""
         durations = []
         for _ in range(11):
             started = time.perf_counter()
@@ -98,7 +99,7 @@ class Model:
     """`operations` per token of a forward pass, `weights` in bytes, and `cache` in bytes per token."""
 
     def __init__(self, shape: dict, width: int):
-        # Counted as tied, because only the output layer is multiplied and the input embedding is looked up.
+        # Count the parameters as if the embeddings were tied: the output layer is a matrix product, the input embedding only a lookup.
         count = memory.parameters(shape | {"tied": True})
         self.operations, self.weights = 2 * count, count * width
         self.cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width

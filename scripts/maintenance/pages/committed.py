@@ -40,8 +40,8 @@ def all_claims(root: Path, config: dict) -> pd.DataFrame:
 
 
 def difference_row(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> dict | None:
-    """The difference of two arms (policy, recipe), with keys difference, low, high, p, seeds; the table has it in either direction.
-    None where the table lacks it."""
+    """The difference of `arm` less `minus`, both (policy, recipe), with keys difference, low, high, p and seeds. The table may have the two
+    arms in either order. None if the table does not compare them."""
     names = ["policy", "recipe", "minus", "minus_recipe"]
     for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
         for row in differences[(differences[names] == pair).all(axis=1)].itertuples():

@@ -29,5 +29,5 @@ def table(frame: pd.DataFrame) -> str:
 
 
 def quoted(names) -> str:
-    """'`a`, `b`', each name once."""
+    """The names in backquotes, separated by commas, without duplicates: "`a`, `b`"."""
     return ", ".join(f"`{name}`" for name in dict.fromkeys(names))

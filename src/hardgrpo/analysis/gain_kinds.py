@@ -1,7 +1,7 @@
 """Summary tables of kinds of gain: finishing, sharpening, new solving; sound and lucky answers; same answers; majority votes.
 
 A problem is *out of reach* of a base model if none of its k reach samples (`reach.samples` of the test) is correct and, where steps
-can be checked, sound. The gain is measured with further samples, so that a lucky sample does not count in both.
+can be checked, sound. The gain is measured with other samples, so that a lucky sample does not affect both reach and gain.
 """
 
 import numpy as np
@@ -12,11 +12,12 @@ from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns, sizes
 
 
 def kinds(cells: list[Cell]) -> list[dict]:
-    """Every gain split exactly into finishing, sharpening and new solving, also within each tier (`tier` is empty for all).
+    """Every gain split exactly into finishing, sharpening and new solving, over all problems (`tier` is empty) and within each tier.
 
     Problems within reach and problems out of reach are each split into finishing and correctness (`statistics.decompose`).
     Finishing is the sum of the two finishing parts; correctness within reach is *sharpening*, out of reach *new solving*. The
-    formula is homogeneous of degree 1: a group's parts follow from rates that are zero for all problems outside the group.
+    formula is homogeneous of degree 1. The parts of a group of problems therefore follow from the formula with all rates outside of the
+    group set to zero.
     """
     rows = []
     for cell in cells:
@@ -71,7 +72,7 @@ def split(base_answered, base_correct, answered, correct, out_of_reach: np.ndarr
 
 def reasons(cells: list[Cell]) -> list[dict]:
     """Accuracy before and after training, split into *sound* answers (every step is correct) and *lucky* answers (a step is wrong).
-    Only for tasks whose steps can be checked."""
+    Tasks whose steps cannot be checked have no rows."""
     rows = []
     for cell in cells:
         sound, base_sound = (cell.rates(cell.last_step, "sound"), cell.base_rates("sound"))
@@ -120,8 +121,8 @@ def same_answers(cells: list[Cell]) -> list[dict]:
 def majority(cells: list[Cell]) -> list[dict]:
     """Accuracy of the majority vote over all samples of a problem, before and after training (maj@k; arXiv 2203.11171).
 
-    A tie is broken at random: the mean over the tied answers counts. Samples without an answer do not vote; a problem without any
-    answer is wrong. Fewer than three samples give no row.
+    If answers tie, the vote counts as the mean of their correctness, which is the expected value of a random choice. Samples without an
+    answer do not vote; a problem without any answer is wrong. Cells with fewer than three samples per problem have no row.
     """
     rows = []
     for cell in cells:

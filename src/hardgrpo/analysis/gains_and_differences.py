@@ -1,4 +1,4 @@
-"""Summary tables of gains over the base model, of differences between arms, and of single completions."""
+"""Summary tables of gains over the base model, of differences between arms, and of McNemar's tests of single completions."""
 
 import numpy as np
 
@@ -36,7 +36,9 @@ def gains(cells: list[Cell]) -> list[dict]:
 
 
 def differences(cells: list[Cell]) -> list[dict]:
-    """Differences in accuracy between arms at the last checkpoint, sampled, paired by problem and seed; the base model cancels.
+    """Differences in sampled accuracy between arms at the last checkpoint, paired by problem and seed.
+
+    A difference of gains equals the difference of accuracies, because both arms have the same base model.
 
     `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test. `mdd`
     is the smallest difference detectable after this correction.
@@ -118,7 +120,8 @@ def _alternative_intervals(name: str, values: np.ndarray, shared: float, pooled:
 
 
 def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
-    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan where samples cannot be matched by number."""
+    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan where grades
+    cannot be paired by sample number."""
     if decoding == "greedy":
         return 0.0  # no sampling
     grades, minus_grades = (
@@ -131,8 +134,8 @@ def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
 
 
 def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1) -> float:
-    """The detectable difference of a design, from the pooled variance over seeds and the mean variance over problems; nan where
-    several seeds cannot be pooled."""
+    """The detectable difference of a design, from the pooled variance over seeds and the mean variance over problems; nan if there
+    are several seeds and `pooled` is None."""
     seeds = {array.shape[0] for array in values}
     if pooled is None and seeds != {1}:
         return np.nan
@@ -141,7 +144,7 @@ def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comp
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
-    """`statistics.pooled_over_seeds` if the policies have the same number of seeds, at least two; else None."""
+    """`statistics.pooled_over_seeds`. None if the arrays differ in shape, with one seed, or for differences of fewer than two policies."""
     if len({array.shape for array in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
         return None
     over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)

@@ -37,7 +37,7 @@ UNDECIDED_SHARE = 0.001  # a study with more undecided completions stops
 class Grader:
     """The functions of a grader: an entry of GRADERS."""
 
-    form: str  # a completion that states the answer %s
+    form: str  # template of a completion that states an answer; %s stands for the answer
     extract: Callable[[str], str | None]  # the answer of a completion, or None
     strict: Callable[[str, str], bool]  # (reference, extracted)
     lenient: Callable[[str, str], bool | None]  # None: undecided
@@ -60,7 +60,10 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
 
 
 def check_decided(undecided: float, completions: int, place: str) -> None:
-    """Raise a `UserError` that starts with `place` if more than UNDECIDED_SHARE, and more than one, are undecided."""
+    """Raise a `UserError` that starts with `place` if the share of undecided completions exceeds UNDECIDED_SHARE.
+
+    A single undecided completion never raises the error.
+    """
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
             f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
@@ -84,8 +87,8 @@ def accepts_reference(grader: str, answer: str) -> bool:
 
 
 def are_equal(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are equal, for the agreement of samples. Symmetric, but not transitive, because Math-Verify
-    rounds decimals."""
+    """Whether two extracted answers are equal, for the agreement of samples. The relation is symmetric, but not transitive, because
+    Math-Verify rounds decimals."""
     rule = GRADERS[grader]
     return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
 
@@ -101,7 +104,7 @@ def word_after_marks(completion: str) -> str | None:
 
 
 def number_after_marks(completion: str) -> str | None:
-    """As `word_after_marks`, without a colon directly after the marks, and with the currency sign of a number."""
+    """As `word_after_marks`, but skip a colon directly after the marks, and include a currency sign that stands apart from its number."""
     _, mark, tail = completion.rpartition("####")
     match = re.match(r":?\s*((?:\\?[$€£¥₹]\s*)?\S+)", tail)
     return match.group(1) if mark and match else None
@@ -178,7 +181,7 @@ def reads_number(extracted: str) -> bool:
 
 
 def normalise_integer(answer: str) -> str:
-    """A reference that is an integer, in digits ('1,080' becomes '1080'); another reference unchanged."""
+    """Write a reference that is an integer in digits ('1,080' becomes '1080'). Return any other reference without changes, but stripped."""
     value = quantities.read_number(answer)
     return answer.strip() if value is None or value.denominator != 1 else str(value)
 

@@ -5,7 +5,7 @@ recipe and policy: only seeds differ) to the widest (equal rule and device). An 
 
 - `fill`: mean tokens of a completion, or of a worked solution in training, relative to the completion limit (not in groups that mix
   tasks, whose limits differ);
-- `slowness`: seconds of work relative to the seconds that the cost model expects for as many tokens;
+- `slowness`: seconds of work relative to the seconds that the cost model expects for the same number of tokens;
 - `start_seconds`: seconds outside of the work, for imports, loading and writing.
 """
 
@@ -92,7 +92,7 @@ class Calibration:
         self.by_key = {tuple(sorted(group["of"].items())): group for group in groups}
 
     def find(self, job: Job, device: str) -> dict[str, float]:
-        """The known medians among `fill`, `slowness` and `start_seconds` for a job."""
+        """`fill`, `slowness` and `start_seconds` for a job, without those for which there is no median."""
         medians: dict[str, float] = {}
         for names in GROUPS:
             group = self.by_key.get(_key(job, device, names), {})

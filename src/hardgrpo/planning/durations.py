@@ -1,9 +1,10 @@
 """The cost model: estimate the time, tokens and disk of a job for plans and for walltimes on a cluster.
 
-docs/costs.md describes the model, its assumptions and its accuracy. In short, a sampling step reads all weights and the cache once and
-multiplies them with every sequence. Its time is the larger of bytes / bandwidth and FLOPs / peak (roofline model), divided by the share
-of that limit that is reached in practice. An update samples its rollouts and passes them forward and backward, at 2 FLOPs per weight,
-token and pass. Finished runs correct these estimates (`calibration.py`); the constants below are the defaults.
+docs/costs.md describes the model, its assumptions and its accuracy. In short, a sampling step reads all weights and the cache once, and
+multiplies the weights with the current token of every sequence. The time of a step is the larger of bytes / bandwidth and FLOPs / peak
+(roofline model), divided by the share of the device's limit that is reached in practice. An update samples its rollouts and passes them
+forward and backward, at 2 FLOPs per weight, token and pass. Finished runs correct these estimates (`calibration.py`); the constants below
+are the defaults.
 """
 
 import math
@@ -47,7 +48,7 @@ SYNC_PER_SECOND = 20e9  # bytes of weights that the trainer copies to vLLM in ea
 UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05}  # grading, logging, the optimiser, vLLM's sleep and wake-up
 LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
-PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean length of a prompt with its template: GSM8K; the miniature's tasks
+PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean per prompt with its template, of GSM8K (gpu) and of the miniature's tasks (cpu)
 UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
 UNKNOWN_SECONDS = 7200.0  # for a model of unknown size
 TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
@@ -64,7 +65,7 @@ STAGES = {  # rules that sample or train; all others are light
     "evaluate_run": "evaluation",
 }
 TRAINING = ("train_grpo", "train_first_round")
-SAFETY = 2.0  # requested relative to expected walltime on the first attempt; each later attempt adds half of the first request
+SAFETY = 2.0  # requested / expected walltime on the first attempt; each later attempt adds half of the first request
 LEAST_MINUTES = 10
 
 
@@ -270,7 +271,7 @@ def sampling_seconds(
     rows = min(MAX_SEQUENCES, amount)
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
-    # A step reads only its tokens' rows of the input embedding, but all of a tied embedding, which is also the output layer.
+    # A step reads only the rows of its tokens of an untied input embedding, but reads a tied embedding completely, as the output layer.
     weights = memory.parameters(shape) - (0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"])
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width * (prompt + tokens / amount / 2)
     bytes_read = steps * weights * width + tokens * cache
@@ -288,7 +289,7 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     tokens = amount * limit * (fill or FILL)
     trained, generated = tokens + amount * PROMPT_TOKENS[place], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
-    # Several GPUs divide an update's rollouts, each with a copy of the model.
+    # Each GPU has a copy of the model and samples an equal share of an update's rollouts.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     share = updates(config, job) * max(1, count)
     sampling = updates(config, job) * sampling_seconds(shape, sampled / share, generated / share, limit, engine, gpu, 1, width)
@@ -311,8 +312,9 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
 def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tuple[float, float]:
     """(bytes of the checkpoints after `updates` updates, additional bytes of the training state while the job runs).
 
-    The state holds the checkpoints' weights once more. For the newest two checkpoints it also holds the optimiser's state, with process
-    rewards the reward model and its optimiser, and with weights sharded over several GPUs a copy from which shards are loaded.
+    The training state holds a second copy of the checkpoints' weights. For each of the newest two checkpoints it also holds the state of
+    the optimiser. With process rewards it holds the reward model and the state of its optimiser. With weights sharded over several GPUs it
+    holds a copy of the weights from which the shards are loaded.
     """
     adapter = recipe.get("adapter")
     trained_parameters = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)

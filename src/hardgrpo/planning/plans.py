@@ -69,7 +69,7 @@ def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) ->
 def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
     """Set `start`, `end` and `lanes` of each job by list scheduling (Graham 1966, with Hu's priority, 1961).
 
-    Whenever a job ends, start the ready jobs that fit, in the order of the longest chains of jobs that they begin. A job's number is its
+    Whenever a job ends, start the ready jobs that fit. Jobs that begin longer chains of dependent jobs start first. A job's number is its
     index in `jobs`. Raise a `UserError` if a job needs more GPUs than the setting has.
     """
     for job in jobs:
@@ -125,7 +125,7 @@ def _longest_chains(jobs: list[PlannedJob], setting: Setting) -> dict[int, float
 
 
 def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
-    """The longest chain of jobs that need one another. No number of GPUs makes the study shorter than this chain."""
+    """The longest chain of jobs in which each job needs the previous job. On any number of GPUs the study takes at least as long."""
     chain_seconds = _longest_chains(jobs, setting)
     path, readers = [], [job for job in jobs if not job.needs]
     while readers:
@@ -183,7 +183,7 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
 
 
 def plan_jobs(study: str, dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
-    """The estimated and scheduled jobs of a dry-run (see `snakemake_logger_plugin_plan`), without rules that have no outputs."""
+    """The jobs of a dry-run (see `snakemake_logger_plugin_plan`) that write files, with estimates and a schedule."""
     # Snakemake lists jobs in a different order each time. Sorted jobs give the same plan.
     writing_jobs = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
     jobs = [

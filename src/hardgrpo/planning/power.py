@@ -1,4 +1,4 @@
-"""The power of a design before it is run: the smallest effects that its seeds detect, and the seeds that published differences need.
+"""The power of a study before it is run: the smallest detectable effects, and the number of seeds that a published difference needs.
 
 Power depends on three variances that are unknown before the runs and therefore assumed. The spread over seeds matters most: runs differ
 by 5 to 15 points on small test sets in A Sober Look at Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 in the miniature.
@@ -11,18 +11,19 @@ from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
 from hardgrpo.study import settings
 
-SEED_SD = 0.02  # standard deviation of a run's accuracy, a share
+SEED_SD = 0.02  # standard deviation of a run's accuracy over seeds, as a share
 COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
-PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}  # over problems: of the gain of one policy, and of the paired difference of two
-MOST_SEEDS = 1000  # a difference that needs more seeds needs more problems instead
+PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}  # variance over problems; 1: the gain of one policy, 2: the paired difference of two policies
+MOST_SEEDS = 1000  # if a difference needs more seeds, the test has too few problems
 
 
 def detectable_effects(config: dict, study: str) -> list[dict]:
     """The smallest effects (shares) that each test of a study would detect with power 80 %, after Holm's correction.
 
-    `gain` is the effect of one policy; `difference` that of any two policies, corrected for all pairs that the study compares on a test;
-    `primary` that of a primary claim about two policies, corrected for the study's tasks. The effects follow from the assumed variances
-    (statistics.smallest_detectable) and hold for new problems and new seeds; with a single seed, only for its runs.
+    `gain` is the smallest detectable gain of one policy. `difference` is the smallest detectable difference of two policies, corrected for
+    all pairs that the study compares on a test. `primary` is the smallest detectable difference of a primary claim about two policies,
+    corrected for the number of the study's tasks. The effects follow from the assumed variances (statistics.smallest_detectable). They hold
+    for new problems and new seeds. In a study with a single seed they hold only for the runs of this seed.
     """
     plan = config["studies"][study]
     tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]
@@ -39,8 +40,8 @@ def detectable_effects(config: dict, study: str) -> list[dict]:
 
 
 def pairs_compared(config: dict, plan: dict) -> int:
-    """The largest number of pairs of arms that are compared on a model and task: arms that differ in policy or in recipe, or in both if the
-    study's `also_compared` names the pair."""
+    """The largest number of pairs of arms that are compared on one model and task. Two arms are compared if they share the policy or the
+    recipe, or if the study's `also_compared` names the pair."""
     arms: dict[tuple, set] = {}
     for run in settings.runs(config, plan):
         arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
@@ -59,12 +60,14 @@ def smallest_effect(config: dict, test: str, seeds: int, runs: int, comparisons:
 
 
 def required_seeds(config: dict, study: str, claims: list[dict], printed_gains: list[dict], readings: set, gpu: str) -> list[dict]:
-    """For each claim about a difference of two policies whose size a paper printed: the required seeds, and their cost.
+    """The number of seeds that each claim about two policies needs, and what these seeds cost.
 
-    A row is a claim in a cell of the study: `published` (a share, from the two printed gains), `detectable` with the study's seeds,
-    `takes` (the least number of seeds, at least 2, that detects the published difference with power 80 %; None if it exceeds MOST_SEEDS
-    because the test has too few problems), `gpu_hours` of these seeds' runs of the two policies, and whether the study `aims` at the
-    claim. A primary claim is corrected for the study's tasks.
+    Only claims whose two gains a paper printed have rows: one row for each model and task of the study. Columns: `published` is the printed
+    difference (a share). `detectable` is the smallest difference that the study's seeds detect. `takes` is the smallest number of seeds, at
+    least 2, that detects the published difference with power 80 %; None if the number exceeds MOST_SEEDS because the test has too few
+    problems. `gpu_hours` is the cost of the two policies' runs with `takes` seeds. `aims` tells whether the study's `aims_at` names the
+    claim. `readings` are the pairs of a published task and the corresponding task of this project. Primary claims are corrected for the
+    number of the study's tasks.
     """
     plan, rows = config["studies"][study], []
     for claim in claims:
@@ -93,7 +96,7 @@ def required_seeds(config: dict, study: str, claims: list[dict], printed_gains: 
 
 
 def _printed_gain(printed_gains: list[dict], readings: set, model: str, task: str, policy: str) -> float | None:
-    """The printed gain (a share) of the task that corresponds to this one; None if no paper printed it."""
+    """The printed gain (a share) of the published task that corresponds to `task`; None if no paper printed a gain."""
     for row in printed_gains:
         is_gain = (row["quantity"], row["model"], row["policy"]) == ("gain", model, policy) and row["unit"] == "points"
         if is_gain and row["task"] == row["eval_task"] and (row["task"], task) in readings:
@@ -105,7 +108,7 @@ def _least_seeds(config: dict, test: str, effect: float, comparisons: int) -> in
     is_detectable = lambda seeds: smallest_effect(config, test, seeds, 2, comparisons) <= effect
     if not is_detectable(MOST_SEEDS):
         return None
-    low, high = 1, MOST_SEEDS  # the result exceeds 1, because a single seed does not show the spread over seeds
+    low, high = 1, MOST_SEEDS  # the result is at least 2, because the spread over seeds cannot be estimated from one seed
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if is_detectable(middle) else (middle, high)

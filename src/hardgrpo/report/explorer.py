@@ -24,14 +24,14 @@ from hardgrpo.study import paths, settings
 SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
 STYLE = ("explorer.css",)
 AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
-UNKNOWN = -1  # for truncated or tokens that a recording does not have: JSON has no nan
+UNKNOWN = -1  # stands for missing values of `truncated` and `tokens` in recordings, because JSON has no nan
 
 
 def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict, list[dict]]:
     """(index, blocks of texts) of a study. `config` comes from paths.of_study; `graders` maps each test to its grader.
 
-    A block holds the completions of a base model, or of the last checkpoint of a run, on a test: `index["blocks"][i]` the grades as
-    columns, `texts[i]` the texts in the same order. `problem` is a position in `index["tests"][test]`.
+    A block holds the completions of a base model, or of the last checkpoint of a run, on a test. `index["blocks"][i]` holds the grades of
+    block i as columns, and `texts[i]` the texts in the same order. The column `problem` holds positions in `index["tests"][test]`.
     """
     tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
     columns, texts = [], []
@@ -54,7 +54,8 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
 
 
 def evaluation_files(config: dict, study: str) -> Iterator[tuple[str, dict]]:
-    """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first; their last four are None."""
+    """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first; their task, recipe,
+    policy and seed are None."""
     no_run = dict.fromkeys(("task", "recipe", "policy", "seed"))
     plan = config["studies"][study]
     bases = {

@@ -1,7 +1,8 @@
-"""Handle SIGTERM, which Slurm sends at a job's time limit, on preemption and for scancel, and survive the broken pipes that follow.
+"""Handle SIGTERM, which Slurm sends at a job's time limit, on preemption and for scancel, and the broken pipes that follow SIGTERM.
 
-Between `save_first()` and `stop_at_once()` the handler only records the signal; the program checks `stop_requested()` wherever it can
-save its state and stop. At all other times the state is already on disk, and the handler ends the program at once.
+Between `save_first()` and `stop_at_once()` the handler only records the signal, and the program checks `stop_requested()` wherever it
+can save its state and stop. Before `save_first()` and after `stop_at_once()` the state is already on disk, and the handler ends the program
+at once.
 """
 
 import contextlib
@@ -46,12 +47,12 @@ def _record(quiet: bool) -> None:
     if not _save_first:
         _exit()
     if first and not quiet:
-        # Not `print`, because the signal may have interrupted a print.
+        # Do not use `print`: the signal may have interrupted a `print`.
         os.write(2, b"SIGTERM: training stops after this update and saves its state\n")
 
 
 def _exit() -> None:
-    # Not an exception, because Python drops exceptions in some places (imports, __del__), and the program would continue.
+    # Raise no exception: Python drops exceptions in some places (imports, __del__), and the program would continue.
     os.write(2, b"error: stopped by SIGTERM; start the same command again to resume from the saved state\n")
     os._exit(1)
 

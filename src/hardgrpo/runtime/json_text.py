@@ -11,10 +11,10 @@ from hardgrpo.runtime.errors import RowError, UserError
 
 
 def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False):
-    """The value of a JSON text, which is the file `name` or its line `line`.
+    """The value of a JSON text: the content of the file `name`, or of its line number `line`.
 
     Raise a `UserError` (for a line: a `RowError`) for invalid JSON, duplicate keys and, if `numbers`, for NaN, Infinity and numbers too
-    large for a float. Python's own parser accepts all but invalid JSON.
+    large for a float. Python's own parser rejects only invalid JSON.
     """
 
     def refusal(problem: str, column: int = 0) -> UserError:

@@ -1,4 +1,4 @@
-"""Replace functions and methods of other libraries, and check that they exist.
+"""Replace functions and methods of other libraries, and check that the libraries still have these functions and methods.
 
 Without the check, another version of a library could silently use its own code and compute something else.
 """

@@ -2,7 +2,7 @@
 
 Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`, and sizes are checked before
 loading. A chat template is a program, and a tokenizer.json can expand a short text without limit. Therefore a child process with
-limited processor time and memory applies both to prompts. Imports transformers.
+limited processor time and memory applies templates and tokenizers to prompts. This module imports transformers.
 """
 
 import array
@@ -27,10 +27,11 @@ from hardgrpo.runtime.errors import UserError
 MIB = 2**20
 # Largest accepted files, in MiB
 MAX_FILE_MIB = {"tokenizer.json": 200, "vocab.json": 200, "merges.txt": 200, "chat_template.jinja": 1, "*.json": 100}
-MIN_LAYER_LIMIT = 1000  # accepted number of layers, even with fewer tensors
+MIN_LAYER_LIMIT = 1000  # up to this number, more layers than tensors are accepted
 LAYER_KEY = re.compile(r"(?:\w+_)?(?:n|num|encoder|decoder)_(?:\w+_)?(?:layers?|blocks?|experts?)", re.IGNORECASE)
-MAX_TOKEN_CHARACTERS, MAX_REPLACEMENT_GROWTH = 10_000, 1000  # factor by which all replacements together may lengthen a text
-MEMORY_BYTES = 2 << 30  # for template and tokenizer
+# Limits of a tokenizer: characters of a token, and the factor by which all replacements together may lengthen a text
+MAX_TOKEN_CHARACTERS, MAX_REPLACEMENT_GROWTH = 10_000, 1000
+MEMORY_BYTES = 2 << 30  # limit for the child process that applies template and tokenizer
 # Processor time for prompts: constant, per prompt and per character. A prompt of 111 characters took 0.0002 s.
 SECONDS, SECONDS_PER_PROMPT, SECONDS_PER_CHARACTER = 20.0, 5e-3, 2e-5
 MAX_EXTRA_TOKENS, MAX_TOKENS_PER_CHARACTER = 100_000, 10  # limits of a prompt's tokens: constant, and per character
@@ -76,7 +77,8 @@ def check_sizes(folder: Path) -> None:
 
 
 def check_layers(folder: Path) -> None:
-    """Raise a `UserError` if the configuration has more layers or experts than tensors; building them would take hours."""
+    """Raise a `UserError` if the configuration has more layers or experts than the weights have tensors: building such a model
+    would take hours."""
     tensors = 0
     for path in folder.glob("*.safetensors"):
         with errors.while_loading(folder), safe_open(path, framework="pt") as stream:
@@ -92,12 +94,14 @@ def check_layers(folder: Path) -> None:
 
 
 def check_growth(path: Path) -> None:
-    """Raise a `UserError` if a tokenizer.json can lengthen a text many times, by replacements (they multiply) or long tokens."""
+    """Raise a `UserError` if a tokenizer.json can make a text many times longer: by long tokens, or by replacements, whose lengths
+    multiply."""
     settings = files.read_json(path, remedy=errors.CHOOSE_ANOTHER)
     vocabulary = model.get("vocab") if isinstance(model := settings.get("model"), dict) else []
     # A vocabulary is {token: number} or [[token, score], ...].
     tokens = [entry[0] if isinstance(entry, list) and entry else entry for entry in vocabulary or []]
-    added_tokens = [settings.get(key) for key in ("added_tokens", "added_tokens_decoder")]  # the latter: of tokenizer_config.json
+    # `added_tokens_decoder` is the key of tokenizer_config.json.
+    added_tokens = [settings.get(key) for key in ("added_tokens", "added_tokens_decoder")]
     tokens += [value for key, value in _iterate_entries(added_tokens) if key == "content"]
     longest = max((len(token) for token in tokens if isinstance(token, str)), default=0)
     pipeline = [settings.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")]
@@ -152,13 +156,14 @@ def render_conversation(tokenizer, conversation: Conversation, source: str) -> s
 
 
 def _apply_in_child(apply: Callable[[Conversation], bytes], source: str, conversations: list[Conversation]) -> list[bytes]:
-    """The value of `apply` for each conversation, from a child process. Raise a `UserError` if it fails or does not end."""
+    """The value of `apply` for each conversation, from a child process. Raise a `UserError` if the child process fails
+    or does not end."""
     characters = sum(len(message["content"]) for conversation in conversations for message in conversation)
     seconds = SECONDS + SECONDS_PER_PROMPT * len(conversations) + SECONDS_PER_CHARACTER * characters
     context = multiprocessing.get_context("fork")  # the child inherits the loaded tokenizer
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(sender, apply, conversations, seconds), daemon=True)
-    with warnings.catch_warnings():  # Python 3.12 warns of threads; the child uses none of their locks
+    with warnings.catch_warnings():  # Python 3.12 warns of forks in a program with threads; the child uses no lock of a thread
         warnings.simplefilter("ignore", DeprecationWarning)
         child.start()
     sender.close()
@@ -186,7 +191,7 @@ def _send(sender, apply: Callable[[Conversation], bytes], conversations: list[Co
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # native code writes there before it aborts
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # native code writes to stderr before it aborts
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     with contextlib.suppress(ValueError, OSError):  # some systems do not limit memory
         used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -197,5 +202,5 @@ def _send(sender, apply: Callable[[Conversation], bytes], conversations: list[Co
             sender.send_bytes(b"=" + apply(conversation))
     except MemoryError:
         os._exit(1)
-    except BaseException as error:  # errors of tokenizers in Rust are no `Exception`
+    except BaseException as error:  # errors of tokenizers in Rust do not inherit from `Exception`
         sender.send_bytes(b"!" + json.dumps([type(error).__name__, str(error)]).encode())

@@ -19,11 +19,12 @@ def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
 
 
 def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float]) -> dict[str, float]:
-    """The predicted pass rate of every prompt, from rows of SIGNALS and the pass rates of the sample; all by id.
+    """{id: predicted pass rate} of every prompt. `signals`: {id: values of SIGNALS} of all prompts. `sample_rates`: {id: pass rate} of the
+    annotated prompts.
 
-    Raise a `UserError` if the sample is all right or all wrong, because it then predicts nothing.
+    Raise a `UserError` if the annotated prompts are all right or all wrong, because a fit on them then predicts nothing.
     """
-    import statsmodels.api as sm  # takes a second; few choices need it
+    import statsmodels.api as sm  # imported late: takes a second, and few policies need it
 
     targets = np.array(list(sample_rates.values()))
     if targets.min() == targets.max() and targets[0] in (0, 1):
@@ -40,7 +41,7 @@ def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float])
 
 
 def _standardised_features(signals: dict[str, dict]) -> np.ndarray:
-    """(prompts, 1 + signals): an intercept, and the signals without missing values that differ between prompts."""
+    """Array (prompts, 1 + signals): an intercept, and each standardised signal that has no missing values and is not constant."""
     columns = [np.ones(len(signals))]
     for name in SIGNALS:
         values = [row[name] for row in signals.values()]

@@ -18,10 +18,11 @@ UNREADABLE_SHARE = 0.01  # of a pool's answers that may be left out, see tasks.r
 
 
 def too_small(config: dict, policy: str, task: str) -> str | None:
-    """Why a task's pool is too small for a policy, according to the configuration and local files; None if they do not show it."""
+    """Why a task's pool is too small for a policy, according to the configuration and local files; None if they do not show that
+    the pool is too small."""
     entry = config["policies"][policy]
     if "budget" not in entry or not isinstance(entry["budget"], dict) and config["tasks"][task]["source"]["kind"] == "files":
-        return None  # a share is at most the whole pool; prepare_task checks that it is at least one prompt
+        return None  # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
     size = configured_size(config, task)
     if size is None:
         return None
@@ -33,8 +34,8 @@ def too_small(config: dict, policy: str, task: str) -> str | None:
 
 
 def choosing_policies(config: dict, task: str, targets: Collection[str]) -> dict[str, dict]:
-    """{name: policy} of the policies with a budget that choose from a task's pool: depending on Snakemake's targets the policy of `subset`,
-    those of the configured study, or both."""
+    """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset` needs the policy of the key `subset`;
+    target `all`, or no target, needs the policies of the configured study."""
     subset, study = config["subset"], config["studies"][config["study"]]
     names = [subset["policy"]] if "subset" in targets and subset["task"] == task else []
     if (not targets or "all" in targets) and task in study["tasks"]:
@@ -51,7 +52,7 @@ def check_prepared(config: dict, choices: Iterable[tuple[str, str]]) -> None:
 
 
 def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
-    """(size of a task's pool, whether it is exact) according to the configuration and local files; None if they do not show it."""
+    """(size of a task's pool, whether it is exact) according to the configuration and local files; None if the size is unknown."""
     source = config["tasks"][task]["source"]
     if source["kind"] == "generated":
         return source["train"], True
@@ -70,8 +71,9 @@ def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
 
 
 def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
-    """Number of problems in the file of a pool whose answers the grader can read; the number of all problems if the budget is smaller than
-    any possible result."""
+    """Number of problems in the file of a pool whose answers the grader can read. Without grading, return the number of all problems if the
+    answers are missing, if the budget is a share, or if the budget fits even into a pool with as many answers left out as
+    UNREADABLE_SHARE allows."""
     problems = files.read_jsonl(pool, {"id": str})
     least = (1 - UNREADABLE_SHARE) * len(problems)
     if not settings.is_labelled(task) or not isinstance(budget, dict) or policies.affordable_prompts(budget) <= least:

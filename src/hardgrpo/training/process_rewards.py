@@ -6,14 +6,15 @@ whether the answer is right. A token's advantage is the recipe's advantage of th
 all later tokens of r_s - (mean over the group's other rollouts of their mean token reward): equation 5 with a discount of 1. (The
 paper's outcome advantage is leave-one-out: `centred`, times group size / (group size - 1).)
 
-As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then takes its rewards. The rewards
-are divided by the largest absolute value in the step of a token's reward plus all later rewards. A completion's last token, which
-carries the outcome, has no process reward. Unlike the released code, this module follows equation 5: the released code subtracts
-the mean over all rollouts of the group, times n / (n - 1), and standardises the advantages. The paper also samples until an update
-is full of prompts whose share of right answers is .2 to .8; here a `selector` can do so.
+As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then computes the token rewards with the
+updated reward model. All token rewards of a step are divided by one number: the largest absolute suffix sum in the step. The suffix sum
+of a token is its reward plus the rewards of all later tokens. A completion's last token, which carries the outcome, has no process
+reward. Unlike the released code, this module follows equation 5: the released code subtracts the mean over all rollouts of the group,
+times n / (n - 1), and standardises the advantages. The paper also samples until an update is full of prompts with a pass rate of .2 to
+.8. Here such a filter is the task of the recipe's `selector`.
 
-The reward model has no modules of its own: the model's modules use its weights during a pass. With an adapter these are the
-adapter's weights, and the reference is the model without adapter.
+The reward model has no modules of its own: during its passes, the model's modules use the reward model's weights. For a model with an
+adapter, only the adapter's weights are exchanged, and the reference is the model without adapter.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ class ProcessRewards:
         self.metrics: dict[str, float] = {}
 
     def learn(self, batch: dict, rewards: torch.Tensor, group_size: int) -> torch.Tensor:
-        """Train the reward model on a batch, and return its advantages (rollouts, tokens). `rewards` (rollouts,) are 1 or 0."""
+        """Train the reward model on a batch, and return the batch's advantages (rollouts, tokens). `rewards` (rollouts,) are 1 or 0."""
         mask = batch["completion_mask"]
         with torch.no_grad(), self._use_reference():
             reference_logps = self._log_probabilities(batch, slice(None))
@@ -76,7 +77,7 @@ class ProcessRewards:
 
     @contextlib.contextmanager
     def _use_weights(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
-        """Let the model's modules compute with other weights, also in the backward pass, which may recompute layers."""
+        """Let the model's modules compute with `weights`. The context must include the backward pass, because it may recompute layers."""
         model_data = {name: parameter.data for name, parameter in self.model_weights.items()}
         try:
             for name, parameter in self.model_weights.items():

@@ -16,8 +16,8 @@ NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
     """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs.
 
-    The schedule is computed before training, so that a resumed run sees the same prompts as an uninterrupted run. An epoch drops
-    prompts that do not fill an update. A subset that is smaller than an update is repeated within the update.
+    The schedule is computed before training, so that a resumed run sees the same prompts as an uninterrupted run. Each epoch
+    drops its last prompts if they do not fill an update. A subset that is smaller than an update is repeated within the update.
     """
     rng = random.Random(f"schedule:{seed}")
     order: list[str] = []
@@ -30,7 +30,8 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
 
 
 def schedule_with_unlabelled(subset: list[str], unlabelled: list[str], recipe: dict, seed: int) -> list[str]:
-    """As `schedule`, with unlabelled prompts at the end of each update (majority_share). Raise a `UserError` if there are none."""
+    """As `schedule`, but the last prompts of each update, a share of majority_share, are unlabelled. Raise a `UserError` if the recipe
+    needs unlabelled prompts and there are none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(settings.majority_share(recipe) * size)
     if not unlabelled_size:
@@ -81,8 +82,8 @@ def packages(recipe: dict) -> list[str]:
 
 
 def arithmetic(recipe: dict) -> str | None:
-    """A description of the arithmetic of a recipe that older versions computed differently; None for other recipes. A run never
-    resumes from a state with another description."""
+    """A description of how the recipe is computed, for recipes that older versions of this project computed differently; None for other
+    recipes. A run never resumes from a state with another description."""
     if recipe.get("generation") == "vllm":
         return (
             "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
@@ -179,8 +180,8 @@ def trainer_arguments(
         "sync_ref_model": False,
         "steps_per_generation": accumulation_steps,
         "cast_lm_head_to_fp32": False,
-        # For the reference policy of a KL term without adapter: TRL's default "auto" would spread each process's copy over all
-        # GPUs.
+        # Without an adapter, a KL term loads a copy of the base model. TRL's default device_map "auto" would spread the copy of each
+        # process over all GPUs.
         "model_init_kwargs": None if recipe.get("adapter") else {"device_map": None},
         # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
         "chat_template_kwargs": spec.chat or None,
@@ -199,7 +200,7 @@ def trainer_arguments(
 
 
 def supervised_arguments(spec: Spec, output_dir: str, hardware: Hardware = Hardware(), track: str = "none") -> dict:
-    """Arguments of TRL's SFTConfig, as explicit as those of GRPO."""
+    """Arguments of TRL's SFTConfig. Every value that affects the result is explicit, as in `trainer_arguments`."""
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective: the mean over all tokens of an update's solutions, independent of micro-batches
         "loss_type": "nll",
@@ -248,7 +249,7 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
-        # With sharded weights, each process would hold the complete gradient while it accumulates the gradients of an update.
+        # Without this setting, each process would hold the complete gradient of sharded weights while it accumulates an update.
         "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}} if is_sharded else None,
         # `schedule` fixes the order of prompts
         "shuffle_dataset": False,

@@ -2,8 +2,8 @@
 
 - `decoding.decode` samples the rollouts. It draws the same tokens as `generate`, but computes each prompt once per group and drops
   rows that have ended.
-- The forward and backward pass of a micro-batch are skipped if all its advantages are zero (groups all right or all wrong) and the
-  loss has no other terms, because its gradient is zero. With several micro-batches per update, rows without an advantage are put
+- The forward and backward pass of a micro-batch are skipped if all advantages are zero (groups all right or all wrong) and the loss
+  has no other terms, because the gradient is then zero. With several micro-batches per update, rows without an advantage are put
   together, the others are sorted by length, and the padding of each micro-batch is trimmed.
 
 With one micro-batch an update has the same bits as TRL's; with several, the same gradient up to rounding. Other metrics that TRL
@@ -115,7 +115,7 @@ class Trainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if not is_new_batch or self.args.steps_per_generation == 1 or not self.model.training:
             return inputs
-        # A KL term (its log), bnpo and a router loss average over each micro-batch, so rows must stay in their micro-batch.
+        # The logged KL, the loss bnpo and a router loss are averages over each micro-batch, so rows must stay in their micro-batch.
         if self.beta == 0 and self.loss_type != "bnpo" and not self.aux_loss_enabled:
             self._buffered_inputs = regroup(self._buffered_inputs)
         self._buffered_inputs = [trim_padding(batch) for batch in self._buffered_inputs]
@@ -124,7 +124,7 @@ class Trainer(GRPOTrainer):
     @override
     def _compute_loss(self, model, inputs):
         has_other_terms = self.beta != 0 or self.aux_loss_enabled or self._entropy_bonus_enabled
-        # With several processes, none may skip a pass that the others wait for.
+        # With several processes, a process must not skip a pass, because the other processes would wait for it.
         if has_other_terms or self.accelerator.num_processes > 1 or inputs["advantages"].any():
             return super()._compute_loss(model, inputs)
         for weights in model.parameters():

@@ -1,4 +1,4 @@
-"""Errors that a user can cause, as Snakemake reports them."""
+"""Turn errors that a user can cause into errors that Snakemake reports without a traceback."""
 
 import functools
 from collections.abc import Callable
@@ -12,7 +12,8 @@ P, T = ParamSpec("P"), TypeVar("T")
 
 
 def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, raising a `UserError` as a `WorkflowError`: Snakemake prints its message and the lines of rules that led to it."""
+    """A function like `function` that raises `WorkflowError` instead of `UserError`. For a `WorkflowError`, Snakemake prints the message
+    and the lines of the rules from which the function was called."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,13 +8,13 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
 def draw(difficulty):
-    """In the rows drawn, `share` is a row's share of the problems of its group."""
+    """Draw a panel for each model and task. In the table of drawn rows, `share` is `problems` divided by the problems of the group."""
     policies = [name for name in dict.fromkeys(difficulty.group) if name != "pool"]
     models, drawn_rows = difficulty.model.nunique(), []
     groups = plotting.groups(difficulty, ["model", "task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task), table) in zip(axes, groups):
-        # Shares, because counts of a subset of a dozen would be invisible beside a pool of a thousand.
+        # Draw shares of problems: the counts of a subset of 12 problems would be invisible beside a pool of 1,000.
         table = table.assign(share=table.problems / table.groupby("group").problems.transform("sum"))
         pool = table[table.group == "pool"]
         rates = sorted(pool.pass_rate)
@@ -23,7 +23,7 @@ def draw(difficulty):
         panel_policies = [name for name in policies if name in set(table.group)]
         for index, policy in enumerate(panel_policies):
             line = table[table.group == policy].sort_values("pass_rate")
-            # Two policies may choose the same single pass rate.
+            # Offset the points of each policy, because policies may choose prompts with the same pass rate.
             places = line.pass_rate + plotting.spread(index, len(panel_policies), 0.04)
             axis.plot(places, 100 * line.share, label=policy, **plotting.style(policy, policies))
         axis.set_xlim(-0.08, 1.08)

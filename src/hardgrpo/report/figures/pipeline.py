@@ -16,7 +16,8 @@ LETTERS = 16  # per line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
-    """Draw a box for each stage; a row drawn is a line of text. `study` is the study's design (settings.study_design)."""
+    """Draw a box of text for each stage. The table of drawn rows has a row for each line of text before wrapping. `study` is the study's
+    design (settings.study_design)."""
     stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
     stages = [stage for stage in stages if stage[1]]
     wrapped = [[part for line in lines for part in textwrap.wrap(split_long_names(line), LETTERS)] for _, lines in stages]
@@ -84,7 +85,7 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
 
 
 def split_long_names(line: str) -> str:
-    """The line with spaces after hyphens and underscores of names that are longer than a line, so that they wrap."""
+    """Insert spaces after hyphens and underscores of names with more than LETTERS letters, so that `textwrap` can break these names."""
     return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
 
 
@@ -93,5 +94,5 @@ def format_count(count: int, singular: str, plural: str = "") -> str:
 
 
 def list_names(names: list[str], limit: int = 6) -> str:
-    """At most `limit` names; of more names the first ones and how many follow."""
+    """All names if there are at most `limit`; otherwise the first `limit` - 1 names and the number of the others."""
     return ", ".join(names) if len(names) <= limit else f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} more"

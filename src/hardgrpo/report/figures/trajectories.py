@@ -8,7 +8,8 @@ COLUMNS += [f"{name}{end}" for name, _ in SERIES for end in ("", "_low", "_high"
 
 
 def draw(trajectories):
-    """Three panels side by side for each model: a point is the mean over a stretch of the epochs, drawn in its middle."""
+    """Draw three panels for each model and task, one per entry of SERIES. A point is the mean over a stretch of
+    epochs, drawn at the middle of the stretch."""
     stretches = trajectories[trajectories.stretch.notna()]
     models, policies = stretches.model.nunique(), list(dict.fromkeys(stretches.policy))
     groups = plotting.groups(stretches, ["model", "task"])

@@ -96,7 +96,7 @@ def gain_and_parts(frame: pd.DataFrame) -> list[Column]:
 
 
 def _parts(frame: pd.DataFrame, names: list[str]) -> list[Column]:
-    """The gain and its parts with their intervals, rounded so that the parts add up."""
+    """Columns of the gain, and of its parts with intervals. The parts are rounded so that they add up to the gain."""
     rounded = pd.DataFrame(
         [round_parts(row.gain, [getattr(row, name) for name in names]) for row in frame.itertuples()], frame.index, names
     )
