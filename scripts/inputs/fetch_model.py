@@ -193,7 +193,7 @@ def names_code(key: str, value: object) -> bool:
     if IMPLEMENTATION.search(key):
         values = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
         return any(entry not in IMPLEMENTATIONS for entry in values)
-    if KERNELS.search(key):  # numbers are sizes of convolutions
+    if KERNELS.search(key):  # a number or a list of numbers is the size of a convolution, not a kernel's name
         return value is True or isinstance(value, (str, dict, list)) and bool(value) and not is_sizes(value)
     return bool(CODE.search(key)) and bool(value)
 
@@ -233,7 +233,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
     class Reader(GGUFReader):
-        """A reader that refuses truncated files. The library takes missing values as empty, as often as the file's header demands."""
+        """A reader that refuses truncated files. The library reads missing values as empty values, as many as the file's header states."""
 
         def _get(self, offset, dtype, count=1, **order):
             values = super()._get(offset, dtype, count, **order)

@@ -28,7 +28,7 @@ def main() -> None:
 
     from hardgrpo.training import pretraining
 
-    import torch  # here: see hardgrpo.runtime.warm
+    import torch  # imported here, see hardgrpo.runtime.warm
     from transformers import logging
 
     torch.set_num_threads(1)  # a second thread gains nothing; replicates are pretrained side by side

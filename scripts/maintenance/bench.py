@@ -5,7 +5,7 @@
 
 Each row compares two implementations of the same work, measured side by side in one run. A benchmark is a module of
 scripts/maintenance/bench/ with a function `run(options)`, which returns rows (`benchmarks.row`) or raises `Skipped` with the reason.
-Benchmarks are no tests: the exit status does not depend on the measurements.
+The exit status does not depend on the measurements.
 """
 
 from benchmarks import COLUMNS, Skipped
@@ -48,7 +48,7 @@ def main() -> None:
             continue
         rows += benchmark_rows
         print_rows(benchmark_rows)
-        files.write_rows(options.output / "bench.csv", COLUMNS, rows)  # after each benchmark, so that an interrupt loses none
+        files.write_rows(options.output / "bench.csv", COLUMNS, rows)  # after each benchmark, so that an interrupt loses no rows
     print(*skipped, sep="\n")
     if rows:
         write_figure(rows, options.output)

@@ -1,6 +1,6 @@
 """Shared functions of the benchmarks: measure two implementations of the same work in alternating pairs, and return rows of a table.
 
-Both implementations are measured in one run on one machine. On a slower or busier machine both take longer, and their ratio stays.
+Both implementations are measured in one run on one machine. On a slower or busier machine both take longer, and their ratio stays the same.
 """
 
 from hardgrpo.runtime.errors import UserError

@@ -18,11 +18,11 @@ from pathlib import Path
 from workbench import ROOT, Failed, Run, Workbench
 
 TOKEN_DIFFERENCE = 0.03  # mean difference of a token's log-probability between vLLM and the trainer, before any update
-LATER_DIFFERENCE = 0.1  # this mean difference after updates
+LATER_DIFFERENCE = 0.1  # the same mean difference, after updates
 GROWTH, ROUNDING = 1.5, 0.005  # largest growth of the mean difference during training: this factor plus this amount
-LEAST_KL = 0.005  # of the last update: with this KL, a vLLM without the trained weights exceeds the growth
-SCORE_DIFFERENCE = 0.05  # between vLLM with an adapter and transformers with it
-FIRST_KL = 1e-3  # of the untrained policy, not exactly 0 because policy and reference compute in batches of different shapes
+LEAST_KL = 0.005  # smallest KL of the last update: from this KL on, a vLLM without the trained weights exceeds the growth
+SCORE_DIFFERENCE = 0.05  # between vLLM and transformers, both with an adapter
+FIRST_KL = 1e-3  # largest KL before training; not exactly 0, because policy and reference compute in batches of different shapes
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
 COLD = {warm.SOCKET: warm.OFF}  # environment of programs that are killed
 KERNEL = """

@@ -1,6 +1,6 @@
 """docs/which-prompts.md: the selection policy that the finished studies recommend, and the evidence for it.
 
-The rule was written in commit 467b161, before the study that asks for it (`mini_labels`, d4a1dcc) was summarised:
+The rule was written in commit 467b161, before study `mini_labels`, which needs the rule, was summarised (d4a1dcc):
 
 - A case is a base model, a task, a recipe and a budget, in any study. In a case, every way of choosing that takes a share of the pool
   (by the task's own probe, if it uses a probe) is compared with a random choice of as many prompts, by the paired difference of the

@@ -74,7 +74,7 @@ def population(config: dict, gains: pd.DataFrame) -> str:
 
 
 def place(rows: pd.DataFrame, row) -> str:
-    """The task of a claim's row, with the base model if the claim has rows of several."""
+    """The task of a claim's row, with the base model if the claim has rows of several base models."""
     models = rows[(rows.task == row.task) & (rows.test == row.test)].model.nunique()
     return row.task if models == 1 else f"{row.task} of {row.model}"
 
