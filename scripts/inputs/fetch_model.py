@@ -233,7 +233,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
     class Reader(GGUFReader):
-        """A reader that refuses truncated files. The library reads missing values as empty values, as many as the file's header states."""
+        """A reader that refuses truncated files. The library replaces missing values by as many empty values as the header states."""
 
         def _get(self, offset, dtype, count=1, **order):
             values = super()._get(offset, dtype, count, **order)
