@@ -91,7 +91,8 @@ class SubmissionRetrier:
 
 
 def start_without_arrays() -> None:
-    """Let the plugin start on a cluster without job arrays (MaxArraySize=0), which the plugin refuses. This workflow uses no arrays."""
+    """Let the plugin start on a cluster without job arrays (MaxArraySize=0). The plugin would refuse, but this workflow uses no
+    arrays."""
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
     if plugin and (array_limit := getattr(plugin, "get_max_array_size", None)):
         plugin.get_max_array_size = lambda: limit if (limit := array_limit()) >= 2 else 1000
