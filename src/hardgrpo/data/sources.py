@@ -22,7 +22,7 @@ class Rows:
 
 
 def read_rows(path: str | Path, name: str | None = None, split: str | None = None) -> list[dict]:
-    """The rows of `read`."""
+    """The rows that `read` returns, without their places and form."""
     return read(path, name, split).rows
 
 
@@ -106,7 +106,7 @@ def _choices(row: dict) -> dict:
 
 
 def _math(row: dict) -> dict:
-    """MATH and MATH-500: the answer is a column or the last box of the solution. The tier is the level, 1 to 5."""
+    """MATH and MATH-500: the answer is the column `answer` or else the solution's last box. The tier is the level, 1 to 5."""
     level = re.search(r"\d", str(row["level"]))
     answer = row["answer"] if row.get("answer") is not None else _last_box(row["solution"])
     return {"question": row["problem"], "answer": answer, "tier": int(level.group()) if level else None}
@@ -157,7 +157,7 @@ def as_problem(
 ) -> dict:
     """The question, answer (None if missing and not needed), tier, and id (if any) of a row. Raise a `RowError` for an unusable row.
 
-    `number` counts rows from 0. `place` is the row's place in the file (default: by `number`, after the header of a table).
+    `number` counts rows from 0. `place` is the row's place in the file (default: computed from `number` and the header of a table).
     """
     place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
     row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
@@ -191,7 +191,8 @@ def as_problem(
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
     """The error about a missing column: of the row, or of the file if all rows share a header.
 
-    The remedy suggests an unused column, but not a name that may be a whole header with an unknown delimiter.
+    The remedy suggests an unused column. A table's only column is not suggested: it may be a whole header with an unknown
+    delimiter.
     """
     of_table = spreadsheets.is_table(path)
     unused_columns = [str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))]
