@@ -116,7 +116,7 @@ def _least_seeds(config: dict, test: str, effect: float, comparisons: int) -> in
 
 
 def _gpu_hours(config: dict, plan: dict, model: str, task: str, pair: tuple[str, str], gpu: str) -> float:
-    """GPU-hours of a seed's runs of two policies, with their evaluation on the trained task."""
+    """GPU-hours of one seed: the runs of two policies, and the evaluations of these runs on the trained task."""
     recipe = settings.recipes_of(plan)[0]
     jobs = [
         durations.Job(
