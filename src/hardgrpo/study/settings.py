@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from hardgrpo.data import generated
 from hardgrpo.selection import policies
 
-OWN = "own"  # the seed of a pretrained model of which each replicate pretrains a base of its own
-OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")  # no model of the configuration may have a name that ends so
+OWN = "own"  # the value of `seed` of a pretrained model if each replicate pretrains its own base
+OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")  # end of the name of a replicate's own base; models may not have such a name
 
-RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
+RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # defaults of keys that a recipe may leave out
 # Keys that every GRPO recipe needs and no other recipe may have.
 GRPO_KEYS = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
 # Arguments of `apply_chat_template` that it does not pass to the template.
@@ -96,7 +96,7 @@ def probing_models(policies: dict, study: dict) -> set[str]:
 
 
 def used_bases(config: dict, model: str) -> list[str]:
-    """The bases of a model: the model itself, or those replicates' own bases that a study or `subset` uses."""
+    """The bases of a model: the model itself, or the replicates' own bases that a study or `subset` uses."""
     if not has_own_bases(config["models"][model]):
         return [model]
     seeds = [
@@ -114,7 +114,7 @@ def has_train(task: dict) -> bool:
 
 
 def is_labelled(task: dict, split: str = "train") -> bool:
-    """Whether the problems of a split have reference answers. Those of a test split always have."""
+    """Whether the problems of a split have reference answers. Problems of a test split always have answers."""
     return split != "train" or task.get("labelled", True)
 
 
@@ -174,7 +174,8 @@ def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dic
 
 
 def has_tiers(task: dict) -> bool:
-    """Whether the problems of a task have tiers for certain. The rows of a user's own files may have tiers, too, but are not read here."""
+    """Whether the problems of a task certainly have tiers. Rows of a user's own files may also have tiers, but are not read
+    here."""
     source = task["source"]
     if source["kind"] == "generated":
         return source["family"] not in generated.LOOKED_UP
@@ -233,7 +234,8 @@ def recipes_of(study: dict) -> list[str]:
 
 
 def has_arm(study: dict, **names: str) -> bool:
-    """Whether an arm of a study has all names: `model`, `task`, `policy`, `recipe`. An arm without `models` (`tasks`) has all models (tasks)."""
+    """Whether one arm of a study has all `names` (`model`, `task`, `policy`, `recipe`). An arm without `models` has all models, an
+    arm without `tasks` all tasks."""
     keys = {"model": "models", "task": "tasks", "policy": "policy", "recipe": "recipe"}
     return any(
         all(keys[kind] not in arm or name in as_list(arm[keys[kind]]) for kind, name in names.items()) for arm in study["arms"]
@@ -281,7 +283,7 @@ def first_recipe(study: dict) -> str:
 
 
 def is_first_recipe(study: dict, recipe: str) -> bool:
-    """Whether a recipe is the study's first, or that of recorded runs, which labels of arms do not name (`hardgrpo.analysis.arms`)."""
+    """Whether labels of arms (`hardgrpo.analysis.arms`) leave out a recipe: the study's first recipe, or `recorded`."""
     return recipe in ("recorded", first_recipe(study))
 
 
