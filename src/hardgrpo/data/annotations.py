@@ -87,7 +87,7 @@ class Matching:
         """The id of a row's problem. Raise a `RowError` if no problem or several problems match."""
         text = row["id"]
         candidates = self.ids.shown_as(text) if self.ids else []
-        if len(candidates) > 1:  # the question decides, if the row still has it
+        if len(candidates) > 1:  # prefer ids whose question is still in the row
             cells = set(map(_normalize_spaces, row.values()))
             candidates = [identity for identity in candidates if self.questions[identity] in cells] or candidates
         if len(candidates) > 1:

@@ -116,8 +116,8 @@ def _recording_problem(row: dict) -> tuple[str] | None:
 def truncate(tokenizer, text: str, tokens: int, finish_reason: str, limit: int) -> tuple[str, int, str]:
     """(text, tokens, finish reason) of a completion under a smaller limit of tokens.
 
-    A model samples token by token, so with the smaller limit it would have sampled the first `limit` tokens. `tokens` includes the end
-    token, as in probe and evaluation files. The text is tokenized again, see `keeps_token_count`.
+    A model samples token by token, so with the smaller limit the model would have sampled the first `limit` tokens. `tokens`
+    includes the end token, as in probe and evaluation files. The text is tokenized again, see `keeps_token_count`.
     """
     if tokens <= limit:
         return text, tokens, finish_reason

@@ -127,7 +127,7 @@ def _gsm8k_solution(row: dict, statement: str) -> str:
 
 
 def _math_solution(row: dict, statement: str) -> str | None:
-    """The solution as it is: it states its answer in a box."""
+    """The unchanged solution, which states the answer in a box."""
     return row.get("solution")
 
 
@@ -138,7 +138,7 @@ SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {"gsm8k": _gsm8k_solut
 def solution(row: dict, format: str, columns: dict, statement: str, location: str) -> str:
     """The worked solution of a row. Raise a `RowError` if there is none.
 
-    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are those of `SOLUTIONS` and `as_problem`.
+    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are as in `SOLUTIONS` and `as_problem`.
     """
     text = SOLUTIONS[format](row, statement) if format in SOLUTIONS else row.get(columns.get("solution"))
     if not isinstance(text, str) or not text.strip():

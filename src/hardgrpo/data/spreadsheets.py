@@ -119,7 +119,7 @@ def _records(text: str, path: str | Path, delimiter: str, first_line: int) -> It
 
 
 def _without_empty_columns(header: list[str], cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows without columns that have neither name nor content, if such columns would make the table invalid."""
+    """Header and rows without columns that have neither name nor content, if these columns would make the table invalid."""
     if header.count("") < 2 and all(len(row) == len(header) for row in cells):
         return header, cells
     width = next((place for place in range(len(header), 0, -1) if header[place - 1]), 0)

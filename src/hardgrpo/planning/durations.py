@@ -54,7 +54,7 @@ UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
 UNKNOWN_SECONDS = 7200.0  # of a job whose model has an unknown size
 TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
 
-STAGES = {  # rules that sample or train; all others are light
+STAGES = {  # rules that sample or train; all other rules are light
     "pretrain_model": "pretraining",
     "probe": "probing",
     "probe_early": "probing",
@@ -314,9 +314,9 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
 def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tuple[float, float]:
     """(bytes of the checkpoints after `updates` updates, additional bytes of the training state while the job runs).
 
-    The training state holds a second copy of the checkpoints' weights. For each of the newest two checkpoints it also holds the state of
-    the optimiser. With process rewards it holds the reward model and the state of its optimiser. With weights sharded over several GPUs it
-    holds a copy of the weights from which the shards are loaded.
+    The training state holds a second copy of the checkpoints' weights. In addition, the newest two checkpoints each hold the state
+    of the optimiser. With process rewards, they also hold the reward model and the state of the reward model's optimiser. With
+    weights sharded over several GPUs, they also hold a copy of the weights from which the shards are loaded.
     """
     adapter = recipe.get("adapter")
     trained_parameters = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)

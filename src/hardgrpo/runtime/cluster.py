@@ -337,7 +337,7 @@ def _answers(*command: str) -> bool:
 
 
 def _ask(*command: str) -> str:
-    """The output of a command of Slurm. Raise a `UserError` if it fails or does not answer within 60 s."""
+    """The output of a command of Slurm. Raise a `UserError` if the command fails or does not answer within 60 s."""
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:

@@ -20,8 +20,8 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STA
 # By default glibc returns large blocks to the system after every use, and the system zeroes the blocks again. Keeping the blocks makes
 # sampling with a growing cache 1.6 times as fast on a CPU. A process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
-# With HARDGRPO_REHEARSAL=1 a job requests GPUs and checks that it got them, but computes on the CPU: a cheap test of a profile and a
-# cluster, also used by the tests.
+# With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on the CPU. A rehearsal is a cheap
+# test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
 # Families of GPUs as they appear in schedulers' names of GPUs. Names without a family (`gpu`, `big`, a site's own) are not
 # compared.

@@ -148,7 +148,8 @@ def run(main: Callable[[], None]) -> None:
 
 
 def show_traceback(kind: type, error: BaseException, trace) -> None:
-    """A `sys.excepthook`: print the traceback of a bug. It may quote text of a model or dataset, so each line is made `printable`."""
+    """A `sys.excepthook`: print the traceback of a bug. Each line is made `printable`, because a traceback may quote text of a
+    model or dataset."""
     for line in "".join(traceback.format_exception(kind, error, trace)).splitlines():
         print(printable(line), file=sys.stderr)
 

@@ -28,7 +28,7 @@ def seal_path(path: str | Path) -> Path:
 
 
 def is_seal(path: Path) -> bool:
-    """Whether a path is that of a seal."""
+    """Whether a path is the path of a seal."""
     return path.parent.name == ".seals"
 
 

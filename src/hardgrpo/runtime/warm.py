@@ -1,9 +1,9 @@
 """Start programs with torch, transformers and TRL already loaded: a server process imports the libraries once and forks for each program.
 
-Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
-this machine, it sets HARDGRPO_WARM to the path of a socket (hardgrpo.workflow.startup); HARDGRPO_WARM=off turns the server off. The
-first program that needs torch starts the server, which ends with Snakemake. Snakemake keeps a path that is already set, so the
-tests can share a server. The server loads only libraries; each program reads the current code of its own clone.
+Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). If jobs run on the same machine
+as Snakemake, the workflow (hardgrpo.workflow.startup) sets HARDGRPO_WARM to the path of a socket; HARDGRPO_WARM=off turns the
+server off. The first program that needs torch starts the server, which ends with Snakemake. Snakemake keeps a path that is already
+set, so the tests can share a server. The server loads only libraries; each program reads the current code of its own clone.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with the
 status of that process. Without a server, the program does the work itself. Programs that need GPUs never use the server: CUDA fails
@@ -95,7 +95,7 @@ def wants_gpus() -> bool:
 
 
 def connect(path: Path, starts: bool = True) -> socket.socket | None:
-    """A connection to the server, which is started if it is not running and `starts` is True; None without a server."""
+    """A connection to the server; None without a server. If no server is running and `starts` is True, start a server."""
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
     server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}  # as in `start`
     names = [

@@ -65,7 +65,7 @@ def probe(model: str, task: str, shard: int | str) -> str:
 
 
 def trajectory(model: str, prompts: str) -> str:
-    """Right rollouts by prompt and epoch, in the epochs that follow those from which subsets are chosen."""
+    """Right rollouts by prompt and epoch, in the epochs after the epochs from which subsets are chosen."""
     return f"results/trajectories/{model}/{prompts}.csv"
 
 
@@ -218,7 +218,7 @@ def inputs(config: dict, study: str) -> list[str]:
 
 
 def evaluations(config: dict, study: str) -> list[str]:
-    """Evaluations of the base models, including those of their reach, then evaluations of the runs."""
+    """Evaluations of the base models, including evaluations of their reach, then evaluations of the runs."""
     plan = config["studies"][study]
     base_evaluations = [
         evaluation(f"{base}/{sample_set}", test)

@@ -15,7 +15,7 @@ OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")  # end of the name of a replicate's 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # defaults of keys that a recipe may leave out
 # Keys that every GRPO recipe needs and no other recipe may have.
 GRPO_KEYS = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
-# Arguments of `apply_chat_template` that it does not pass to the template.
+# Arguments of `apply_chat_template` that the function does not pass to the template.
 NOT_OF_A_TEMPLATE = frozenset(
     ["conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize"]
     + ["sanitize_control_tokens", "padding", "truncation", "max_length", "return_tensors", "return_dict"]
@@ -59,7 +59,8 @@ def has_own_bases(model: dict) -> bool:
 
 
 def base_of(config: dict, model: str, seed: int) -> str:
-    """The name of the weights from which a replicate starts: the model's name, or that of the replicate's own base (tiny-seed3)."""
+    """The name of the weights from which a replicate starts: the model's name, or the name of the replicate's own base
+    (tiny-seed3)."""
     return own_base(model, seed) if has_own_bases(config["models"][model]) else model
 
 
@@ -77,7 +78,7 @@ def model_of(base: str) -> str:
 
 
 def entry(config: dict, base: str) -> dict:
-    """The entry of a model. For a replicate's own base it is the model's entry in which the base's seed replaces `seed: own`."""
+    """The entry of a model. For a replicate's own base: the model's entry in which the base's seed replaces `seed: own`."""
     model = config["models"][model_of(base)]
     if base in config["models"]:
         return model
@@ -188,7 +189,7 @@ def sampled_task(tasks: dict, name: str) -> str:
 
 
 def probe_samples(probe: dict) -> int:
-    """Completions per prompt of a task's probe: those that decide the subset, and those that are held out."""
+    """Completions per prompt of a task's probe: the samples that decide the subset, and the held-out samples."""
     return probe["samples"] + probe.get("held_out", 0)
 
 
@@ -348,7 +349,7 @@ def share_policy_or_recipe(first: tuple[str, str], second: tuple[str, str]) -> b
 
 def training_gpus(config: dict, model: str, recipe: str) -> dict:
     """The GPUs of a training run: the model's entry for adapters or for all weights. A recipe with a selector or process rewards gets at
-    most one GPU, because it trains in a single process."""
+    most one GPU, because the run trains in a single process."""
     training = config["recipes"][recipe]
     stage_gpus = gpus(config, model, "adapter" if training.get("adapter") else "full")
     return stage_gpus | {"count": min(1, stage_gpus["count"])} if is_online(training) else stage_gpus
@@ -381,7 +382,7 @@ def prices(config: dict, study: str) -> dict:
 
 
 def study_design(config: dict, study: str) -> dict:
-    """The design of a study, for the text of its paper. It depends on the configuration alone, not on results."""
+    """The design of a study, for the text of its paper. The design depends on the configuration alone, not on results."""
     plan, recipe_names = config["studies"][study], recipes_of(config["studies"][study])
     tasks = {name: config["tasks"][name] for name in plan["tasks"]}
     models = {name: config["models"][name] for name in plan["models"]}

@@ -1,4 +1,5 @@
-"""The specification of a run: everything that determines its result. The workflow writes it; the trainer and the analysis read it."""
+"""The specification of a run: all settings that determine the run's result. The workflow writes `spec.yaml`; the trainer and the
+analysis read it."""
 
 import hashlib
 import json

@@ -216,8 +216,8 @@ class Probe(Strict):
 
 class Reach(Strict):
     """Extra completions of each base model. A problem is out of the base model's reach if none of these completions
-    solves the problem. Right answers to problems out of reach after training are new solving. On all other problems,
-    training makes right answers more likely that the base model already gives (sharpening)."""
+    solves the problem. A right answer to such a problem after training is new solving. On all other problems, training
+    makes right answers that the base model already gives more likely (sharpening)."""
 
     samples: Annotated[int, Field(ge=2)]
     """Completions per problem. At least 64 are recommended: with fewer completions, more problems are out of reach by

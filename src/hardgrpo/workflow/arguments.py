@@ -35,7 +35,8 @@ class Arguments:
         """Checksum of a program of scripts/, of the library modules that the program loads by name (`modules`), and of all project
         code that the program and these modules import.
 
-        Cheap rules have the checksum as a parameter, so that they run again when their code changes. Expensive rules do not have it.
+        Cheap rules have the checksum as a parameter, so that they run again when their code changes. Expensive rules do not have
+        this parameter.
         """
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)

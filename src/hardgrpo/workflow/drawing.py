@@ -80,7 +80,7 @@ class Drawing:
         return "--reference" if self.folder(wildcards.study) == paths.reference(wildcards.study) else ""
 
     def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
-        """An input function: the tables of these names."""
+        """An input function that returns the tables with these names."""
         names = list(names)
 
         def files(wildcards: Wildcards) -> list[str]:

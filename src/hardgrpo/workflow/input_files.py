@@ -99,7 +99,7 @@ class InputFiles:
         return base, policy.get("probed_on", wildcards.task)
 
     def _too_small(self, policy: str, task: str) -> str | None:
-        """A path that does not exist and says why a pool is too small for a policy; None if it is large enough."""
+        """A path that does not exist and says why a pool is too small for a policy; None if the pool is large enough."""
         if task not in self.config["tasks"] or not self.workflow.is_main_process:  # prompts of a trajectory belong to no task
             return None
         problem = pool_sizes.too_small(self.config, policy, task)

@@ -67,9 +67,9 @@ def request_of(job, qos: str | None) -> cluster.Request:
 
 
 class Machine:
-    """The machine or cluster that runs the jobs: functions from the wildcards of a job to the resources that it requests.
+    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the resources that the job requests.
 
-    `cluster_entries` is what `read_cluster` returns; it is empty without a cluster.
+    `cluster_entries` is the result of `read_cluster`, an empty dictionary without a cluster.
     """
 
     def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):

@@ -135,7 +135,7 @@ def write_plan_facts(config: dict, setting: dict) -> None:
 
 
 def plan_arguments(workflow, setting: dict) -> str:
-    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, where it would run them."""
+    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, on the machine of this call."""
     call = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting)]
     for name in call.configfiles:
