@@ -2,7 +2,7 @@
 
 import signal
 
-# While Snakemake reads this file, it has started nothing and holds no lock: let Ctrl-C end it without a traceback.
+# While Snakemake reads this file, no job runs and no lock is held, so Ctrl-C may end Snakemake at once, without a traceback.
 RAISES = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 if RAISES:
     signal.signal(signal.SIGINT, signal.SIG_DFL)

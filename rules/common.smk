@@ -1,4 +1,4 @@
-# The configuration, and the objects whose methods are the inputs, parameters and resources of the rules.
+# Read the configuration, and create the objects whose methods compute inputs, parameters and resources of the rules.
 
 import gc
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 min_version("9.20")
-# Exempt everything loaded so far from garbage collection, which otherwise takes an eighth of the time of a large plan.
+# Exempt all objects loaded so far from garbage collection, which otherwise takes an eighth of the time of a large plan.
 gc.freeze()
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 

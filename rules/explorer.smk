@@ -1,4 +1,4 @@
-# Every completion of the base models and last checkpoints of a study, side by side, as one HTML file.
+# Write one HTML file that shows all completions of a study's base models and last checkpoints side by side.
 
 
 localrules:

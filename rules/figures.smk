@@ -1,4 +1,5 @@
-# Figures and the rows drawn in them, from tables alone: one rule for each figure of src/hardgrpo/report/registry.py.
+# Draw each figure of src/hardgrpo/report/registry.py from summary tables, and write the rows that the figure shows: one rule for
+# each figure.
 
 for figure, entry in registry.FIGURES.items():
 

@@ -1,4 +1,4 @@
-# Problems and models. Downloads must match inputs.lock. They are local jobs, because compute nodes have no internet.
+# Get problems and models. Downloads must match inputs.lock. Downloads are local jobs, because compute nodes have no internet.
 
 
 localrules:
@@ -43,13 +43,13 @@ rule prepare_task:
         "results/tasks/{task}/{split}.jsonl",
     log:
         "results/logs/prepare_task/{task}.{split}.log",
-    priority: 100  # the comparison of the splits waits for it
+    priority: 100  # compare_splits waits for this rule
     container:
         IMAGE["training"]
     resources:
-        # Resources instead of parameters, because a changed resource does not rerun finished jobs. Grader and policies do not affect the
-        # output; the program only checks the data with them. Grader and policies share one resource, because a further placeholder would
-        # change the command and so prepare all tasks again.
+        # These values are resources, because a changed resource does not rerun finished jobs. The grader and the policies do not
+        # affect the output: the program only uses them to check the data. The grader and the policies share one resource, because
+        # another placeholder would change the command and therefore prepare all tasks again.
         grader=arguments.grader_and_policies,
         lock_mode=UPDATE_INPUTS,
         named=arguments.task_in_ids,
@@ -65,8 +65,8 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# The priority starts this rule before all other jobs that are ready, because it refuses test questions that are also in the pool. Its
-# output is not an input of the rules that sample: otherwise a new test set would sample the pool again.
+# This rule refuses test questions that are also in the pool, so its priority starts the rule before all other jobs that are ready.
+# The rules that sample do not depend on the output of this rule: otherwise a new test set would sample the pool again.
 rule compare_splits:
     input:
         pool="results/tasks/{task}/train.jsonl",
@@ -193,7 +193,7 @@ rule write_solutions:
         named=arguments.task_in_ids,
         source=arguments.solution_source,
         files=arguments.pool_folders,
-        grader=lambda w: config["tasks"][w.task]["grader"],  # decides in which form a solution states the answer
+        grader=lambda w: config["tasks"][w.task]["grader"],  # determines the form in which a solution states the answer
     message:
         "Write the worked solutions of {wildcards.task}"
     shell:
@@ -249,7 +249,7 @@ rule pretrain_model:
         "results/logs/pretrain_model/{model}.log",
     wildcard_constraints:
         model=any_of(names.pretrained),
-    priority: 1  # all other jobs of this base model wait for it
+    priority: 1  # all other jobs of this base model wait for the weights
     container:
         IMAGE["training"]
     resources:

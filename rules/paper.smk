@@ -1,4 +1,4 @@
-# LaTeX tables, numbers and the paper, from summaries alone.
+# Write the LaTeX tables, the numbers and the paper from summary tables.
 
 
 localrules:

@@ -1,4 +1,5 @@
-# Estimate what a study will cost before it runs: see scripts/plan/plan.py. The rule needs no files and makes none that others need.
+# Estimate what a study will cost before it runs: see scripts/plan/plan.py. The rule has no input files, and no other rule uses its
+# output.
 
 
 localrules:

@@ -43,7 +43,7 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# Sample only until one subset is decided: see `probe.stop` in docs/configuration.md.
+# Stop sampling as soon as the completions determine the subset: see `probe.stop` in docs/configuration.md.
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",
@@ -157,7 +157,7 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         "Grade {wildcards.model} on {wildcards.task} like the released code: prompt and completion together"
 
 
-# Policies without labels choose by these signals, and by no file that was made with a reference answer.
+# Label-free policies choose only by these signals, which are computed without reference answers.
 rule measure_signals:
     input:
         completions=inputs.probe,

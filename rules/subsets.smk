@@ -27,7 +27,7 @@ rule select_subset:
         " --output {output.subset} > {log} 2>&1"
 
 
-# Draw the prompts whose labels a policy with `by: predicted` buys before it chooses.
+# For policies with `by: predicted`: draw the prompts that are annotated before the policy chooses.
 rule annotate_sample:
     input:
         questions=inputs.deciding_questions,

@@ -1,4 +1,4 @@
-# Summary tables, the verdicts on claims, and the agreement with the reference.
+# Write the summary tables, the verdicts on claims, and the agreement with the reference.
 
 
 localrules:

@@ -1,4 +1,4 @@
-"""Read the answers that annotators filled into a file of rows to annotate, possibly with a spreadsheet."""
+"""Read annotators' answers from a file of rows to annotate, which may have been edited in a spreadsheet."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ class Annotations:
 
 
 def read(path: str, column: str, problems: list[dict], grader: str, pool: str | Path) -> Annotations:
-    """The answers in `column` of a file, matched by id to `problems`, which are those of the file `pool`.
+    """The answers in `column` of a file, matched by id to `problems`, the problems of the file `pool`.
 
     Raise a `UserError` that names the rows without a matching problem or with an answer that the grader cannot read.
     """
@@ -63,7 +63,8 @@ def _cells(row: dict, of_table: bool) -> dict[str, str]:
 
 
 def _check_columns(path: str, place: str, row: dict, column: str, of_table: bool) -> None:
-    """Raise an error about the row, or about the file if all rows share a header."""
+    """Raise an error if a needed column is missing: about the file if it is a table, in which rows share a header, else about the
+    row."""
     missing_column = next((name for name in ("id", column) if name not in row), None)
     if missing_column is not None:
         problem, remedy = f"no column '{missing_column}'", f"found {', '.join(row)}. Keep the columns of the rows to annotate"
@@ -86,7 +87,7 @@ class Matching:
         """The id of a row's problem. Raise a `RowError` if no problem or several problems match."""
         text = row["id"]
         candidates = self.ids.shown_as(text) if self.ids else []
-        if len(candidates) > 1:  # the question decides, if the row still has it
+        if len(candidates) > 1:  # prefer ids whose question is still in the row
             cells = set(map(_normalize_spaces, row.values()))
             candidates = [identity for identity in candidates if self.questions[identity] in cells] or candidates
         if len(candidates) > 1:

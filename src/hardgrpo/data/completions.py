@@ -14,9 +14,9 @@ def read(
 ) -> dict[str, list[dict]]:
     """Completions by problem id. Raise a `UserError` if a problem has a wrong number of completions.
 
-    Each problem must have `samples` completions (None: as many as the problem with the most). If `ragged`, one completion is enough.
-    After a probe that was `stopped` early, each problem has the first few of `samples`, or none. With `needs_prompt` each row must also
-    have the prompt.
+    Each problem must have `samples` completions (None: the largest number of any problem). If `ragged`, one completion is enough.
+    If `stopped` (the probe ended early), each problem must have samples 0, 1, ... without a gap and at most `samples`, or none.
+    With `needs_prompt`, each row must also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
     keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})
@@ -116,8 +116,8 @@ def _recording_problem(row: dict) -> tuple[str] | None:
 def truncate(tokenizer, text: str, tokens: int, finish_reason: str, limit: int) -> tuple[str, int, str]:
     """(text, tokens, finish reason) of a completion under a smaller limit of tokens.
 
-    A model samples token by token, so with the smaller limit it would have sampled the first `limit` tokens. `tokens` includes the end
-    token, as in probe and evaluation files. The text is tokenized again, see `keeps_token_count`.
+    A model samples token by token, so with the smaller limit the model would have sampled the first `limit` tokens. `tokens`
+    includes the end token, as in probe and evaluation files. The text is tokenized again, see `keeps_token_count`.
     """
     if tokens <= limit:
         return text, tokens, finish_reason

@@ -28,7 +28,7 @@ HYPHEN = re.compile(r"(?<=[^\W\d_]{2})\s*-\s*(?=[^\W\d_]{2})")
 FACTORIAL = re.compile(r"(?<=[\d)])!|(?<=\b[a-z])!")
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))
 PUNCTUATION = frozenset(".,;:?!\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u00bf\u00a1\u2026$")
-ROWS_AT_A_TIME = 2000  # of the matrix of shared n-grams, to bound memory
+ROWS_AT_A_TIME = 2000  # rows of the matrix of shared n-grams that are computed together; bounds the memory
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Match:
 
     @property
     def is_near(self) -> bool:
-        """Whether the questions are near each other, see the module."""
+        """Whether the questions are near each other, as defined in the module's docstring."""
         return not self.equal and self.share >= NEAR_SHARE
 
 
@@ -89,7 +89,7 @@ def _equal_matches(questions: Sequence[str], references: Sequence[str] | None) -
 def drop_repetitions(
     problems: list[dict], places: dict[str, str], same_answer: Callable[[str | None, str | None], bool]
 ) -> tuple[list[dict], list[tuple[str, str]]]:
-    """(problems with the first of each set of equal questions, pairs (id of a removed problem, id of the first problem)).
+    """(problems without repetitions, pairs (id of a removed problem, id of the first problem with an equal question)).
 
     `places` maps each id to its file and row, for messages; `same_answer` compares two answers. The kept problem lists the removed ids as
     `repeated_as`. Raise a `UserError` that names the places of equal questions with different answers.

@@ -1,4 +1,4 @@
-"""Read rows of a dataset's folder with the library `datasets`, which gets access to data files in the folder alone.
+"""Read rows of a dataset's folder with the library `datasets`, which gets access only to data files in the folder.
 
 A dataset's card may name any file or address, and columns with paths of images. Therefore the library does not read the dataset's card. It
 reads a temporary folder with links to the data files and a card that holds the checked part of the dataset's card.
@@ -24,11 +24,11 @@ PATHS = ("data_files", "data_dir")
 UNPACKED_BYTES, UNPACKED_TIMES = (
     2**30,
     100,
-)  # the larger of both limits a Parquet file's unpacked size: bytes, and times the packed size
+)  # limits of a Parquet file's unpacked size: bytes, times the packed size; the larger applies
 CELLS, CELLS_PER_BYTE = (
     10**7,
     10,
-)  # the larger of both limits a dataset's cells: their number, and their number per byte of its files
+)  # limits of a dataset's cells: their number, their number per byte of the data files; the larger applies
 ROWS_AT_A_TIME = 64
 
 
@@ -98,7 +98,7 @@ def _check_data_file(path: Path) -> None:
 
 
 def _check_unpacked(path: Path) -> None:
-    """Raise a `UserError` if a Parquet file is far larger when unpacked: it stores a text that all rows share only once."""
+    """Raise a `UserError` if a Parquet file is far larger when unpacked. The format stores a text that all rows share only once."""
     import pyarrow
     import pyarrow.parquet
 
@@ -126,7 +126,11 @@ def _too_large(path: Path, size: int, limit: int) -> UserError:
 
 
 def _check_cells(folder: Path, cells: int, size: int) -> None:
-    """Raise a `UserError` if rows have very many columns, most of them empty, because each row becomes a dictionary of all columns."""
+    """Raise a `UserError` if there are too many cells for the size of the data files, as with very many columns that are mostly
+    empty.
+
+    Each row becomes a dictionary of all columns, so empty cells take memory.
+    """
     if cells > max(CELLS, CELLS_PER_BYTE * size):
         raise UserError(
             f"{folder}: its {size:,} bytes are {cells:,} cells, rows times columns; keep the columns that the task needs"
@@ -191,7 +195,7 @@ def _check_paths(value: object, card: Path) -> None:
 
 
 def _check_features(features: object, card: Path) -> None:
-    """Raise a `UserError` for columns other than text, numbers, and lists or groups of these: images and sounds are paths."""
+    """Raise a `UserError` for columns other than text, numbers, and lists or groups of these. Images and sounds could be paths."""
     import datasets
 
     plain_kinds = (datasets.Value, datasets.ClassLabel, datasets.List, datasets.LargeList, dict, list, tuple)

@@ -101,7 +101,7 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
 def counts(frame: pd.DataFrame, step: int, column: str = "correct") -> tuple[np.ndarray, np.ndarray]:
     """(N,) numbers of samples and (N,) numbers of samples with `column` 1 (nan where empty), by problem in sorted order.
 
-    Only sampled completions of one step count, without greedy ones.
+    Only sampled completions of `step` are counted, not greedy completions.
     """
     groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[column]
     return groups.size().to_numpy(), groups.sum(min_count=1).to_numpy()
@@ -110,7 +110,7 @@ def counts(frame: pd.DataFrame, step: int, column: str = "correct") -> tuple[np.
 def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
     """(N, m) grades of the completions at one step, 1.0 if correct: problems in sorted order, samples by number.
 
-    None where problems differ in their samples, as in some recordings.
+    None if problems have different samples, as in some recordings.
     """
     rows = frame[(frame.step == step) & (frame.decoding == decoding)].sort_values(["id", "sample"])
     problems = rows.id.nunique()

@@ -1,13 +1,13 @@
 """Generate problems with known answers, and the noisy demonstrations on which `tiny` and `knowing` are pretrained.
 
-Two families need reasoning, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in our own wording:
+Two families need reasoning. They follow BIG-Bench-Hard's tracking shuffled objects and GSM8K, in our own wording:
 
     swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
                 At the end, what does Bob hold?                                                  -> pink
     arithmetic  Bob has 12 coins. Bob finds 5 more. Bob doubles the coins.
                 How many coins does Bob have?                                                    -> 34
 
-and one needs knowledge, which no reasoning replaces:
+One family needs knowledge that reasoning cannot replace:
 
     facts       Which animal does Ida of Arle keep?                                              -> goat
 
@@ -41,12 +41,13 @@ class Chain:
 
 
 def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chain:
-    """A problem in which people with one colour each swap in pairs. The numbers of people and swaps are drawn from `objects` and `swaps`."""
+    """A problem in which people hold one colour each and swap in pairs. The number of people is drawn from `objects`, the number of
+    swaps from `swaps`."""
     people = NAMES[: rng.choice(objects)]
     tier = rng.choice(swaps)
     holdings = dict(zip(people, rng.sample(COLOURS, len(people))))
-    # Each swap has an hour, consecutive from a random start, so that a worked solution can refer to "the swap at six", and a chain that is
-    # longer than any in training still consists of words from training.
+    # The swaps have consecutive hours from a random start. A worked solution can therefore refer to "the swap at six", and a chain
+    # that is longer than any in training still consists of words from training.
     first_hour = rng.randrange(len(HOURS) - tier + 1)
     hours = HOURS[first_hour : first_hour + tier]
     start = tuple(holdings.items())
@@ -86,7 +87,10 @@ def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float, restated: t
 
 
 def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
-    """A problem about a person's count of one thing after operations, whose number is drawn from `steps`. Every value stays in 0..60."""
+    """A problem about the number of things that a person has after some operations. The number of operations is drawn from `steps`.
+
+    Every value is in 1..60.
+    """
     person, thing, tier = rng.choice(NAMES), rng.choice(THINGS), rng.choice(steps)
     value = start = rng.randint(2, 20)
     sentences, operations = [f"{person} has {value} {thing}."], []
@@ -135,10 +139,11 @@ def apply(step: tuple, value: int) -> int:
 
 
 def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, float], misconception: float = 0.0) -> str:
-    """A demonstration for a problem of `draw_arithmetic`. `slip` is the probability of a wrong result by operation (+ - * /).
+    """A demonstration for a problem of `draw_arithmetic`. `slip` maps each operation (+ - * /) to the probability of a wrong
+    result.
 
-    The following steps use the wrong value. With probability `misconception` a tripling is worked as a doubling: a model that learns this
-    consistent mistake agrees with itself where it is wrong.
+    The following steps use the wrong value. With probability `misconception`, a tripling is worked as a doubling. A model that
+    learns this systematic mistake gives the same wrong answer in many samples.
     """
 
     def result(operation: str, true: int) -> int:
@@ -171,8 +176,8 @@ ORDER = ("First", "Then", "Finally")
 
 
 def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
-    """A problem like BIG-Bench-Hard's tracking shuffled objects, with as many swaps as objects. The answer is an option's letter, the tier the
-    number of objects."""
+    """A problem like BIG-Bench-Hard's tracking shuffled objects, with as many swaps as objects. The answer is an option's letter;
+    the tier is the number of objects."""
     role, holding_form, swap_form, question_form, things, noun = rng.choice(STORIES)
     tier = rng.choice(objects)
     people = NAMES[:tier]
@@ -215,7 +220,8 @@ LOOKED_UP = ("facts",)
 
 
 def draw_fact(rng: random.Random, world: int) -> Chain:
-    """A problem about the animal that a person keeps. The answer is drawn uniformly, with a seed from `world` and the keeper alone."""
+    """A problem about the animal that a person keeps. The answer is drawn uniformly; the seed depends only on `world` and the
+    keeper."""
     keeper = f"{rng.choice(KEEPERS)} of {rng.choice(TOWNS)}"
     answer = random.Random(f"fact:{world}:{keeper}").choice(ANIMALS)
     return Chain(f"Which animal does {keeper} keep?", answer, None, (), (), keeper)
@@ -296,7 +302,8 @@ def solutions(family: str, question: str) -> set[str] | None:
 def vocabulary(families: Collection[str] = ()) -> list[str]:
     """All words and signs of questions and demonstrations. Digits are separate, see training/pretraining.py.
 
-    Words of facts are included only if `families` has facts, so that the token ids of other models do not depend on them.
+    Words of facts are included only if `families` has facts, so that the token ids of models without facts do not depend on these
+    words.
     """
     sentences = (
         ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "

@@ -84,7 +84,7 @@ def check_problems(lock: str | Path, name: str, problems: list[dict], update: bo
 
 def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool) -> str:
     lock = Path(lock)
-    if read_lock(lock).get(section, {}).get(name) == entry:  # the usual case, without permission to write
+    if read_lock(lock).get(section, {}).get(name) == entry:  # the usual case, which needs no permission to write
         return "as locked"
     with _exclusive(lock):
         content = read_lock(lock)
@@ -126,7 +126,8 @@ def _file_text(file: dict | None) -> str:
 
 @contextlib.contextmanager
 def _exclusive(lock: Path) -> Iterator[None]:
-    """Wait until no other process changes the lock. flock holds a file beside the lock, because a write replaces the lock itself."""
+    """Keep other processes from changing the lock during the block. flock holds another file, because a write replaces the lock
+    file."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
@@ -148,7 +149,7 @@ def _exclusive(lock: Path) -> Iterator[None]:
 
 
 def be_quiet() -> None:
-    """Show progress bars only in a terminal, and hide warnings. Call it before importing the hub's library."""
+    """Show progress bars only in a terminal, and hide warnings. Call this function before importing the hub's library."""
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -165,7 +166,7 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
     with _hub_errors(kind, name, revision, accept):
         info = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=30)
         names = [sibling.rfilename for sibling in info.siblings or []]
-        if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):  # becomes part of paths
+        if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):  # the commit becomes part of paths
             raise ValueError(f"its commit is '{info.sha}', expected 40 hexadecimal digits")
         if not all(isinstance(file, str) for file in names):
             raise ValueError("its list of files holds what is no name")

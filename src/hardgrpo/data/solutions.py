@@ -15,7 +15,7 @@ UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # at most this share of solutions may b
 
 
 def worked_solutions(task: str, source: dict, paths: list[str], grader: str) -> list[tuple[dict, str]]:
-    """[(problem, worked solution)] of the train split. The arguments are those of `tasks.prepare`, and the task's grader."""
+    """[(problem, worked solution)] of the train split. `task`, `source` and `paths` are as in `tasks.prepare`."""
     if source.get("kind") == "generated":
         problems = tasks.generate_problems(task, source, "train")
         return [(problem, _generated(task, source["family"], problem["question"])) for problem in problems]
@@ -51,7 +51,10 @@ def statement(grader: str, answer: str) -> str:
 
 
 def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Path) -> list[dict]:
-    """The rows of `solutions.jsonl`: the solutions that the grader finds right. Print the others; raise a `UserError` if they exceed 1 %."""
+    """The rows of `solutions.jsonl`: the solutions that the grader finds right.
+
+    Print a warning about wrong solutions. Raise a `UserError` if more than 1 % are wrong.
+    """
     wrong_problems = [problem for problem, text in pairs if not graders.grade(grader, text, problem["answer"]).correct]
     if wrong_problems:
         examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in wrong_problems])

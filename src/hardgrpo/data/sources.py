@@ -22,7 +22,7 @@ class Rows:
 
 
 def read_rows(path: str | Path, name: str | None = None, split: str | None = None) -> list[dict]:
-    """The rows of `read`."""
+    """The rows that `read` returns, without their places and form."""
     return read(path, name, split).rows
 
 
@@ -106,7 +106,7 @@ def _choices(row: dict) -> dict:
 
 
 def _math(row: dict) -> dict:
-    """MATH and MATH-500: the answer is a column or the last box of the solution. The tier is the level, 1 to 5."""
+    """MATH and MATH-500: the answer is the column `answer` or else the solution's last box. The tier is the level, 1 to 5."""
     level = re.search(r"\d", str(row["level"]))
     answer = row["answer"] if row.get("answer") is not None else _last_box(row["solution"])
     return {"question": row["problem"], "answer": answer, "tier": int(level.group()) if level else None}
@@ -127,7 +127,7 @@ def _gsm8k_solution(row: dict, statement: str) -> str:
 
 
 def _math_solution(row: dict, statement: str) -> str | None:
-    """The solution as it is: it states its answer in a box."""
+    """The unchanged solution, which states the answer in a box."""
     return row.get("solution")
 
 
@@ -138,7 +138,7 @@ SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {"gsm8k": _gsm8k_solut
 def solution(row: dict, format: str, columns: dict, statement: str, location: str) -> str:
     """The worked solution of a row. Raise a `RowError` if there is none.
 
-    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are those of `SOLUTIONS` and `as_problem`.
+    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are as in `SOLUTIONS` and `as_problem`.
     """
     text = SOLUTIONS[format](row, statement) if format in SOLUTIONS else row.get(columns.get("solution"))
     if not isinstance(text, str) or not text.strip():
@@ -157,7 +157,7 @@ def as_problem(
 ) -> dict:
     """The question, answer (None if missing and not needed), tier, and id (if any) of a row. Raise a `RowError` for an unusable row.
 
-    `number` counts rows from 0. `place` is the row's place in the file (default: by `number`, after the header of a table).
+    `number` counts rows from 0. `place` is the row's place in the file (default: computed from `number` and the header of a table).
     """
     place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
     row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
@@ -191,7 +191,8 @@ def as_problem(
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
     """The error about a missing column: of the row, or of the file if all rows share a header.
 
-    The remedy suggests an unused column, but not a name that may be a whole header with an unknown delimiter.
+    The remedy suggests an unused column. A table's only column is not suggested: it may be a whole header with an unknown
+    delimiter.
     """
     of_table = spreadsheets.is_table(path)
     unused_columns = [str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))]

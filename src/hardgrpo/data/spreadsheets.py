@@ -24,7 +24,8 @@ SEPARATOR_LINE = re.compile(r'"?sep=(\t|[^\w\s"])"?([,;\t|]*)(\r\n|\n|\r)', re.I
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a table: its delimiter, whether a line `sep=` names it, and whether a byte order mark precedes the text."""
+    """The form of a table: the delimiter, whether a line `sep=` names the delimiter, and whether a byte order mark precedes the
+    text."""
 
     delimiter: str = ","
     has_separator_line: bool = False
@@ -43,7 +44,8 @@ class Form:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts. `places` are the places of the rows: "row 7", as a spreadsheet counts, and the line if it has another number."""
+    """A table of texts. `places` are the places of the rows: "row 7", as a spreadsheet counts, and the line if its number
+    differs."""
 
     header: list[str]
     cells: list[list[str]]
@@ -57,7 +59,7 @@ def is_table(path: str | Path) -> bool:
 
 
 def read(path: str | Path) -> Table:
-    """The table of a file. Raise a `UserError` for wrong quoting, repeated column names and rows not as long as the header.
+    """The table of a file. Raise a `UserError` for wrong quoting, repeated column names and rows shorter or longer than the header.
 
     Blank lines are skipped, and so are the cells that a spreadsheet writes for empty columns.
     """
@@ -80,8 +82,9 @@ def read(path: str | Path) -> Table:
 def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
     """The delimiter of a table: the delimiter that splits its header.
 
-    If several delimiters do, choose the one by which most rows have as many cells as the header, then the one with most cells, then the
-    first of `delimiters`. `csv.Sniffer` guesses from the characters of a sample, and takes semicolons in a question for delimiters.
+    If several delimiters split the header, the criteria are, in this order: the share of rows with as many cells as the header, the
+    number of cells in the header, and the order of `delimiters`. `csv.Sniffer` is not used, because it guesses from the characters
+    of a sample and takes semicolons in a question for delimiters.
     """
     start = text[:LONGEST_HEADER]
     widths = {delimiter: len(next(filter(None, _rows(start, delimiter)), [])) for delimiter in delimiters}
@@ -116,7 +119,7 @@ def _records(text: str, path: str | Path, delimiter: str, first_line: int) -> It
 
 
 def _without_empty_columns(header: list[str], cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows without columns that have neither name nor content, if such columns would make the table invalid."""
+    """Header and rows without columns that have neither name nor content, if these columns would make the table invalid."""
     if header.count("") < 2 and all(len(row) == len(header) for row in cells):
         return header, cells
     width = next((place for place in range(len(header), 0, -1) if header[place - 1]), 0)

@@ -26,8 +26,8 @@ UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadab
 def prepare(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[dict]:
     """The problems of a split.
 
-    `source` is the task's `source` in the configuration, without the other split; `paths` are the files or dataset folders of its parts, in
-    order. Raise a `UserError` for rows that are no problems, and if no problem is left.
+    `source` is the task's `source` in the configuration, without the other split; `paths` are the files or dataset folders of the
+    split's parts, in order. Raise a `UserError` for rows that are no problems, and if no problem is left.
     """
     return prepare_with_places(task, source, split, paths, labelled)[0]
 
@@ -44,7 +44,7 @@ def prepare_with_places(
 
 
 def is_same_answer(grader: str | None, answer: str | None, other_answer: str | None) -> bool:
-    """Whether two reference answers are equal to a grader. Without a grader, texts are compared. None equals any answer."""
+    """Whether a grader takes two reference answers as equal. Without a grader, their texts are compared. None equals any answer."""
     if answer is None or other_answer is None or answer.strip() == other_answer.strip():
         return True
     if grader is None:
@@ -111,7 +111,10 @@ def problems_with_rows(
 
 
 def readable_problems(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
-    """The problems with a reference answer that the grader can read. Print the other problems; raise a `UserError` if they exceed 1 %."""
+    """The problems with a reference answer that the grader can read.
+
+    Print a warning about unreadable answers. Raise a `UserError` if more than 1 % are unreadable.
+    """
     unreadable = [p for p in problems if not graders.accepts_reference(grader, p["answer"])]
     if not unreadable:
         return problems
@@ -209,7 +212,8 @@ def _check_problems(problems: list[dict], places: list[tuple[str | Path, str]], 
 
 
 def prompt_text(template: str, question: str) -> str:
-    """The user's message: the template with the question in place of `{question}`. Not str.format: questions may hold braces."""
+    """The user's message: the template with the question in place of `{question}`. `str.format` would fail for braces in
+    questions."""
     return template.replace("{question}", question)
 
 

@@ -92,7 +92,7 @@ class Calibration:
         self.by_key = {tuple(sorted(group["of"].items())): group for group in groups}
 
     def find(self, job: Job, device: str) -> dict[str, float]:
-        """`fill`, `slowness` and `start_seconds` for a job, without those for which there is no median."""
+        """`fill`, `slowness` and `start_seconds` for a job, without quantities that have no median."""
         medians: dict[str, float] = {}
         for names in GROUPS:
             group = self.by_key.get(_key(job, device, names), {})
@@ -108,7 +108,7 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
 
 
 def calibrate(config: dict, finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
-    """Medians over the finished jobs that `config` describes, without jobs of an older configuration. `gpu` is a key of `durations.GPUS`."""
+    """Medians over the finished jobs whose model, tasks, recipe and policy are in `config`. `gpu` is a key of `durations.GPUS`."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     job_count = 0
     for finished_job in finished_jobs:
@@ -172,7 +172,8 @@ def _is_described(config: dict, job: Job) -> bool:
 
 
 def read(path: str = paths.CALIBRATION) -> Calibration | None:
-    """The calibration in a file of `scripts/plan/calibrate.py`; None without the file. Raise a `UserError` if the file is malformed."""
+    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file. Raise a `UserError` if the file is
+    malformed."""
     if not Path(path).exists():
         return None
     try:
@@ -193,7 +194,7 @@ def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A finished job, and its expected seconds by a calibration on another seed."""
+    """A finished job, and the job's expected seconds according to a calibration on another seed."""
 
     finished_job: FinishedJob
     expected_seconds: float

@@ -19,7 +19,8 @@ from hardgrpo.study import memory, paths, settings
 
 @dataclass(frozen=True)
 class Processor:
-    """A device's peak by its data sheet: dense FLOP/s in bf16 (fp32 for a core), and bytes/s of its memory."""
+    """A device's peak performance according to its data sheet: dense FLOP/s in bf16 (fp32 for a core), and bytes/s of its
+    memory."""
 
     flops: float
     bandwidth: float
@@ -36,8 +37,8 @@ GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
 }
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
-# The share of these limits that is reached in practice. vLLM: the mean of three published figures (docs/costs.md). CPU: measured with
-# model `tiny`. Training and sampling with transformers on GPUs: assumed, because no run has been measured.
+# The share of the peak performance that is reached in practice. vLLM: the mean of three published figures (docs/costs.md). CPU:
+# measured with model `tiny`. Training and sampling with transformers on GPUs: assumed, because no run has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5}
 LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4}  # overhead per layer and sampling step
@@ -50,10 +51,10 @@ LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
 PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean per prompt with its template, of GSM8K (gpu) and of the miniature's tasks (cpu)
 UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
-UNKNOWN_SECONDS = 7200.0  # for a model of unknown size
+UNKNOWN_SECONDS = 7200.0  # of a job whose model has an unknown size
 TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
 
-STAGES = {  # rules that sample or train; all others are light
+STAGES = {  # rules that sample or train; all other rules are light
     "pretrain_model": "pretraining",
     "probe": "probing",
     "probe_early": "probing",
@@ -75,7 +76,7 @@ class Job:
 
     rule: str
     model: str | None = None
-    task: str | None = None  # trained or probed on
+    task: str | None = None  # the task that is trained or probed on
     recipe: str | None = None
     policy: str | None = None
     seed: int | None = None
@@ -223,7 +224,7 @@ def texts(config: dict, job: Job) -> int:
 
 
 def updates(config: dict, job: Job) -> int:
-    """Number of updates of a training or evaluated run: half of the recipe's if the policy annotates in two rounds."""
+    """Number of updates of a training or evaluated run: half of the recipe's updates if the policy annotates in two rounds."""
     return config["recipes"][job.recipe]["updates"] // (2 if settings.has_rounds(config["policies"].get(job.policy, {})) else 1)
 
 
@@ -271,7 +272,8 @@ def sampling_seconds(
     rows = min(MAX_SEQUENCES, amount)
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
-    # A step reads only the rows of its tokens of an untied input embedding, but reads a tied embedding completely, as the output layer.
+    # A step reads only its tokens' rows of an untied input embedding. A tied embedding is also the output layer and is read
+    # completely.
     weights = memory.parameters(shape) - (0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"])
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width * (prompt + tokens / amount / 2)
     bytes_read = steps * weights * width + tokens * cache
@@ -312,9 +314,9 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
 def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tuple[float, float]:
     """(bytes of the checkpoints after `updates` updates, additional bytes of the training state while the job runs).
 
-    The training state holds a second copy of the checkpoints' weights. For each of the newest two checkpoints it also holds the state of
-    the optimiser. With process rewards it holds the reward model and the state of its optimiser. With weights sharded over several GPUs it
-    holds a copy of the weights from which the shards are loaded.
+    The training state holds a second copy of the checkpoints' weights. In addition, the newest two checkpoints each hold the state
+    of the optimiser. With process rewards, they also hold the reward model and the state of the reward model's optimiser. With
+    weights sharded over several GPUs, they also hold a copy of the weights from which the shards are loaded.
     """
     adapter = recipe.get("adapter")
     trained_parameters = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
@@ -329,7 +331,7 @@ def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tu
 
 def _pretraining(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
     source = settings.entry(config, job.model)["source"]
-    tokens = source["steps"] * source["batch_size"] * 80  # a worked solution and its question
+    tokens = source["steps"] * source["batch_size"] * 80  # 80 tokens for a worked solution and its question
     start = START_SECONDS["cpu"]
     seconds = start + 6 * memory.parameters(shape) * tokens / (CORE.flops * TRAINING_SHARE["cpu"])
     return Estimate(seconds, start, tokens_trained=tokens, kept_bytes=memory.parameters(shape) * 4.0)

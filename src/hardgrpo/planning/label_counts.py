@@ -1,4 +1,4 @@
-"""The number of labels that each run of a study buys, from the configuration alone."""
+"""Compute the number of labels that each run of a study buys, from the configuration alone."""
 
 import math
 
@@ -9,8 +9,8 @@ from hardgrpo.study import paths, settings
 
 
 def planned_labels(config: dict, study: str) -> list[dict]:
-    """Rows (study, task, pool, policy, recipe, arm, labels), a row for each task and arm; `arm` is its label. `pool` and `labels` are
-    None if unknown before the run."""
+    """Rows (study, task, pool, policy, recipe, arm, labels), a row for each task and arm. `arm` is the arm's label.
+    `pool` and `labels` are None if unknown before the run."""
     rows, first_recipe = {}, settings.first_recipe(config["studies"][study])
     for run in paths.runs(config, study):
         if not settings.has_weights(config, run.model):
@@ -29,7 +29,8 @@ def planned_labels(config: dict, study: str) -> list[dict]:
 
 
 def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
-    """The most labels that a run buys from a pool of `pool` prompts; None if the configuration alone does not determine it."""
+    """The largest number of labels that a run buys from a pool of `pool` prompts; None if the configuration does not determine the
+    number."""
     needs, budget = policies.labels_before(policy), policy.get("budget")
     if pool is None and (needs != "none" or not isinstance(budget, dict)):
         return None
@@ -43,7 +44,8 @@ def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
 
 
 def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
-    """The most prompts that a run can sample if it buys only labels of sampled prompts; None if it buys the labels of the whole subset."""
+    """The largest number of prompts that a run can sample, if the run buys only labels of sampled prompts. None if the run buys the
+    labels of the whole subset."""
     return selector_settings.max_labels(recipe, subset) if recipe.get("selector") or policy["rule"] == "all" else None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import jinja2
 
 TEMPLATES = Path(__file__).parent
-COLOURS = {  # Okabe and Ito's
+COLOURS = {  # the palette of Okabe and Ito
     "pretraining": "#CC79A7",
     "probing": "#56B4E9",
     "training": "#0072B2",
@@ -14,7 +14,7 @@ COLOURS = {  # Okabe and Ito's
 }
 WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # of the chart, in CSS pixels
 CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2  # for jobs without a GPU; if more run at once, their bars overlap
-LABEL = 60  # the least width of a bar that shows its model
+LABEL = 60  # the smallest width of a bar that shows its model
 
 
 def page(plan: dict, lanes: list[list[int]]) -> str:
@@ -27,7 +27,7 @@ def page(plan: dict, lanes: list[list[int]]) -> str:
 
 
 def chart(plan: dict, lanes: list[list[int]]) -> dict:
-    """The Gantt chart's rectangles: a row for each GPU, and below rows for jobs without a GPU."""
+    """The Gantt chart's rectangles: one row for each GPU and, below these, rows for jobs without a GPU."""
     jobs = plan["jobs"]
     end = max((job["end_hours"] for job in jobs), default=0.0) or 1.0
     scale = (WIDTH - LEFT - 8) / end

@@ -28,7 +28,8 @@ class Setting:
 
 @dataclass
 class PlannedJob:
-    """A job of a plan. `needs`: numbers of the jobs whose outputs it reads; `start`, `end`: seconds since the plan's start; `lanes`: its GPUs."""
+    """A job of a plan. `needs`: numbers of the jobs whose outputs this job reads. `start`, `end`: seconds since the plan's start.
+    `lanes`: the numbers of the job's GPUs."""
 
     number: int
     study: str
@@ -114,7 +115,7 @@ def _duration(job: PlannedJob, setting: Setting) -> float:
 
 
 def _longest_chains(jobs: list[PlannedJob], setting: Setting) -> dict[int, float]:
-    """{number of a job: seconds of the longest chain of jobs that starts with it}."""
+    """{number of a job: seconds of the longest chain of dependent jobs that starts with this job}."""
     chain_seconds = {job.number: _duration(job, setting) for job in jobs}
     for number in reversed([*TopologicalSorter({job.number: job.needs for job in jobs}).static_order()]):
         for needed_number in jobs[number].needs:
@@ -125,7 +126,8 @@ def _longest_chains(jobs: list[PlannedJob], setting: Setting) -> dict[int, float
 
 
 def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
-    """The longest chain of jobs in which each job needs the previous job. On any number of GPUs the study takes at least as long."""
+    """The longest chain of jobs in which each job needs the previous job. No number of GPUs makes the study shorter than this
+    chain."""
     chain_seconds = _longest_chains(jobs, setting)
     path, readers = [], [job for job in jobs if not job.needs]
     while readers:
@@ -172,7 +174,7 @@ def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
 
 
 def peak_disk(jobs: list[PlannedJob]) -> float:
-    """The largest number of bytes that the plan needs at once, in addition to what is on disk now."""
+    """The largest number of bytes that the plan needs at once, in addition to existing files."""
     events = [(job.start, 1, job.estimate.scratch_bytes) for job in jobs]
     events += [(job.end, 0, job.estimate.kept_bytes - job.estimate.scratch_bytes) for job in jobs]
     now = peak = 0.0

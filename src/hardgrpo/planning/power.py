@@ -2,7 +2,7 @@
 
 Power depends on three variances that are unknown before the runs and therefore assumed. The spread over seeds matters most: runs differ
 by 5 to 15 points on small test sets in A Sober Look at Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 in the miniature.
-The variances over completions and over problems are those of the miniature's hardest tests, rounded up.
+The variances over completions and over problems are the variances of the miniature's hardest tests, rounded up.
 """
 
 from itertools import combinations
@@ -60,7 +60,7 @@ def smallest_effect(config: dict, test: str, seeds: int, runs: int, comparisons:
 
 
 def required_seeds(config: dict, study: str, claims: list[dict], printed_gains: list[dict], readings: set, gpu: str) -> list[dict]:
-    """The number of seeds that each claim about two policies needs, and what these seeds cost.
+    """The number of seeds that each claim about two policies needs, and the GPU-hours of these seeds.
 
     Only claims whose two gains a paper printed have rows: one row for each model and task of the study. Columns: `published` is the printed
     difference (a share). `detectable` is the smallest difference that the study's seeds detect. `takes` is the smallest number of seeds, at
@@ -116,7 +116,7 @@ def _least_seeds(config: dict, test: str, effect: float, comparisons: int) -> in
 
 
 def _gpu_hours(config: dict, plan: dict, model: str, task: str, pair: tuple[str, str], gpu: str) -> float:
-    """GPU-hours of a seed's runs of two policies, with their evaluation on the trained task."""
+    """GPU-hours of one seed: the runs of two policies, and the evaluations of these runs on the trained task."""
     recipe = settings.recipes_of(plan)[0]
     jobs = [
         durations.Job(

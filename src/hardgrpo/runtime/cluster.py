@@ -1,6 +1,6 @@
 """Check before the first submission that a Slurm cluster can run all jobs of a study.
 
-Slurm refuses an impossible job only when the job is submitted, perhaps hours later, or leaves the job pending for ever.
+Without this check, Slurm would refuse an impossible job at its submission, perhaps hours later, or leave the job pending for ever.
 """
 
 import functools
@@ -22,7 +22,7 @@ class Request:
     """The resources that a job requests."""
 
     rule: str
-    partition: str | None = None  # or several, separated by commas; None: the cluster's default
+    partition: str | None = None  # one name, or several separated by commas; None: the cluster's default
     gpus: int = 0
     gpu_name: str | None = None
     mem_mb: int = 0
@@ -36,11 +36,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Node:
-    """What a node offers to jobs."""
+    """The resources that a node offers to jobs."""
 
     cpus: int
     mem_mb: int
-    gpus: dict[str, int] = field(default_factory=dict)  # count by kind; "" is the kind where the cluster names none
+    gpus: dict[str, int] = field(default_factory=dict)  # {kind: number}; "" stands for GPUs without a named kind
     features: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
 
@@ -57,7 +57,7 @@ class Partition:
     minutes: float = math.inf
     default: bool = False
     open: bool = True
-    nodes: tuple[Node, ...] = ()  # with at most the CPUs and the memory that the partition grants on a node
+    nodes: tuple[Node, ...] = ()  # their CPUs and memory are capped at the partition's limits for one node
     qos: str | None = None
 
 
@@ -104,7 +104,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         text = f"{request.minutes} min requested, at most {longest:.0f} allowed {place}; set longest_runtime: {longest:.0f} in slurm/config.yaml"
         yield "runtime", request.minutes, text
     nodes = [node for name in names for node in partitions_by_name[name].nodes]
-    if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", request.constraint or ""):  # Slurm checks anything more complex
+    if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", request.constraint or ""):  # Slurm itself checks more complex constraints
         needed_features = set(request.constraint.split("&"))
         features = sorted(set().union(*(node.features for node in nodes)))
         nodes = [node for node in nodes if needed_features <= node.features]
@@ -175,7 +175,7 @@ def read_partitions(partitions: str, nodes: str) -> list[Partition]:
 
 
 def _allowed(node: Node, partition: dict[str, str]) -> Node:
-    """The node with at most the CPUs and the memory that the partition grants a job on one node."""
+    """The node with its CPUs and memory capped at the partition's limits for one node."""
     limits = {name: int(partition[name]) for name in ("MaxCPUsPerNode", "MaxMemPerNode") if partition.get(name, "").isdigit()}
     cpus, mem_mb = limits.get("MaxCPUsPerNode", node.cpus), limits.get("MaxMemPerNode", node.mem_mb)
     return replace(node, cpus=min(cpus, node.cpus), mem_mb=min(mem_mb, node.mem_mb))
@@ -235,7 +235,7 @@ def read_config() -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in lines}
 
 
-# The setting that replaces an option of sbatch, by the plugin's name of the option.
+# {the plugin's name of an option of sbatch: the setting to use instead}
 REPLACEMENTS = {
     "account": "slurm_account in slurm/config.yaml",
     "partition": "slurm_partition or gpu_partition in slurm/config.yaml",
@@ -269,7 +269,7 @@ def extra_problems(requests: Iterable[Request]) -> list[str]:
 
 
 def limit_problems(requests: list[Request], partitions: list[Partition], cluster: str, at_once: int) -> list[str]:
-    """One line for each request that exceeds a limit of the cluster's accounting; none if the accounting does not answer."""
+    """One line for each request that exceeds a limit of the cluster's accounting; no lines if sacctmgr does not answer."""
     user = getpass.getuser()
     columns = ",".join(slurm_limits.ASSOCIATION)
     try:
@@ -337,7 +337,7 @@ def _answers(*command: str) -> bool:
 
 
 def _ask(*command: str) -> str:
-    """The output of a command of Slurm. Raise a `UserError` if it fails or does not answer within 60 s."""
+    """The output of a command of Slurm. Raise a `UserError` if the command fails or does not answer within 60 s."""
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:

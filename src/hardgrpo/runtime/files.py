@@ -106,11 +106,12 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
         raise UserError(f"{path}: byte {error.start}: not UTF-8 text{by_mark}; save the file as UTF-8{by_excel}") from None
 
 
-UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100  # the larger of both limits the unpacked size: bytes, and times the packed size
+UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100  # limits of the unpacked size: bytes, times the packed size; the larger applies
 
 
 def decompress(data: bytes, path: str | Path) -> bytes:
-    """The content of a gzip file. Raise a `UserError` as soon as the content is larger than a compressed text can be."""
+    """The content of a gzip file. Raise a `UserError` once the content exceeds both UNPACKED_BYTES and UNPACKED_TIMES the packed
+    size."""
     limit, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         while part := stream.read(2**20):
@@ -136,7 +137,7 @@ def read_user_text(path: str | Path) -> str:
 def byte_order_mark(path: str | Path) -> bytes:
     """The byte order mark at the start of a file; b"" if there is none."""
     marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    with contextlib.suppress(OSError):  # the caller, who reads the file, reports the error
+    with contextlib.suppress(OSError):  # the caller reads the file next and reports the error
         with open(path, "rb") as stream:
             start = stream.read(3)
         return next((mark for mark in marks if start.startswith(mark)), b"")
@@ -236,7 +237,7 @@ def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
 
 
 def round_floats(rows: Iterable[dict], digits: int = 10) -> list[dict]:
-    """The rows with floats rounded to `digits` significant digits; ten digits are equal on every machine."""
+    """The rows with floats rounded to `digits` significant digits. The first ten digits are the same on every machine."""
     return [
         {key: float(f"{value:.{digits}g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows
     ]
@@ -249,9 +250,10 @@ def _cell(value):
 
 
 def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None) -> list[dict]:
-    """The rows of a CSV file, with cells converted by `columns` ({name: converter}) and `optional` columns.
+    """The rows of a CSV file as {name of a column: converted cell}.
 
-    Empty cells and missing optional columns are None. Raise a `UserError` for a missing column or a cell that cannot be converted.
+    `columns` and `optional` map the names of columns to the functions that convert their cells; other columns are left out. Empty
+    cells and missing optional columns become None. Raise a `UserError` for a missing column or a cell that cannot be converted.
     """
     return convert_rows(path, *read_cells(path), columns, optional)
 
@@ -290,7 +292,8 @@ def convert_rows(
 
 
 def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
-    """(header, rows) of a CSV file, as text. Raise a `UserError` for repeated column names and rows not as long as the header."""
+    """(header, rows) of a CSV file, as text. Raise a `UserError` for repeated column names and rows shorter or longer than the
+    header."""
     csv.field_size_limit(2**31 - 1)  # models write long answers
     reader = csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
     try:
@@ -302,7 +305,7 @@ def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
 
 
 def check_cells(path: str | Path, header: list[str], cells: list[list[str]], place: Callable[[int], str] = _place_of) -> None:
-    """Raise a `UserError` for repeated column names and rows not as long as the header."""
+    """Raise a `UserError` for repeated column names and rows shorter or longer than the header."""
     repeated_name = first_repeated(header)
     if repeated_name is not None:
         raise UserError(f"{path}: column '{repeated_name}' occurs twice in the header; rename one")
@@ -336,7 +339,7 @@ def _convert_cell(convert: Callable, cell: str):
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Hard-link a file of this account; copy files of other accounts, and where links are impossible (another disk)."""
+    """Hard-link `target` to `source`. Copy `source` if it belongs to another account or cannot be linked (another disk)."""
     source = source.resolve()  # a hub's cache holds symbolic links
     try:
         if source.stat().st_uid != os.geteuid():

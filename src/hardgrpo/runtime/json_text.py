@@ -45,7 +45,7 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
         if line:
             raise refusal(f"not valid JSON ({error.msg})", error.colno) from None
         raise UserError(f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}") from None
-    except (ValueError, OverflowError, RecursionError):  # a number of hundreds of digits; thousands of brackets
+    except (ValueError, OverflowError, RecursionError):  # such as a number of hundreds of digits, or thousands of brackets
         raise refusal("a number or a nesting that is too large for JSON") from None
 
 

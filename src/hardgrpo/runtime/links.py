@@ -24,10 +24,10 @@ def _check_target(path: Path, target: Path, folder: Path) -> None:
 
 
 def copy_inside(path: Path, folder: Path, copy: Path) -> None:
-    """Copy `path`, an entry of `folder`, to `copy`; hard-link a file of this account if that is possible.
+    """Copy `path`, an entry of `folder`, to `copy`. A file of this account is hard-linked if possible.
 
     Raise a `UserError` if `path` is no regular file or leads out of `folder`. The file is checked and copied through one descriptor, so
-    another account cannot exchange it in between.
+    another account cannot exchange the file between check and copy.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
         status = os.fstat(stream.fileno())

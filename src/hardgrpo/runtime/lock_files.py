@@ -10,7 +10,8 @@ from hardgrpo.runtime.errors import UserError
 
 
 def open_lock(path: str | Path) -> TextIO:
-    """Open a lock file for reading and appending. It is created unreadable to other accounts, because who can read a file can lock it.
+    """Open a lock file for reading and appending. Other accounts cannot read a new lock file, because a reader of a file can lock
+    the file.
 
     Raise a `UserError` for a symbolic link, a file with several hard links, and a file of another account.
     """

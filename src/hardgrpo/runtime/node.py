@@ -19,8 +19,8 @@ from pathlib import Path
 from hardgrpo.runtime import ownership, user_settings
 from hardgrpo.runtime.errors import UserError
 
-# {variable that names a cache of compiled kernels: the part of this project's cache}. The defaults are in the home folder, which is often
-# small, slow or read-only on compute nodes.
+# {variable that names a cache of compiled kernels: subfolder of this project's cache}. By default, libraries use caches in the home
+# folder, which is often small, slow or read-only on compute nodes.
 CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
@@ -34,7 +34,10 @@ ALLOCATE = "import torch; torch.zeros(1, device='cuda')"
 
 
 def check(compiles: bool) -> None:
-    """Raise a `UserError` if this node cannot work with GPUs, apart from the driver. `compiles`: whether the program compiles kernels."""
+    """Raise a `UserError` if this node's C library, caches or compiler cannot serve GPU programs. `check_driver` checks the driver.
+
+    `compiles`: whether the program compiles kernels, which needs the caches and the compiler.
+    """
     _check_glibc()
     if compiles:
         _set_caches()
@@ -51,7 +54,7 @@ def cuda_version() -> str | None:
 
 
 def _check_glibc() -> None:
-    """Raise a `UserError` if this system's C library is older than the wheel's tag of an installed package demands."""
+    """Raise a `UserError` if this system's C library is older than the version in the wheel tag of an installed package."""
     name, version = platform.libc_ver()
     if name != "glibc":
         return
@@ -69,9 +72,9 @@ def _check_glibc() -> None:
 
 
 def check_driver() -> None:
-    """Raise a `UserError` if no memory can be allocated on a GPU. The number of visible GPUs is right even under an old driver.
+    """Raise a `UserError` if no memory can be allocated on a GPU. Counting visible GPUs would not detect an old driver.
 
-    The allocation runs in its own process, so that no memory stays in use.
+    The allocation runs in a separate process, so that no memory stays in use.
     """
     try:
         process = subprocess.run([sys.executable, "-c", ALLOCATE], capture_output=True, text=True, timeout=600, check=False)
@@ -96,7 +99,7 @@ def _set_caches() -> None:
     default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
     for variable, part in CACHES.items():
         user_folder = os.environ.get(variable)
-        user_folder = None if user_folder == str(user_settings.INDUCTOR_FOLDER) else user_folder  # that of programs for CPUs
+        user_folder = None if user_folder == str(user_settings.INDUCTOR_FOLDER) else user_folder  # the default of CPU programs
         folder = Path(user_folder) if user_folder else default_folder / part
         cache = f"{variable}={folder}" if user_folder else f"{folder} (the folder for {variable})"
         try:

@@ -1,4 +1,4 @@
-"""Decide whether a file or folder can be trusted: no untrusted account can have made or can change it.
+"""Decide whether a file or folder can be trusted: only trusted accounts can have created it or can change it.
 
     python -I src/hardgrpo/runtime/ownership.py [--owner ACCOUNT] PATH...     # the first problem, and exit status 1
 
@@ -15,16 +15,17 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-MOST_LINKS = 40  # that a path may lead through, as in Linux
+MOST_LINKS = 40  # symbolic links in one path, as in Linux
 ID_MAP = Path("/proc/self/uid_map")
 
 
 def problem(path: str | Path, owners: Iterable[int] = (), private: bool = False) -> str | None:
-    """Why `path` cannot be trusted, in words that name the file or folder at fault; None if it can be trusted.
+    """The reason why `path` cannot be trusted, which names the file or folder at fault; None if `path` can be trusted.
 
     The path and each folder above it must belong to this account, to root or to one of `owners` (account numbers), and no other account
     may write to them. A folder with the sticky bit (/tmp) may be above the path. The path itself must not be a link. Links above it are
-    followed, and the path to the target is checked. A path that does not exist is no problem; check it again after creating it.
+    followed, and the path to the target is checked. A path that does not exist has no problem; check the path again after creating
+    it.
 
     With `private`, the path itself must belong to this account, and no other account may read it.
     """
@@ -81,7 +82,8 @@ def _problem_of(entry: Path, status: os.stat_result, trusted: set[int], is_last:
 
 
 def _is_own_group(group: int) -> bool:
-    """Whether a group is this account's own: its primary group, with the account's name and without other members."""
+    """Whether a group is the private group of this account: its primary group, with the account's name and without other
+    members."""
     try:
         account, entry = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
@@ -92,8 +94,8 @@ def _is_own_group(group: int) -> bool:
 def _is_of_the_host(account: int) -> bool:
     """Whether an account of the host has no number in this container.
 
-    Files of all such accounts, including the host's root (a bound /tmp), seem to belong to nobody. Such an owner is accepted for folders
-    above a path, but not for the path itself.
+    In the container, files of these accounts, including the host's root (a bound /tmp), appear to belong to nobody. This owner is
+    accepted for folders above a path, but not for the path itself.
     """
     try:
         ranges = [tuple(map(int, line.split())) for line in ID_MAP.read_text().splitlines()]

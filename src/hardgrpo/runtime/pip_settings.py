@@ -1,9 +1,9 @@
-"""Run pip with only those of the user's settings that say where packages come from:
+"""Run pip and keep only the user's settings for downloads of packages (index, proxy, certificates, cache):
 
     python -I src/hardgrpo/runtime/pip_settings.py install -r envs/training.lock
 
-Other settings (user, target, prefix, constraint, no-binary ...) would install packages elsewhere, or refuse packages of a lock. This file
-runs in an environment that has only pip, so it imports only the standard library.
+Other settings (user, target, prefix, constraint, no-binary ...) would install packages elsewhere, or refuse packages of a lock
+file. This program runs in an environment that has only pip, so it imports only the standard library.
 """
 
 import ast
@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 
-# Options of pip, by their long names.
+# The options of pip that are kept, by their long names.
 SOURCES = {
     *("index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "cert", "client-cert", "proxy", "keyring-provider"),
     *("timeout", "default-timeout", "retries", "resume-retries", "cache-dir", "no-cache-dir", "use-deprecated", "use-feature"),
@@ -19,7 +19,8 @@ SOURCES = {
 
 
 def environment(command: str) -> dict[str, str]:
-    """Environment variables for pip's `command` (install, download): this process's, with only the settings of SOURCES as PIP_..."""
+    """The environment for pip's `command` (install, download): this process's variables, but only options of SOURCES as PIP_*
+    variables."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     settings = {"disable-pip-version-check": "1", "config-file": os.devnull}
     listing = config_list(variables)

@@ -11,13 +11,13 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """`with Progress("probe tiny/swaps", 1000, "completions") as progress: progress.advance(64, "p 0.7")`."""
+    """A display of progress: `with Progress("probe tiny/swaps", 1000, "completions") as progress: progress.advance(64)`."""
 
     def __init__(self, title: str, total: int, unit: str, start: int = 0, visible: bool = True):
         self.title, self.total, self.unit, self.count, self.start = title, total, unit, start, start
         self.visible = visible
         self.started = self.last_line = self.mark = time.monotonic()
-        self.seconds = 0.0  # of work; `ready` leaves out preparation
+        self.seconds = 0.0  # of work, without the preparation that `ready` excludes
         self.bar = (
             tqdm(total=total, initial=start, desc=title, unit=f" {unit}", file=sys.stdout, dynamic_ncols=True)
             if visible and sys.stdout.isatty()
@@ -34,7 +34,7 @@ class Progress:
         self.mark = time.monotonic()
 
     def advance(self, count: int = 1, note: str = "") -> None:
-        """Count further units of work; `note` follows the progress."""
+        """Count `count` more units of work. `note` is shown after the progress."""
         self.count += count
         self.seconds -= self.mark
         self.mark = time.monotonic()

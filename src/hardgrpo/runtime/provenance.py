@@ -30,7 +30,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def describe(started: float, **facts) -> dict:
-    """`facts` with commit, code hash, package versions, hardware and times of this process. `started` is its start in Unix seconds."""
+    """`facts` with commit, code hash, package versions, hardware and times of this process. `started`: start of the process in Unix
+    seconds."""
     return {
         **facts,
         **version_of_code(),
@@ -49,8 +50,9 @@ def describe(started: float, **facts) -> dict:
 def version_of_code() -> dict:
     """Commit of this clone and whether tracked files differ from it; None where unknown.
 
-    Both are unknown if git is not installed or refuses the folder (another user owns it), or if this folder is no clone. The check that
-    git tracks this file keeps a copy within another repository from reporting that repository's commit.
+    Both are unknown if git is not installed or refuses the folder (another user owns it), or if this folder is no clone. A copy of
+    this project within another repository is no clone: git does not track this file there, and the repository's commit is not
+    reported.
     """
     tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".") if tracked else None
@@ -69,7 +71,8 @@ def code_hash() -> str:
 
 
 def write_manifest(folder: str | Path, **facts) -> None:
-    """Write the sizes and checksums of a finished folder's files. It is written last, so a folder with a manifest is complete."""
+    """Write the sizes and checksums of a finished folder's files. The manifest is written last, so a folder with a manifest is
+    complete."""
     folder = Path(folder)
     entries = files.listing(folder)
     entries.pop("manifest.json", None)
@@ -83,7 +86,7 @@ def write_listing(folder: Path, entries: dict[str, dict], **facts) -> None:
 
 def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dict:
     """The manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing, differs from the manifest, or is a link that
-    leaves the folder. `part_of` is the folder to delete according to the message (default: `folder`)."""
+    leaves the folder. `part_of`: the folder that the message tells the user to delete (default: `folder`)."""
     folder = Path(folder)
     remedy = f"delete {part_of or folder} and run again"
     path = folder / "manifest.json"

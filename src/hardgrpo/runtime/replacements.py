@@ -19,7 +19,7 @@ def check_overrides(kind: type) -> type:
 
 
 def replace(owner, name: str, function: Callable) -> None:
-    """Replace a function of a library's module or object. Raise a `UserError` if it has no function of this name."""
+    """Replace a function of a library's module or object. Raise a `UserError` if `owner` has no function of this name."""
     if not callable(getattr(owner, name, None)):
         raise UserError(message(owner, f"has no {name}"))
     setattr(owner, name, function)

@@ -28,16 +28,17 @@ def seal_path(path: str | Path) -> Path:
 
 
 def is_seal(path: Path) -> bool:
-    """Whether a path is that of a seal."""
+    """Whether a path is the path of a seal."""
     return path.parent.name == ".seals"
 
 
 @contextlib.contextmanager
 def reseal(new: Path, path: Path) -> Iterator[None]:
-    """Seal a file that the block renames from `new` to `path`. A kill may leave the file without a seal, but not with an outdated seal."""
+    """Seal a file that the block renames from `new` to `path`. If the process is killed, the file may lack a seal, but never has an
+    old seal."""
     seal, checksum = seal_path(path), sha256(new) if new.is_file() and _is_sealed(path) else None
     backup = seal.with_name(f".{seal.name}.before")
-    with contextlib.suppress(FileNotFoundError):  # of a killed process; the file may have changed since
+    with contextlib.suppress(FileNotFoundError):  # left by a killed process; the file may have changed since then
         backup.unlink()
     with contextlib.suppress(FileNotFoundError):  # no seal yet; any other error leaves file and seal unchanged
         os.replace(seal, backup)
@@ -104,7 +105,7 @@ def _damaged(path: Path) -> UserError:
 
 
 def sealed_files(folder: Path) -> list[Path]:
-    """The sealed files of a folder that exist. The workflow makes missing files again."""
+    """The existing files of a folder that have a seal. The workflow makes missing files again."""
     paths = [folder / seal.name for seal in sorted((folder / ".seals").glob("[!.]*"))]
     return [path for path in paths if path.exists()]
 

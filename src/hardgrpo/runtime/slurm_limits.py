@@ -47,7 +47,7 @@ class Accounting:
     default_qos: dict[str, str]  # by account
 
     def levels(self, account: str | None, qos: str | None, partition: str, partition_qos: str | None) -> list[Level]:
-        """The levels that apply to a job, in order of precedence. Without an account only QOS are known."""
+        """The levels that apply to a job, in order of precedence. Without an account, only levels of QOS are included."""
         account = (account or "").lower()
         users = {user for _, user, _ in self.associations}
         keys = [(account, user, place) for user in sorted(users, reverse=True) for place in (partition, "")]
@@ -97,7 +97,7 @@ def minutes(limit: str) -> float:
 
 
 def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
-    """[(rule, resource, amount, text)] for each request that exceeds a limit, and for more than the allowed number of jobs in the queue.
+    """[(rule, resource, amount, text)] for each request that exceeds a limit, and for each exceeded limit on jobs in the queue.
 
     `jobs` holds (`cluster.Request`, its levels) for each job; `at_once` is the number of jobs in the queue at a time.
     """

@@ -1,8 +1,8 @@
 """The state of an unfinished training: a folder of checkpoints, locked by one process at a time.
 
 A checkpoint is complete once its manifest is written; incomplete checkpoints are ignored. Scheduled checkpoints (every
-`checkpoint_every` updates) are exported at the end of training; all others only serve to resume. The newest two complete checkpoints
-hold everything that training needs (the second is a fallback); of older ones only the model is kept.
+`checkpoint_every` updates) are exported at the end of training; all other checkpoints only serve to resume. The newest two complete
+checkpoints keep all files that training needs (the older one is a fallback). Older scheduled checkpoints keep only the model.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from hardgrpo.runtime.errors import Unreadable, UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.lock_files import is_current, open_lock
 
-MODEL_FILES = (  # of a checkpoint, which an evaluation needs
+MODEL_FILES = (  # the files of a checkpoint that an evaluation needs
     "adapter_config.json",
     "*.safetensors",
     "*.safetensors.index.json",
@@ -59,9 +59,9 @@ def _steps(state: Path) -> list[int]:
 def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = None) -> int:
     """The number of updates in the checkpoint to resume from (0: start anew).
 
-    This is the newest complete checkpoint that has a training state and that follows all scheduled checkpoints. Incomplete and later
-    checkpoints are removed; training will write the later ones again. Raise a `UserError` if a checkpoint was computed with another
-    `arithmetic` (see `recipes.arithmetic`), because the run would mix both.
+    Training resumes from the newest complete checkpoint that has a training state and lacks no scheduled checkpoint before it.
+    Incomplete and later checkpoints are removed; training will write the later checkpoints again. Raise a `UserError` if a
+    checkpoint was computed with another `arithmetic` (see `recipes.arithmetic`), because the run would mix two arithmetics.
     """
     scheduled = point = 0
     for step in _steps(state):
@@ -93,7 +93,7 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
 
 
 def thin(state: Path, checkpoint_every: int) -> None:
-    """Remove all files that neither resuming nor the output needs. Call it when a new checkpoint is complete."""
+    """Remove all files that neither resuming nor the output needs. Call this function when a new checkpoint is complete."""
     complete_steps = [step for step in _steps(state) if (checkpoint(state, step) / "manifest.json").exists()]
     for step in complete_steps[:-RESUMABLE_CHECKPOINTS]:
         if step % checkpoint_every:
@@ -118,8 +118,8 @@ def _keep_model(folder: Path, *further_patterns: str) -> None:
 def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None:
     """Remove the state of a run whose output is written; with `keep`, keep the scheduled checkpoints as `*.finished`.
 
-    If Snakemake is killed before it notices the end of a job, it later removes the job's output and reruns the job; `restore` then
-    replaces the training. The kept files are hard links to the output and take no space.
+    If Snakemake is killed before it notices the end of a job, the next Snakemake removes the job's output and reruns the job. The
+    rerun then calls `restore` and does not train again. The kept files are hard links to the output and take no space.
     """
     finished = state.with_suffix(".finished")
     if keep:
@@ -135,7 +135,7 @@ def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None
 
 
 def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
-    """Remove the checkpoints that `finish` kept in the folder of states, for runs whose end Snakemake has noticed.
+    """Remove from `folder`, the folder of states, the checkpoints that `finish` kept, for runs whose end Snakemake has noticed.
 
     `provenance_files`: the `provenance.json` of these runs.
     """
@@ -166,14 +166,14 @@ CLONE = Path(__file__).parents[3]
 def hold_lock(state: Path, minutes: float | None = None, activity: str = "is training this run") -> Iterator[None]:
     """Create a state folder if needed and hold its lock. Raise a `UserError` if another process holds the lock.
 
-    `activity` says in the message what the holder is doing. With `minutes`, ask the holder to stop (SIGTERM) and wait at most so many
-    minutes until it has saved its state.
+    `activity`: what the holder is doing, for the message. With `minutes`, ask the holder to stop (SIGTERM) and wait at most
+    `minutes` until the holder has saved its state.
     """
     stream = _acquire(state, minutes, activity)
     try:
         yield
     finally:
-        stream.truncate(0)  # tells nodes that flock does not reach that the lock is free
+        stream.truncate(0)  # an empty file tells nodes that flock does not reach: the lock is free
         stream.close()
 
 
@@ -202,7 +202,8 @@ def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
 
 
 def _try_lock(state: Path) -> tuple[TextIO | None, str]:
-    """(open file that holds the lock or None, the holder if it is another process or ""). The system releases the lock when this process ends."""
+    """(open file that holds the lock, ""), or (None, the other process that holds the lock). The system releases the lock when this
+    process ends."""
     while True:
         state.mkdir(parents=True, exist_ok=True)
         try:
@@ -246,7 +247,8 @@ def _read_holder(stream: TextIO, close: bool = True) -> str:
 
 
 def _is_running(job: str) -> bool:
-    """Whether a Slurm job may still write. Some file systems keep locks local to a node, so flock misses holders on other nodes.
+    """Whether a Slurm job may still write to its state. Some file systems keep locks local to a node, so flock misses other nodes'
+    holders.
 
     A job that Slurm does not know has ended long ago. If Slurm does not answer, the job counts as running.
     """
@@ -310,7 +312,7 @@ def _has_open(process: psutil.Process, lock: Path) -> bool:
 
 
 def _is_foreign(job: str) -> str | None:
-    """Why a Slurm job does not count as a job of this account and this clone; None if it does."""
+    """The reason why a Slurm job is not known to belong to this account and this clone; None if the job belongs to them."""
     try:
         process = subprocess.run(["squeue", "-h", "-j", job, "-o", "%U %Z"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -91,7 +91,8 @@ class SubmissionRetrier:
 
 
 def start_without_arrays() -> None:
-    """Let the plugin start on a cluster without job arrays (MaxArraySize=0), which the plugin refuses. This workflow uses no arrays."""
+    """Let the plugin start on a cluster without job arrays (MaxArraySize=0). The plugin would refuse, but this workflow uses no
+    arrays."""
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
     if plugin and (array_limit := getattr(plugin, "get_max_array_size", None)):
         plugin.get_max_array_size = lambda: limit if (limit := array_limit()) >= 2 else 1000
@@ -100,7 +101,7 @@ def start_without_arrays() -> None:
 def allow_dashes_in_gpu_names() -> None:
     """Let the plugin request GPUs with a dash in the name of their kind, as in names that Slurm detects (nvidia_a100-sxm4-80gb).
 
-    The plugin itself refuses such a job at its submission.
+    Without this function, the plugin refuses these jobs at submission.
     """
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
     if not plugin or not (set_gres_string := getattr(plugin, "set_gres_string", None)):

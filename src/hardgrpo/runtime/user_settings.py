@@ -9,14 +9,15 @@ ROOT = Path(__file__).parents[3]
 KEEP_PYTHONPATH = "HARDGRPO_KEEP_PYTHONPATH"
 # The user's settings of Matplotlib may name a backend of Jupyter or ask for TeX. Figures must not depend on them.
 MATPLOTLIB = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
-# torch creates this folder on import, by default in /tmp under a name that other accounts can guess: a file of that name stops every program.
+# torch creates this folder on import. The default is in /tmp, under a name that other accounts can guess: a file of that name would
+# stop every program.
 INDUCTOR_VARIABLE, INDUCTOR_FOLDER = "TORCHINDUCTOR_CACHE_DIR", ROOT / ".snakemake/cache/inductor"
 # Variables that change which modules Python finds, or what it does with them.
 PYTHON = ("PYTHONHOME", "PYTHONINSPECT", "PYTHONOPTIMIZE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONWARNINGS")
 
 
 def ignore() -> None:
-    """Remove these settings from this process and from the environment of its child processes.
+    """Remove the settings of this module's constants from this process and from the environment of its child processes.
 
     PYTHONPATH keeps only folders of this clone, because an environment module may add other versions of packages.
     HARDGRPO_KEEP_PYTHONPATH=1 keeps PYTHONPATH unchanged.

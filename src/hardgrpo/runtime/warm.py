@@ -1,14 +1,14 @@
 """Start programs with torch, transformers and TRL already loaded: a server process imports the libraries once and forks for each program.
 
-Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
-this machine, it sets HARDGRPO_WARM to the path of a socket (hardgrpo.workflow.startup); `off` turns this off. The first program that needs
-torch starts the server, which ends with Snakemake. Snakemake keeps a path that is already set, which lets the tests share a server. The
-server loads only libraries; each program reads the current code of its own clone.
+Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). If jobs run on the same machine
+as Snakemake, the workflow (hardgrpo.workflow.startup) sets HARDGRPO_WARM to the path of a socket; HARDGRPO_WARM=off turns the
+server off. The first program that needs torch starts the server, which ends with Snakemake. Snakemake keeps a path that is already
+set, so the tests can share a server. The server loads only libraries; each program reads the current code of its own clone.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with the
-status of that process. Without a server, the program does the work itself. So do programs that need GPUs: CUDA fails in a process whose
-parent has looked for a GPU, which the libraries may do on import. A program imports heavy libraries inside its `main`, so that only the
-process that does the work imports them.
+status of that process. Without a server, the program does the work itself. Programs that need GPUs never use the server: CUDA fails
+in a process whose parent has looked for a GPU, which the libraries may do on import. A program imports heavy libraries inside its
+`main`, so that only the process that does the work imports them.
 """
 
 import argparse
@@ -66,7 +66,8 @@ def place() -> str:
 def run(main: Callable[[], None], starts: bool = True) -> None:
     """Run `errors.run(main)` in a fork of the server, which is started if necessary.
 
-    With `starts` False and no running server, run in this process: a program that needs no torch ends before a server has started.
+    With `starts` False and no running server, run `main` in this process: a program that needs no torch ends before a server could
+    start.
     """
     path = os.environ.pop(SOCKET, None)  # child processes (torchrun) do not use the server
     connection = connect(Path(path), starts) if path not in (None, OFF) and not wants_gpus() else None
@@ -94,12 +95,12 @@ def wants_gpus() -> bool:
 
 
 def connect(path: Path, starts: bool = True) -> socket.socket | None:
-    """A connection to the server, which is started if it is not running and `starts` is True; None without a server."""
+    """A connection to the server; None without a server. If no server is running and `starts` is True, start a server."""
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
     server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}  # as in `start`
     names = [
         name for name in server_environment if name.startswith(LIBRARY_VARIABLES) and name != user_settings.INDUCTOR_VARIABLE
-    ]  # a folder of each clone
+    ]  # without INDUCTOR_VARIABLE, which differs between clones that share a server
     settings = sorted((name, server_environment[name]) for name in names)
     identity = repr((sys.executable, settings, namespaces()))
     path = path.with_name(f"{path.name}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}")

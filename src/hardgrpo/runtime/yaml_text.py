@@ -10,7 +10,7 @@ from hardgrpo.runtime.json_text import nested_entries
 
 
 class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
-    """A loader of plain data that refuses duplicate keys. PyYAML silently drops all but the last."""
+    """A loader of plain data that refuses duplicate keys. PyYAML silently keeps only the last value."""
 
     def construct_mapping(self, node, deep=False):
         names = collections.Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))

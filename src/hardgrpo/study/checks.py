@@ -1,4 +1,4 @@
-"""Check the configuration: what the classes of its objects refuse, and mistakes between objects, such as a name that does not exist."""
+"""Check the configuration: values that the classes refuse, and mistakes between objects, such as a reference to an unknown name."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -10,7 +10,7 @@ from hardgrpo.study import configuration, load, old_form, pools, study_checks
 from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled
 from hardgrpo.study.study_checks import SINGULAR, unknown_names
 
-MOST_MISTAKES = 20  # that one message lists
+MOST_MISTAKES = 20  # listed in one message
 # Family -> (keys that its demonstrations need, each with an example, and keys that they may have).
 DEMONSTRATIONS = {
     "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
@@ -20,7 +20,10 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
-    """Raise a `UserError` with every mistake in the configuration. Each names the file and line of `sources` that has it, else `name`."""
+    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES.
+
+    Each mistake is listed with its file and line if the mistake is found in `sources`, else with `name`.
+    """
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
@@ -34,7 +37,7 @@ def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
 
 
 def check_writable(*folders: str) -> None:
-    """Raise a `UserError` before the first job if results cannot be written."""
+    """Raise a `UserError` if results cannot be written. Called before the first job."""
     for folder in folders:
         path = Path(folder)
         if path.exists() and not path.is_dir():
@@ -68,7 +71,8 @@ def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
 
 
 def _cut_task_mistakes(place: str, task: dict, source_task: dict | None) -> Iterator[tuple[str, str]]:
-    """Yield why a task cannot cut the completions of `source_task`: only its completion limit and probe samples may be smaller."""
+    """Yield the reasons why a task cannot cut the completions of `source_task`. The tasks may differ only by a smaller completion
+    limit and fewer probe samples of `task`."""
     name = task["cut_from"]
     if source_task is None or "cut_from" in source_task:
         yield f"{place}.cut_from", f"'{name}' is no task, or is cut from another itself; name one that is sampled"
@@ -102,7 +106,7 @@ def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tup
 
 
 def _demonstration_mistakes(place: str, demonstrations: dict, family: str | None) -> Iterator[tuple[str, str]]:
-    """Yield keys that the family of the demonstrated task needs, and keys that belong to another family."""
+    """Yield missing keys that the family of the demonstrated task needs, and keys that belong to another family."""
     if family not in DEMONSTRATIONS:
         yield place, f"only generated {', '.join(DEMONSTRATIONS)} have demonstrations; name a task of one of these"
         return
@@ -132,7 +136,7 @@ SOURCE_CHECKS = {"pretrain": _pretraining_mistakes, "recorded": _recording_mista
 
 
 def _subset_mistakes(subset: dict, models: dict, tasks: dict, all_policies: dict) -> Iterator[tuple[str, str]]:
-    """Yield why the subset cannot be chosen: unknown names, a task or a model without what the choice needs."""
+    """Yield the reasons why the subset cannot be chosen: unknown names, or a task or model that lacks data for the choice."""
     for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
         yield from unknown_names(f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries)
     name, task, policy = subset["task"], tasks.get(subset["task"]), all_policies.get(subset["policy"])

@@ -7,8 +7,8 @@ def conditions(config: dict, study: str) -> dict:
     """Facts that determine which claims a study can test, and to which base models its intervals generalise.
 
     `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: the tests; tasks with the same problems have the same
-    name under `problems`. `weaker`: tasks and models with the weaker signal. `own_bases`: models of which each replicate pretrains a base
-    of its own.
+    name under `problems`. `weaker`: tasks and models with the weaker signal. `own_bases`: models for which each replicate pretrains
+    its own base.
     """
     plan, tests = config["studies"][study], paths.of_study(config, study)["tasks"]
     sources = {task: config["tasks"][task]["source"] for task in tests}

@@ -1,4 +1,4 @@
-"""The class of the whole configuration, and messages for everything that the classes refuse."""
+"""The class of the whole configuration, and messages about all values that the classes refuse."""
 
 import difflib
 import functools
@@ -32,31 +32,31 @@ class ChosenSubset(Strict):
     """A name in `policies`."""
 
     seed: Annotated[int, Field(ge=0)]
-    """Breaks ties between equal pass rates, and makes random choices."""
+    """Random seed, which breaks ties between equal pass rates and determines random choices."""
 
 
 class Plan(Strict):
-    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are also estimated from
-    `gpu`."""
+    """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also estimates walltimes on a
+    cluster from `gpu`."""
 
     gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
     """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py."""
 
     gpus: Count
-    """How many GPUs you can use at the same time."""
+    """Number of GPUs that you can use at the same time."""
 
     price: Annotated[float, Field(ge=0)]
     """Price of a GPU-hour, in any currency."""
 
 
 class Configuration(Strict):
-    """What config.yaml may hold. A key that is not described here is refused."""
+    """The keys of config.yaml. All other keys are refused."""
 
     study: str
     """The study to run and draw: a name in `studies`."""
 
     data: str
-    """Folder of local input files. Paths of sources and recordings start here."""
+    """Folder of local input files. Paths of sources and recordings are relative to this folder."""
 
     subset: ChosenSubset
 
@@ -66,15 +66,15 @@ class Configuration(Strict):
     reference."""
 
     track: Literal["none", "tensorboard", "trackio", "wandb"]
-    """Also send training curves to this tracker. updates.csv always has them."""
+    """The tracker to which training curves are sent. updates.csv has the training curves in any case."""
 
     keep_checkpoints: Literal["all", "last"]
-    """Which checkpoints of a run keep their weights: all, or last. With last, the workflow removes the weights of
+    """The checkpoints of a run that keep their weights: all, or last. With last, the workflow removes the weights of
     earlier checkpoints once every study of the configuration has evaluated the run. To test a removed checkpoint
     later, train the run again."""
 
     update_inputs: bool
-    """true: a download that differs from inputs.lock replaces the entry. false: the workflow stops and names the
+    """What to do if a download differs from its entry in inputs.lock. true: replace the entry. false: stop and name the
     difference."""
 
     plan: Plan
@@ -84,14 +84,14 @@ class Configuration(Strict):
     tasks."""
 
     models: dict[Name, Model]
-    """A model is a source of weights, or a recording of a model: its completions, or the right answers during its
-    training."""
+    """A model is a source of weights, or a recording of a model: recorded completions, or numbers of right answers
+    during training."""
 
     policies: dict[Name, Policy]
     """A selection policy chooses which prompts of the pool to train on, from the base model's completions."""
 
     recipes: dict[Name, Recipe]
-    """A recipe is how a model is trained, by GRPO or on worked solutions. It holds nothing about data."""
+    """A recipe says how a model is trained: by GRPO, or on worked solutions. A recipe has no settings of data."""
 
     studies: dict[Name, Study]
     """A study is a named set of runs with its figures and tables."""
@@ -122,7 +122,7 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
 
 
 def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
-    """(place, what is wrong and what to do) of everything that the classes refuse, and whether all values have the expected types.
+    """([(place, what is wrong and what to do)] of all refused values, whether all values have the expected types).
 
     If all values have the expected types, every mistake is a contradiction between values.
     """
@@ -164,7 +164,8 @@ class Location(NamedTuple):
     """Keys of the configuration on the way to the error."""
 
     union: tuple
-    """Keys of the value that may have several types; without such a value `keys`, and the missing key if a key is missing."""
+    """Keys of the value that may have several types. Without such a value: `keys`, followed by the missing key if a key is
+    missing."""
 
     type_name: str
     """The type that refuses a value that may have several types; else ""."""
@@ -173,7 +174,7 @@ class Location(NamedTuple):
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
     """(place, what is wrong and what to do) of each error.
 
-    Every type that a value may have reports its own errors. Of these, only an error of the closest type is explained.
+    Every type that a value may have reports its own errors. Only errors of the closest type are explained.
     """
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):

@@ -1,7 +1,7 @@
-"""Read the configuration: the catalogue in config/, overlaid by config.yaml and the files of the user.
+"""Read the configuration: the catalogue in config/, overlaid by config.yaml and the user's files (--configfile).
 
-config/tasks.yaml, models.yaml, policies.yaml and recipes.yaml have a section each, config/studies/NAME.yaml has a study. Without config/
-the whole configuration is in config.yaml.
+config/tasks.yaml, models.yaml, policies.yaml and recipes.yaml contain one section each. config/studies/NAME.yaml contains one
+study. Without config/, the whole configuration is in config.yaml.
 """
 
 import copy
@@ -14,12 +14,12 @@ import yaml
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-SECTIONS = ("tasks", "models", "policies", "recipes")  # whose entries may say `extends`
-LONGEST_CHAIN = 100  # of entries that extend each other
+SECTIONS = ("tasks", "models", "policies", "recipes")  # sections whose entries may have the key `extends`
+LONGEST_CHAIN = 100  # largest number of entries that extend each other
 
 
 def read(folder: str | Path = ".") -> dict:
-    """The configuration in a folder, without files of the user. Raise a `UserError` for a file that is not valid YAML."""
+    """The configuration in a folder, without the user's files. Raise a `UserError` for a file that is not valid YAML."""
     return complete(files.read_yaml(Path(folder) / "config.yaml"), folder)
 
 
@@ -42,7 +42,8 @@ def lay_over(base: dict, changes: dict) -> dict:
 
 
 def resolve(config: dict, name: str) -> dict:
-    """A copy of a configuration in which an entry with `extends` also has the values of the extended entry. `name` stands in messages."""
+    """A copy of a configuration in which an entry with `extends` also has the values of the extended entry. Messages contain
+    `name`."""
     resolved = dict(config)
     for section in SECTIONS:
         entries = config.get(section)
@@ -95,7 +96,8 @@ def sources(folder: str | Path = ".") -> list[Path]:
 def locate(place: str, paths: list[Path]) -> str | None:
     """FILE:LINE of a place in the configuration, such as "studies.paper.arms[0].recipe"; None if no file has the first two keys.
 
-    Of several files, the file with the most matching keys counts; on a tie the last, because files of the user are last in `paths`.
+    If several files match, choose the file with the most matching keys, and on a tie the last file, because the user's files are
+    last in `paths`.
     """
     # The name of a study may have dots: studies.mini.2 is a place of mini.2.yaml, not of mini.yaml.
     is_of_study = lambda path: path.parent.name == "studies"
@@ -129,7 +131,7 @@ def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
 
 
 def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
-    """((key, value) of the entry with whose name a place begins, length of the name); (None, 0) if the node has no such entry."""
+    """((key, value) of the entry whose name begins a place, length of the name); (None, 0) if the node has no such entry."""
     if isinstance(node, yaml.SequenceNode) and (number := re.match(r"\[?(\d+)\]?", place)) and int(number[1]) < len(node.value):
         item = node.value[int(number[1])]
         return (item, item), number.end()

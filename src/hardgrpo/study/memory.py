@@ -90,11 +90,13 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     reference = base_bytes(shape, recipe["base"]) / count if has_copy else 0.0
     gathered = 0.0
     if not adapter and count > 1:
-        # In bf16 two layers at a time, and the embeddings with their gradient; in float32 the sum of the gradient over the GPUs.
+        # Each GPU gathers two layers at a time in bf16, the embeddings and their gradient in bf16, and the sum of this gradient
+        # over the GPUs in float32.
         embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
         gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
-    # PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of the initial weights (not with an adapter, where
-    # the base itself has them). The reward model's gradients are freed before those of the model are computed.
+    # PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of the initial weights. An adapter needs no
+    # copy of the initial weights, because the base keeps them. The reward model's gradients are freed before the model's gradients
+    # are computed.
     reward_model = trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if adapter else 4.0)) if recipe.get("process") else 0.0
     need = {
         "weights": base + (trained * 4.0 if adapter else 0.0),
@@ -119,7 +121,7 @@ def main_memory(shape: dict, recipe: dict) -> float:
 
 
 def vllm_memory(shape: dict, context: int) -> float:
-    """The least GiB that vLLM needs: weights in bf16, workspaces, and a cache for 32 sequences of `context` tokens."""
+    """The smallest memory in GiB that vLLM needs: weights in bf16, workspaces, and a cache for 32 sequences of `context` tokens."""
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * 2.0 * context * 32
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
@@ -132,9 +134,10 @@ def run_memory(config: dict, model: str, recipe: str, task: str) -> dict[str, fl
 
 
 def shortage(shape: dict, recipe: dict, completion_tokens: int, gpus: dict, name: str) -> str | None:
-    """Why a run needs more than a GPU of 80 GB has, or vLLM more than it gets, and what to do; None if there is enough.
+    """The reason why a run does not fit a GPU of 80 GB, or why vLLM gets too little memory, with a remedy; None if the memory
+    suffices.
 
-    `name` is what the message calls the run. The other arguments are those of `training_memory`.
+    `name` is the name of the run in the message. The other arguments are as in `training_memory`.
     """
     need = training_memory(shape, recipe, completion_tokens, gpus)
     if need["total"] > GPU_GIB:

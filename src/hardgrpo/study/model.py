@@ -11,8 +11,8 @@ from hardgrpo.study.strict import Commit, Count, Name, Share, Strict
 
 class TrainingGpus(Strict):
     count: Count
-    """GPUs per job, one process for each. Where every weight is trained, several GPUs share weights, gradients and
-    optimiser state (FSDP)."""
+    """GPUs per job, with one process per GPU. If every weight is trained, the GPUs of a job share weights, gradients
+    and optimiser state (FSDP)."""
 
     micro_batch: Count
     """Completions per GPU in one forward and backward pass."""
@@ -31,7 +31,7 @@ class HubModel(Strict):
     """The weights are downloaded from the Hugging Face hub."""
 
     repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")]
-    """Its name on the hub, owner/name."""
+    """Name of the model on the hub: owner/name."""
 
     revision: Commit
     """The full commit hash (40 hexadecimal digits) that is downloaded."""
@@ -40,7 +40,7 @@ class HubModel(Strict):
     """The licence of the weights."""
 
     gated: bool | None = None
-    """true: accept the licence on the model's page first, and set HF_TOKEN."""
+    """true: before the download, accept the licence on the model's page and set HF_TOKEN."""
 
 
 class ModelFolder(Strict):
@@ -50,7 +50,7 @@ class ModelFolder(Strict):
     """The weights are in a local folder."""
 
     path: str
-    """The folder: an absolute path, or one below `data`."""
+    """Path of the folder: absolute, or relative to `data`."""
 
 
 class ModelPackage(Strict):
@@ -60,65 +60,65 @@ class ModelPackage(Strict):
     """The weights come with a Python package."""
 
     package: str
-    """Its name."""
+    """Name of the package."""
 
     version: str
-    """Its version."""
+    """Version of the package."""
 
     file: str
-    """The weights' file inside the package; may hold wildcards (*)."""
+    """File of the weights inside the package. The path may contain wildcards (*)."""
 
     licence: str
     """The licence of the weights."""
 
 
 class DemonstratedShare(Strict):
-    """The task's share of the demonstrations, at the beginning and at the end."""
+    """Share of this task among the demonstrations, at the beginning and at the end of training."""
 
     first: Share
     """Share in the first quarter of the steps."""
 
     last: Share
-    """Share in the second half of the steps. It changes linearly in between."""
+    """Share in the second half of the steps. In between, the share changes linearly."""
 
 
 class SlipByOperation(Strict):
     plus: Share = Field(alias="+")
-    """Addition."""
+    """Probability that an addition is wrong."""
 
     minus: Share = Field(alias="-")
-    """Subtraction."""
+    """Probability that a subtraction is wrong."""
 
     times: Share = Field(alias="*")
-    """Multiplication."""
+    """Probability that a multiplication is wrong."""
 
     divided_by: Share = Field(alias="/")
-    """Division."""
+    """Probability that a division is wrong."""
 
 
 class Demonstrations(Strict):
     share: DemonstratedShare
 
     length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
-    """Swaps and arithmetic need it. How many swaps or steps a demonstrated problem may have."""
+    """Required for swaps and arithmetic: the numbers of swaps or steps that a demonstrated problem may have."""
 
     slip: Share | SlipByOperation | None = None
-    """Swaps and arithmetic need it. Probability that a step is wrong: one number for swaps, one for each operation for
-    arithmetic."""
+    """Required for swaps and arithmetic: the probability that a step is wrong. For swaps one number, for arithmetic one
+    number for each operation."""
 
     restated: Annotated[list[Share], Field(min_length=2, max_length=3)] | None = None
-    """Swaps only: shares of solutions that repeat all holdings after each swap zero times, once and twice. Repetition
-    makes the same solution longer. By default no solution repeats."""
+    """Only for swaps: the shares of solutions that repeat all holdings zero times, once or twice after each swap.
+    Repetition makes the same solution longer. By default, no solution repeats the holdings."""
 
     known: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)] | None = None
-    """Facts need it. The two parameters of a beta distribution, from which each fact draws the probability that a
-    demonstration shows its right answer, by the base's seed. With parameters below 1, the model knows most facts
-    nearly always or nearly never."""
+    """Required for facts: the two parameters of a beta distribution. For each fact, the probability that a
+    demonstration gives the right answer is drawn from this distribution, with the base model's seed. With parameters
+    below 1, most of these probabilities are near 0 or 1."""
 
     misconception: Share | None = None
-    """Facts need it: the share of a fact's wrong demonstrations that show the fact's own wrong answer; all others show
-    any wrong answer. Arithmetic may have it: the probability that a tripling is worked as a doubling, so that wrong
-    completions of the model agree."""
+    """Required for facts: the share of a fact's wrong demonstrations that give one wrong answer, which is drawn for
+    each fact; the remaining wrong demonstrations give any wrong answer. Optional for arithmetic: the probability that
+    a tripling is worked as a doubling, so that wrong completions of the model agree."""
 
 
 class Pretrained(Strict):
@@ -137,19 +137,19 @@ class Pretrained(Strict):
     """Transformer layers."""
 
     heads: Count
-    """Attention heads."""
+    """Number of attention heads."""
 
     key_value_heads: Count
-    """Heads of keys and values. The number of heads must be a multiple of it."""
+    """Number of heads of keys and values. `heads` must be a multiple of this number."""
 
     head_size: Annotated[int, Field(ge=2, multiple_of=2)]
-    """Width of a head: even, and at least 32 for vLLM on the CPU."""
+    """Width of a head: an even number, for vLLM on the CPU at least 32."""
 
     rotary_base: Annotated[float, Field(gt=1)]
     """Base of the rotary position embedding (rope_theta)."""
 
     context_tokens: Count
-    """Longest prompt and completion together, in tokens."""
+    """Largest number of tokens of a prompt and its completion together."""
 
     seed: Annotated[int, Field(ge=0, le=4294967295)] | Literal["own"]
     """Random seed of the initial weights and of the demonstrations. `own`: each seed of a study pretrains its own base
@@ -168,8 +168,9 @@ class Pretrained(Strict):
     """Peak learning rate of Muon, which trains the layers' matrices."""
 
     demonstrations: Annotated[dict[str, Demonstrations], Field(min_length=1)]
-    """For each generated task: the demonstrations that the model is trained on, and how often they are wrong. Swaps and
-    arithmetic have worked solutions, with length and slip; facts have answers alone, with known and misconception."""
+    """For each generated task: the demonstrations on which the model is trained, and how often a demonstration is wrong.
+    Demonstrations of swaps and arithmetic are worked solutions and need length and slip. Demonstrations of facts are
+    answers alone and need known and misconception."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.heads % self.key_value_heads:
@@ -178,14 +179,14 @@ class Pretrained(Strict):
 
 class Recording(Strict):
     probe: str | None = None
-    """Completions of the base model on the train split: they give difficulties and subsets."""
+    """File of the base model's completions on the train split, from which difficulties and subsets are computed."""
 
     base: str
-    """Completions of the base model on the test split."""
+    """File of the base model's completions on the test split."""
 
     runs: dict[Name, Annotated[str, Field(pattern=r"^[^{}]*\{step\}[^{}]*$")]] | None = None
-    """For each policy (or any name), completions of trained checkpoints on the test split. {step} in a file's name
-    stands for the number of updates."""
+    """For each policy (or any name), the files of trained checkpoints' completions on the test split. {step} in a file's
+    name stands for the number of updates."""
 
 
 class Recorded(Strict):
@@ -199,29 +200,30 @@ class Recorded(Strict):
 
 
 class Trajectory(Strict):
-    """A recording of training: how many rollouts of each prompt were right in each epoch of one run. No weights and no
+    """A recording of training: the number of right rollouts of each prompt in each epoch of one run. No weights and no
     texts are needed."""
 
     kind: Literal["trajectory"]
-    """The right answers during a training run are recorded."""
+    """The numbers of right rollouts during a training run are recorded."""
 
     file: str
-    """The file, a path below `data`: CSV, also gzipped (.gz), with columns id, epoch, correct and rollouts. A row is a
-    prompt in an epoch."""
+    """Path of a CSV file (also gzipped, .gz) below `data`, with columns id, epoch, correct and rollouts. Each row is one
+    prompt in one epoch."""
 
     origin: str
     """The authors of the run, the origin of the file, and its licence. The paper quotes this text."""
 
     prompts: Name
-    """A name for the prompts of the run, which replaces the task's name in results. No task may have the same name."""
+    """A name for the prompts of the run. In results, this name replaces the name of a task. No task may have the same
+    name."""
 
     chosen_from: Count
-    """How many epochs of each prompt, from the first, give the pass rate by which policies choose. Later epochs are
+    """Number of first epochs of each prompt. Policies choose by the pass rates in these epochs; later epochs are
     summarised."""
 
 
 class Shape(Strict):
-    """The sizes of the architecture. The workflow estimates memory and time from them before it downloads anything."""
+    """The sizes of the architecture, from which the workflow estimates memory and time before any download."""
 
     hidden_size: Count
     """Width."""
@@ -256,34 +258,34 @@ class Shape(Strict):
 
 
 class SamplingGpus(Strict):
-    """For probing and evaluation."""
+    """GPUs for probing and evaluation."""
 
     count: Count
     """GPUs per job. vLLM splits the model over them (tensor parallelism)."""
 
 
 class Gpus(Strict):
-    """The GPUs, of 80 GB, that each stage needs. Without this key the model runs on the CPU."""
+    """The GPUs (80 GB each) that each stage needs. Without this key, the model runs on the CPU."""
 
     sampling: SamplingGpus
 
     adapter: TrainingGpus
-    """For training with an adapter."""
+    """GPUs for training with an adapter."""
 
     full: TrainingGpus
-    """For training every weight."""
+    """GPUs for training every weight."""
 
 
 class Model(Strict):
-    """A model is a source of weights, or a recording of a model: its completions, or the right answers during its
-    training."""
+    """A model is a source of weights, or a recording of a model: recorded completions, or numbers of right answers
+    during training."""
 
     source: Annotated[Pretrained | Recorded | Trajectory | HubModel | ModelFolder | ModelPackage, Field(discriminator="kind")]
-    """Where the weights, the completions or the counts come from."""
+    """The origin of the weights, of the completions, or of the numbers of right rollouts."""
 
     engine: Literal["transformers", "vllm", "auto"] | None = None
     """The software that samples completions: transformers (the default), vllm (in .venv-gpu or .venv-vllm-cpu), or auto
-    (vllm where it is installed)."""
+    (vllm if vllm is installed, else transformers)."""
 
     chat: dict | None = None
     """Arguments of the model's chat template, for example enable_thinking."""

@@ -1,15 +1,16 @@
-"""Translate studies of the first form, a product of `policies` and `recipes` with exceptions in `exclude`, into arms."""
+"""Translate studies of the old form (all combinations of `policies` and `recipes`, except combinations in `exclude`) into arms."""
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from hardgrpo.study.settings import as_list
 
-KEYS = ("policies", "recipes", "exclude")  # of a study in the old form
+KEYS = ("policies", "recipes", "exclude")  # keys that only studies in the old form have
 
 
 class OldStudy(BaseModel):
-    """The keys that are translated. A value of another type is left to the classes of the new form, which refuse it."""
+    """The keys that are translated. If a value has another type, the study is not translated, and the classes of the new form
+    refuse it."""
 
     models: list[str] = []
     tasks: list[str] = []
@@ -30,7 +31,8 @@ def is_old(study: object) -> bool:
 
 
 def explain(studies: dict) -> list[str]:
-    """What to write instead of the studies in the old form: lines, all but the first of which are YAML. Empty if no study has this form."""
+    """Lines that say what to write instead of studies in the old form: a message, then lines of YAML. Empty if no study has the old
+    form."""
     translations = {name: translate(study) for name, study in studies.items() if is_old(study)}
     if not translations:
         return []
@@ -40,7 +42,7 @@ def explain(studies: dict) -> list[str]:
 
 
 def translate(study: dict) -> dict:
-    """The same runs and tests as a study of the new form. Keys of the old form that are left out count as empty."""
+    """A study in the new form with the same runs and tests as `study`. Missing keys of the old form count as empty."""
     new = {key: value for key, value in study.items() if key not in KEYS}
     if "policies" in study:
         new["arms"] = _arms(study)

@@ -1,4 +1,4 @@
-"""Paths of files: those of single results, and lists of the files that a study needs or that its summary reads."""
+"""Paths of single results, and lists of the files that a study needs or that a study's summary reads."""
 
 import os
 from collections.abc import Iterable
@@ -22,12 +22,12 @@ def problems(task: str, split: str) -> str:
 
 
 def contamination(task: str, test: str, kind: str = "csv") -> str:
-    """The questions of the test split of `test` that are also in the pool of `task`; with kind `json`, how many there are."""
+    """The questions of the test split of `test` that are also in the pool of `task`; with kind `json`, their number."""
     return f"results/tasks/{task}/contamination.{test}.{kind}"
 
 
 def pool_comparison(task: str, kind: str = "csv") -> str:
-    """Duplicate and near-duplicate questions of a pool; with kind `json`, how many there are."""
+    """Duplicate and near-duplicate questions of a pool; with kind `json`, their numbers."""
     return f"results/tasks/{task}/compared.{kind}"
 
 
@@ -65,7 +65,7 @@ def probe(model: str, task: str, shard: int | str) -> str:
 
 
 def trajectory(model: str, prompts: str) -> str:
-    """Right rollouts by prompt and epoch, in the epochs that follow those from which subsets are chosen."""
+    """Right rollouts by prompt and epoch, in the epochs after the epochs from which subsets are chosen."""
     return f"results/trajectories/{model}/{prompts}.csv"
 
 
@@ -107,7 +107,7 @@ def first_round(run: settings.Run, name: str) -> str:
 
 
 def subset_of_run(run: settings.Run, policy: dict) -> str:
-    """The prompts that a run is trained on. With a policy in two rounds: the prompts of both."""
+    """The prompts that a run is trained on. With a policy in two rounds: the prompts of both rounds."""
     if settings.has_rounds(policy):
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
@@ -168,7 +168,7 @@ def agreement(study: str) -> str:
 
 
 def of_study(config: dict, study: str) -> dict:
-    """The part of the configuration that determines the files of a study. Settings of training are not in it."""
+    """The part of the configuration that determines the files of a study. Settings of training are left out."""
     plan, tasks = config["studies"][study], config["tasks"]
     tests = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
     source_keys = ("kind", "recordings", "seed", "prompts", "chosen_from")
@@ -218,7 +218,7 @@ def inputs(config: dict, study: str) -> list[str]:
 
 
 def evaluations(config: dict, study: str) -> list[str]:
-    """Evaluations of the base models, including those of their reach, then evaluations of the runs."""
+    """Evaluations of the base models, including evaluations of their reach, then evaluations of the runs."""
     plan = config["studies"][study]
     base_evaluations = [
         evaluation(f"{base}/{sample_set}", test)
@@ -262,7 +262,7 @@ def trajectories(config: dict, study: str) -> list[str]:
 
 
 def difficulties(config: dict, study: str) -> list[str]:
-    is_labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))  # the prompts of a trajectory are no task
+    is_labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))  # prompts of a trajectory belong to no task
     return [difficulty(base, task) for base, task, _ in probed_pools(config, study) if is_labelled(task)]
 
 
@@ -274,8 +274,8 @@ def signal_files(config: dict, study: str) -> list[str]:
 
 
 def subsets(config: dict, study: str) -> list[str]:
-    """The JSON files that say how each subset was chosen. The CSV file of the same name has the subset. With a policy in two rounds, the
-    subset of a run is that of its second round, which includes the first."""
+    """The JSON files that record how each subset was chosen. The CSV file of the same name contains the subset. With a policy in
+    two rounds, the subset of a run is the subset of the second round, which includes the subset of the first round."""
     plan, policies = config["studies"][study], config.get("policies", {})
     in_rounds = [name for name in settings.policies_of(plan) if settings.has_rounds(policies.get(name, {}))]
     subsets_of_bases = [
@@ -343,7 +343,7 @@ def texts(config: dict, study: str) -> list[str]:
 
 
 def prunings(config: dict, study: str) -> list[str]:
-    """The files whose rule prunes checkpoints of a study's runs, without the runs that another study has yet to evaluate."""
+    """The outputs of the rule that prunes checkpoints, for a study's runs except those that another study has not evaluated yet."""
     if config["keep_checkpoints"] == "all":
         return []
     study_evaluations = set(evaluations(config, study))

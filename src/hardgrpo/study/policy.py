@@ -13,12 +13,12 @@ RuleName = Literal[tuple(policies.RULES)]
 
 class NumberOfPrompts(Strict):
     prompts: Annotated[int, Field(ge=1)]
-    """How many prompts are chosen."""
+    """Number of prompts to choose."""
 
 
 class Money(Strict):
     money: Annotated[float, Field(gt=0)]
-    """The money for labels."""
+    """The money that labels may cost."""
 
     label_price: Annotated[float, Field(gt=0)]
     """The price of one label, in the same money."""
@@ -28,17 +28,19 @@ class Policy(Strict):
     """A selection policy chooses which prompts of the pool to train on, from the base model's completions."""
 
     rule: RuleName
-    """How prompts are chosen: What a rule takes, in docs/configuration.md, lists the rules and what each needs."""
+    """How prompts are chosen. The section "What a rule takes" of docs/configuration.md lists the rules and the keys that
+    each rule needs."""
 
     budget: Annotated[float, Field(gt=0, le=1)] | NumberOfPrompts | Money | None = None
-    """The size of the subset: a share of the pool in (0, 1]; a number of prompts, {prompts: 50}; or as many labels as
-    money buys, {money: 100, label_price: 2}, for policies that need no answers of the pool to choose."""
+    """The size of the subset: a share of the pool in (0, 1]; a number of prompts, {prompts: 50}; or the money for
+    labels, {money: 100, label_price: 2}. Money is only for policies that choose without the answers of the whole
+    pool."""
 
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
-    """A prompt counts as wrong if its pass rate is below this."""
+    """A prompt counts as wrong if its pass rate is below this threshold."""
 
     highest_tier: float | None = None
-    """A prompt counts as low if its tier is not above this."""
+    """A prompt counts as low if its tier is at most this number."""
 
     by: Literal["pass_rate", "predicted", "agreement", "entropy", "answered_share", "mean_tokens", "log_probability"] | None = None
     """The measure by which lowest, highest and nearest_half choose. pass_rate (the default of nearest_half) needs the
@@ -51,14 +53,14 @@ class Policy(Strict):
     part of the budget and of the subset."""
 
     rounds: Literal[2] | None = None
-    """Annotate in two rounds: half of the budget is chosen from the base model's completions and, after half of the
-    updates, the other half from the completions of the partly trained model. For policies by a signal, which need no
-    labels to choose, and for recipes that train all weights with beta 0. The optimiser and the schedule of the
-    learning rate restart in the second round."""
+    """Annotate in two rounds: half of the budget is chosen from the base model's completions. After half of the
+    updates, the other half of the budget is chosen from completions of the partly trained model. Only for policies
+    that choose by a signal, without labels, and for recipes that train all weights with beta 0. The optimiser and the
+    schedule of the learning rate restart in the second round."""
 
     probed_on: str | None = None
-    """A task with the same problems and another completion limit, whose pass rates decide. The default is the trained
-    task."""
+    """The task whose pass rates decide: a task with the same problems and another completion limit. The default is the
+    trained task."""
 
     probed_by: str | None = None
     """The model whose completions decide, so that a small model can choose for a large model. The default is the

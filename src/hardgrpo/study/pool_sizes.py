@@ -1,7 +1,8 @@
 """Refuse a policy whose budget a pool cannot fill, before anything is sampled.
 
-A pool's size becomes known at three times. When jobs are planned, `too_small` reads the configuration and local files. When the first job
-starts, `check_prepared` reads pools that were prepared earlier. The rule prepare_task checks the pool that it writes.
+The check runs at three times, because the size of a pool may be unknown before. When jobs are planned, `too_small` reads the
+configuration and local files. When the first job starts, `check_prepared` reads pools that were prepared earlier. The rule
+prepare_task checks the pool that the rule writes.
 """
 
 import os
@@ -14,12 +15,12 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 
-UNREADABLE_SHARE = 0.01  # of a pool's answers that may be left out, see tasks.readable_problems
+UNREADABLE_SHARE = 0.01  # largest share of a pool's answers that may be left out, see tasks.readable_problems
 
 
 def too_small(config: dict, policy: str, task: str) -> str | None:
-    """Why a task's pool is too small for a policy, according to the configuration and local files; None if they do not show that
-    the pool is too small."""
+    """The reason why a task's pool is too small for a policy, according to the configuration and local files. None if the pool is
+    large enough, or if its size is unknown."""
     entry = config["policies"][policy]
     if "budget" not in entry or not isinstance(entry["budget"], dict) and config["tasks"][task]["source"]["kind"] == "files":
         return None  # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
@@ -44,7 +45,7 @@ def choosing_policies(config: dict, task: str, targets: Collection[str]) -> dict
 
 
 def check_prepared(config: dict, choices: Iterable[tuple[str, str]]) -> None:
-    """Raise a `UserError` if the policy of a choice (policy, task) asks for more than the task's pool, which was prepared earlier."""
+    """Raise a `UserError` if the policy of a choice (policy, task) asks for more prompts than the task's prepared pool has."""
     for name, task in sorted(set(choices)):
         policy, pool = config["policies"][name], paths.problems(task, "train")
         if "budget" in policy and os.path.exists(pool):

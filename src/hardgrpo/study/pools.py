@@ -26,7 +26,8 @@ def own_comparison(tasks: dict, name: str) -> list[str]:
 
 
 def comparisons(config: dict, study: str) -> list[dict]:
-    """Pools and the tests that follow: `task`, `eval_task`, and the JSON files of duplicates in the `pool` and of questions in the `test`."""
+    """A row for each pool and test of a study: `task`, `eval_task`, and two JSON files: `pool` has the numbers of duplicates in the
+    pool, `test` the number of test questions that are also in the pool."""
     sampled = lambda name: settings.sampled_task(config["tasks"], name)
     return [
         {
@@ -40,7 +41,8 @@ def comparisons(config: dict, study: str) -> list[dict]:
 
 
 def _tests(config: dict, study: str) -> list[tuple[str, str]]:
-    """(trained task, tested task) of a study of models with weights. The configuration lacks what recorded models were trained on."""
+    """(trained task, tested task) pairs of a study's models with weights. Recorded models are left out, because the configuration
+    does not contain the problems on which they were trained."""
     plan = config["studies"][study]
     tests = [
         (task, test)

@@ -18,14 +18,16 @@ class DynamicSelector(Strict):
     """The method of selection."""
 
     groups: Count | None = None
-    """Groups in an update. The default is prompts_per_update; DAPO samples three times as many prompts in a step."""
+    """Number of groups in an update. The default is prompts_per_update. DAPO samples three times as many prompts in a
+    step."""
 
     most_steps: Count | None = None
-    """Sampling steps without an update after which the run stops with an error. The default is 10, as in DAPO."""
+    """Number of consecutive sampling steps without an update after which the run stops with an error. The default is 10, as in
+    DAPO."""
 
 
 class SkipSelector(Strict):
-    """GRESO (arXiv 2506.02177): often skip prompts, before sampling, whose last groups were all right or all wrong.
+    """GRESO (arXiv 2506.02177): before sampling, often skip prompts whose last groups were all right or all wrong.
     Sampled groups are dropped as in dynamic sampling."""
 
     kind: Literal["skip"]
@@ -38,25 +40,25 @@ class SkipSelector(Strict):
     """As for dynamic."""
 
     explore: Share | None = None
-    """Initial probability of sampling a prompt after one group that was all right or all wrong; after n such groups,
-    its n-th power. The default is 0.5."""
+    """Initial probability of sampling a prompt after one group that was all right or all wrong. After n such groups, the
+    prompt is sampled with the n-th power of this probability. The default is 0.5."""
 
     step: Share | None = None
-    """Change of that probability after a sampling step. The default is 0.01."""
+    """Change of the probability `explore` after a sampling step. The default is 0.01."""
 
     easy: Share | None = None
-    """Target share of groups that are all right. The default is a twelfth."""
+    """Target share of groups that are all right. The default is 1/12."""
 
     hard: Share | None = None
-    """Target share of groups that are all wrong. The default is a sixth."""
+    """Target share of groups that are all wrong. The default is 1/6."""
 
     least: Annotated[float, Field(gt=0, le=1)] | None = None
     """Lowest probability of sampling a prompt. The default is 0.01."""
 
 
 class BetaSelector(Strict):
-    """MoPPS (arXiv 2507.04632): keep a Beta posterior of each prompt's pass rate, and choose by Thompson sampling the
-    prompts nearest to a target."""
+    """MoPPS (arXiv 2507.04632): keep a Beta posterior of each prompt's pass rate, and choose the prompts nearest to a
+    target pass rate by Thompson sampling."""
 
     kind: Literal["beta"]
     """The method of selection."""
@@ -76,7 +78,8 @@ class TargetedSelector(Strict):
     """The method of selection."""
 
     reference: Annotated[int, Field(ge=2)] | None = None
-    """Anchor prompts, from which the pass rates of all other prompts are predicted. The default is the paper's 256."""
+    """Number of anchor prompts, from which the pass rates of all other prompts are predicted. The default is the paper's
+    256."""
 
     every: Annotated[int, Field(ge=2)] | None = None
     """Sampling steps from one set of anchor prompts to the next. The default is the paper's 2."""
@@ -86,8 +89,8 @@ class TargetedSelector(Strict):
     paper's 0.001."""
 
     replay: Annotated[int, Field(ge=0)] | None = None
-    """Groups of earlier sampling steps that each update also trains on, by the probability ratio to the model that
-    sampled them. The default is 0; the paper replays as many groups as it samples."""
+    """Number of groups of earlier sampling steps that each update also trains on, with the probability ratio to the
+    model that sampled the group. The default is 0; the paper replays as many groups as it samples."""
 
     buffer: Count | None = None
     """Number of newest groups that are stored for replay. The default is the paper's 512."""
@@ -103,7 +106,7 @@ class CurriculumSelector(Strict):
     """The measure by which prompts are sorted: the problems' own tiers (the default) or the base model's pass rates."""
 
     order: Literal["easy_first", "hard_first"] | None = None
-    """The default is easy_first."""
+    """The prompts that come first: the easiest (the default) or the hardest."""
 
 
 Selector = Annotated[
@@ -117,8 +120,8 @@ class Process(Strict):
     weight 1, beta 0.05, a learning rate twice the model's, max_grad_norm 1."""
 
     weight: Annotated[float, Field(ge=0)]
-    """Weight of the process reward in an advantage, where the outcome has weight 1. With 0 the model is trained as
-    without process rewards: bit for bit where an update is one micro-batch."""
+    """Weight of the process reward in an advantage; the outcome has weight 1. With weight 0, the model is trained as
+    without process rewards: bit for bit if an update is one micro-batch."""
 
     beta: Annotated[float, Field(gt=0)]
     """The reward of a token is β log(reward model's probability / base model's)."""
@@ -143,8 +146,8 @@ class Adapter(Strict):
 
 class ImportanceCorrection(Strict):
     mode: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
-    """The ratio of each token or of the whole sequence; a ratio above the limit becomes the limit (truncate) or 0
-    (mask)."""
+    """token or sequence: the ratio of each token or of the whole sequence. truncate or mask: a ratio above the limit
+    becomes the limit or 0."""
 
     limit: Annotated[float, Field(gt=1)]
     """The largest ratio."""
@@ -167,13 +170,13 @@ class Recipe(Strict):
     """Prompts per update; with a selector, prompts per sampling step."""
 
     group_size: Annotated[int, Field(ge=2)] | None = None
-    """GRPO needs it: rollouts per prompt (G), at least 2, because with 1 rollout every advantage is 0."""
+    """Required for GRPO: rollouts per prompt (G), at least 2, because with 1 rollout every advantage is 0."""
 
     temperature: Annotated[float, Field(gt=0)] | None = None
-    """GRPO needs it: sampling temperature of the rollouts."""
+    """Required for GRPO: sampling temperature of the rollouts."""
 
     reward: Literal["correct", "finished", "majority"] | None = None
-    """GRPO needs it. correct: 1 for a right answer, else 0. finished: 1 for any answer that the grader can read, right
+    """Required for GRPO. correct: 1 for a right answer, else 0. finished: 1 for any answer that the grader can read, right
     or wrong, else 0. majority: 1 for the answer that most completions of the prompt's group give, right or wrong,
     without reference answers."""
 
@@ -183,18 +186,18 @@ class Recipe(Strict):
     subset."""
 
     advantage: Literal["centred", "standardised"] | None = None
-    """GRPO needs it. centred: the reward less the group's mean. standardised: the centred reward divided by the
+    """Required for GRPO. centred: the reward less the group's mean. standardised: the centred reward divided by the
     group's standard deviation."""
 
     loss: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo"] | None = None
-    """GRPO needs it: the model's loss (TRL's loss_type). grpo, dapo, dr_grpo and bnpo average the losses of tokens in
+    """Required for GRPO: the model's loss (TRL's loss_type). grpo, dapo, dr_grpo and bnpo average the losses of tokens in
     different ways; cispo clips the weight of a token instead of its loss (arXiv 2506.13585)."""
 
     beta: Annotated[float, Field(ge=0)] | None = None
-    """GRPO needs it: weight of the KL term (β). With 0 no reference policy is loaded and no KL is logged."""
+    """Required for GRPO: weight of the KL term (β). With 0 no reference policy is loaded and no KL is logged."""
 
     epsilon: Annotated[float, Field(gt=0)] | None = None
-    """GRPO needs it: clipping range of the probability ratio."""
+    """Required for GRPO: clipping range of the probability ratio."""
 
     epsilon_high: Annotated[float, Field(gt=0)] | None = None
     """Upper clipping range of the probability ratio (DAPO: 0.28). The default is epsilon."""
@@ -204,9 +207,9 @@ class Recipe(Strict):
     completion's tokens (GSPO, arXiv 2507.18071)."""
 
     selector: Selector | None = None
-    """Selects, during training, the prompts of the next rollouts from the subset: src/hardgrpo/selection/online_selectors.py.
-    The default is a fixed schedule in shuffled epochs. A run has `updates` sampling steps of prompts_per_update x
-    group_size rollouts, no matter how many of these are trained on."""
+    """The method that selects, during training, the prompts of the next rollouts from the subset
+    (src/hardgrpo/selection/online_selectors.py). The default is a fixed schedule in shuffled epochs. A run has
+    `updates` sampling steps of prompts_per_update x group_size rollouts, no matter how many rollouts are trained on."""
 
     process: Process | None = None
 
@@ -241,15 +244,15 @@ class Recipe(Strict):
     """A LoRA adapter on every linear layer except the output. null trains every weight."""
 
     generation: Literal["transformers", "vllm"] | None = None
-    """GRPO needs it: the software that samples rollouts. vllm runs on the GPUs of the trainer."""
+    """Required for GRPO: the software that samples rollouts. vllm runs on the GPUs of the trainer."""
 
     importance_correction: ImportanceCorrection | None = None
-    """With generation: vllm, whose token probabilities differ slightly from the trainer's: weight the losses of
-    rollouts by the ratio of the trainer's probability to vLLM's. null (the default): no weights. updates.csv says how
-    much the probabilities differ."""
+    """For generation: vllm. The token probabilities of vLLM differ slightly from the trainer's probabilities. The
+    correction weights the losses of rollouts by the ratio of the trainer's probability to vLLM's probability. null (the
+    default): no weights. updates.csv records how much the probabilities differ."""
 
     checkpoint_every: Count
-    """Updates between two checkpoints. `updates` must be a multiple of it."""
+    """Updates between two checkpoints. `updates` must be a multiple of this number."""
 
     @property
     def is_supervised(self) -> bool:
@@ -296,7 +299,7 @@ class Recipe(Strict):
             )
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
-        """Keys that the recipe lacks, or has although its objective has no use for them."""
+        """Yield keys that the objective needs and the recipe lacks, and keys that the objective does not use."""
         for key in settings.GRPO_KEYS:
             if self.is_supervised and key in self.model_fields_set:
                 yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from hardgrpo.data import generated
 from hardgrpo.selection import policies
 
-OWN = "own"  # the seed of a pretrained model of which each replicate pretrains a base of its own
-OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")  # no model of the configuration may have a name that ends so
+OWN = "own"  # the value of `seed` of a pretrained model if each replicate pretrains its own base
+OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")  # end of the name of a replicate's own base; models may not have such a name
 
-RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
+RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # defaults of keys that a recipe may leave out
 # Keys that every GRPO recipe needs and no other recipe may have.
 GRPO_KEYS = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
-# Arguments of `apply_chat_template` that it does not pass to the template.
+# Arguments of `apply_chat_template` that the function does not pass to the template.
 NOT_OF_A_TEMPLATE = frozenset(
     ["conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize"]
     + ["sanitize_control_tokens", "padding", "truncation", "max_length", "return_tensors", "return_dict"]
@@ -59,7 +59,8 @@ def has_own_bases(model: dict) -> bool:
 
 
 def base_of(config: dict, model: str, seed: int) -> str:
-    """The name of the weights from which a replicate starts: the model's name, or that of the replicate's own base (tiny-seed3)."""
+    """The name of the weights from which a replicate starts: the model's name, or the name of the replicate's own base
+    (tiny-seed3)."""
     return own_base(model, seed) if has_own_bases(config["models"][model]) else model
 
 
@@ -77,7 +78,7 @@ def model_of(base: str) -> str:
 
 
 def entry(config: dict, base: str) -> dict:
-    """The entry of a model. For a replicate's own base it is the model's entry in which the base's seed replaces `seed: own`."""
+    """The entry of a model. For a replicate's own base: the model's entry in which the base's seed replaces `seed: own`."""
     model = config["models"][model_of(base)]
     if base in config["models"]:
         return model
@@ -96,7 +97,7 @@ def probing_models(policies: dict, study: dict) -> set[str]:
 
 
 def used_bases(config: dict, model: str) -> list[str]:
-    """The bases of a model: the model itself, or those replicates' own bases that a study or `subset` uses."""
+    """The bases of a model: the model itself, or the replicates' own bases that a study or `subset` uses."""
     if not has_own_bases(config["models"][model]):
         return [model]
     seeds = [
@@ -114,7 +115,7 @@ def has_train(task: dict) -> bool:
 
 
 def is_labelled(task: dict, split: str = "train") -> bool:
-    """Whether the problems of a split have reference answers. Those of a test split always have."""
+    """Whether the problems of a split have reference answers. Problems of a test split always have answers."""
     return split != "train" or task.get("labelled", True)
 
 
@@ -174,7 +175,8 @@ def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dic
 
 
 def has_tiers(task: dict) -> bool:
-    """Whether the problems of a task have tiers for certain. The rows of a user's own files may have tiers, too, but are not read here."""
+    """Whether the problems of a task certainly have tiers. Rows of a user's own files may also have tiers, but are not read
+    here."""
     source = task["source"]
     if source["kind"] == "generated":
         return source["family"] not in generated.LOOKED_UP
@@ -187,7 +189,7 @@ def sampled_task(tasks: dict, name: str) -> str:
 
 
 def probe_samples(probe: dict) -> int:
-    """Completions per prompt of a task's probe: those that decide the subset, and those that are held out."""
+    """Completions per prompt of a task's probe: the samples that decide the subset, and the held-out samples."""
     return probe["samples"] + probe.get("held_out", 0)
 
 
@@ -233,7 +235,8 @@ def recipes_of(study: dict) -> list[str]:
 
 
 def has_arm(study: dict, **names: str) -> bool:
-    """Whether an arm of a study has all names: `model`, `task`, `policy`, `recipe`. An arm without `models` (`tasks`) has all models (tasks)."""
+    """Whether one arm of a study has all `names` (`model`, `task`, `policy`, `recipe`). An arm without `models` has all models, an
+    arm without `tasks` all tasks."""
     keys = {"model": "models", "task": "tasks", "policy": "policy", "recipe": "recipe"}
     return any(
         all(keys[kind] not in arm or name in as_list(arm[keys[kind]]) for kind, name in names.items()) for arm in study["arms"]
@@ -281,7 +284,7 @@ def first_recipe(study: dict) -> str:
 
 
 def is_first_recipe(study: dict, recipe: str) -> bool:
-    """Whether a recipe is the study's first, or that of recorded runs, which labels of arms do not name (`hardgrpo.analysis.arms`)."""
+    """Whether labels of arms (`hardgrpo.analysis.arms`) leave out a recipe: the study's first recipe, or `recorded`."""
     return recipe in ("recorded", first_recipe(study))
 
 
@@ -346,7 +349,7 @@ def share_policy_or_recipe(first: tuple[str, str], second: tuple[str, str]) -> b
 
 def training_gpus(config: dict, model: str, recipe: str) -> dict:
     """The GPUs of a training run: the model's entry for adapters or for all weights. A recipe with a selector or process rewards gets at
-    most one GPU, because it trains in a single process."""
+    most one GPU, because the run trains in a single process."""
     training = config["recipes"][recipe]
     stage_gpus = gpus(config, model, "adapter" if training.get("adapter") else "full")
     return stage_gpus | {"count": min(1, stage_gpus["count"])} if is_online(training) else stage_gpus
@@ -379,7 +382,7 @@ def prices(config: dict, study: str) -> dict:
 
 
 def study_design(config: dict, study: str) -> dict:
-    """The design of a study, for the text of its paper. It depends on the configuration alone, not on results."""
+    """The design of a study, for the text of its paper. The design depends on the configuration alone, not on results."""
     plan, recipe_names = config["studies"][study], recipes_of(config["studies"][study])
     tasks = {name: config["tasks"][name] for name in plan["tasks"]}
     models = {name: config["models"][name] for name in plan["models"]}

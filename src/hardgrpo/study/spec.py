@@ -1,4 +1,5 @@
-"""The specification of a run: everything that determines its result. The workflow writes it; the trainer and the analysis read it."""
+"""The specification of a run: all settings that determine the run's result. The workflow writes `spec.yaml`; the trainer and the
+analysis read it."""
 
 import hashlib
 import json
@@ -33,13 +34,14 @@ class Spec:
     grader: str
     completion_tokens: int
     training: dict
-    solutions: str | None = None  # worked solutions, where the recipe's objective is sft
-    questions: str | None = None  # the pool without answers, where the recipe has a majority_share
+    solutions: str | None = None  # worked solutions, if the recipe's objective is sft
+    questions: str | None = None  # the pool without answers, if the recipe has a majority_share
     continues: str | None = None  # the folder of the first round, whose last checkpoint is model_folder
 
     @classmethod
     def from_study(cls, config: dict, run: settings.Run, first: bool = False) -> Self:
-        """The specification of a run. With a policy in two rounds, the specification of the second round, or with `first` of the first."""
+        """The specification of a run. With a policy in two rounds: the specification of the second round, or of the first round if
+        `first`."""
         task, recipe, policy = config["tasks"][run.task], config["recipes"][run.recipe], config["policies"].get(run.policy, {})
         fields = {
             "model": run.base,

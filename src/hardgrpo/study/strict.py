@@ -1,4 +1,4 @@
-"""The base class of the configuration's objects, and types with a range that several of them use."""
+"""The base class of the configuration's objects, and types with restricted values that several classes use."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Self
@@ -28,7 +28,7 @@ class Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def refuse_null(cls, values: object) -> object:
-        """Refuse keys without a value: a default applies where the key is left out."""
+        """Refuse keys without a value. A default applies only if the key is left out."""
         empty_keys = [key for key in values if values[key] is None and key not in cls.nullable] if isinstance(values, dict) else []
         if empty_keys:
             problems = [(str(key), "there is no value; give one, or leave the key out") for key in empty_keys]

@@ -12,18 +12,17 @@ from hardgrpo.study.strict import Names, Strict
 
 class Arm(Strict):
     policy: str | Names
-    """Names in `policies`. Where completions are recorded or the model is a trajectory, an arm chooses subsets and
-    trains nothing."""
+    """Names in `policies`. If the models are recorded or trajectories, the arm chooses subsets and trains nothing."""
 
     recipe: str | Names | None = None
-    """Names in `recipes`, needed where models have weights. Figures name the recipe of an arm unless the recipe is the
-    study's first."""
+    """Names in `recipes`, required if the models have weights. Figures name the recipe of an arm unless the recipe is
+    the study's first recipe."""
 
     models: str | Names | None = None
-    """Models of the study. The default is all of them."""
+    """Models of the study. The default is all models of the study."""
 
     tasks: str | Names | None = None
-    """Tasks of the study, trained on. The default is all of them."""
+    """Tasks of the study on which the arm trains. The default is all tasks of the study."""
 
 
 class OtherTest(Strict):
@@ -31,7 +30,7 @@ class OtherTest(Strict):
     """A name in `tasks`."""
 
     models: str | Names
-    """The models of the study whose runs are tested on it."""
+    """The models of the study whose runs are tested on this task."""
 
 
 class ComparedArm(Strict):
@@ -49,28 +48,29 @@ class Study(Strict):
     """Title in figures and in the paper."""
 
     question: str | None = None
-    """The question that the study asks, for a reader of the list of studies."""
+    """The question that the study answers, for the list of studies."""
 
     models: Names
     """Names in `models`: all with weights, all recorded, or all trajectories."""
 
     tasks: list[str]
-    """Names in `tasks`. Models are trained and tested on each task. Empty ([]) where the models are trajectories."""
+    """Names in `tasks`. Models are trained and tested on each task. Empty ([]) if the models are trajectories."""
 
     arms: Annotated[list[Arm], Field(min_length=1)]
     """The arms that are compared. Each arm trains every combination of its policies, recipes, models and tasks."""
 
     seeds: Annotated[list[Annotated[int, Field(ge=0, le=4294967295)]], Field(min_length=1)]
-    """The replicates. A seed breaks the ties of the subset and sets the randomness of training."""
+    """Random seeds, one for each replicate. A seed breaks ties in the choice of the subset and determines the randomness
+    of training."""
 
     also_tested_on: dict[str, Annotated[list[str | OtherTest], Field(min_length=1)]] | None = None
-    """For each task, further tasks on which its runs are tested."""
+    """For each task, further tasks on which the runs of this task are tested."""
 
     also_compared: list[Annotated[list[ComparedArm], Field(min_length=2, max_length=2)]] | None = None
     """Pairs of arms that are compared although both policy and recipe differ."""
 
     weaker_signal: list[str] | None = None
-    """Tasks or models that table weaker_signal shows (HE's Table 3)."""
+    """Tasks or models with a weaker signal, which the table weaker_signal shows (Table 3 of HE, see docs/glossary.md)."""
 
     aims_at: list[str] | None = None
     """Ids of claims in paper/claims.yaml for which the number of seeds was chosen. The plan says how many seeds each

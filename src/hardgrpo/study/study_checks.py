@@ -1,7 +1,8 @@
-"""Check what a study asks of its models, tasks, policies and recipes. What a study's own keys contradict, its class refuses.
+"""Check a study against its models, tasks, policies and recipes. The class `Study` refuses contradictions between a study's own
+keys.
 
-A check yields (place, what is wrong and what to do). It takes the study's place, the study, and the sections of the configuration that
-`CHECKS` lists for it.
+A check yields (place, what is wrong and what to do). The arguments of a check are the study's place, the study, and the sections of
+the configuration that `CHECKS` lists for the check.
 """
 
 import difflib
@@ -34,7 +35,7 @@ SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes":
 
 
 def unknown_names(place: str, section: str, names: Collection[str], entries: dict) -> Mistakes:
-    """Yield the names that a section of the configuration does not have. `entries` are those of the section."""
+    """Yield the names that a section of the configuration does not have. `entries` are the entries of the section."""
     for name in names:
         if name not in entries:
             similar = difflib.get_close_matches(str(name), entries, n=1)
@@ -55,7 +56,7 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
-    if name == config["study"]:  # a what-if may ask for limits under which runs of other studies would not fit
+    if name == config["study"]:  # changed limits for one study may be too large for others
         yield from memory_shortages(config, study)
 
 
@@ -135,7 +136,7 @@ def _missing_recipes(place: str, study: dict) -> Mistakes:
 
 
 def _missing_solutions(place: str, study: dict, tasks: dict, recipes: dict) -> Mistakes:
-    """Yield tasks that a recipe with objective: sft trains on, and that have no worked solutions."""
+    """Yield tasks without worked solutions on which a recipe with objective: sft trains."""
     for recipe, task in _combinations(study, "recipe", "task"):
         if is_supervised(recipes[recipe]) and not has_solutions(tasks[task]):
             yield (
@@ -171,7 +172,7 @@ def _missing_measures(place: str, study: dict, tasks: dict, policies: dict, reci
 
 
 def _obstacles_to_rounds(place: str, study: dict, policies: dict, recipes: dict) -> Mistakes:
-    """Yield recipes that cannot train in two rounds, with a policy that annotates in two."""
+    """Yield arms whose policy annotates in two rounds and whose recipe cannot train in two rounds."""
     for policy, recipe in _combinations(study, "policy", "recipe"):
         if "rounds" in policies[policy] and (obstacle := _obstacle_to_rounds(recipes[recipe])):
             yield (
@@ -195,7 +196,8 @@ def _obstacle_to_rounds(recipe: dict) -> str | None:
 
 
 def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mistakes:
-    """Yield tasks that nothing can be trained on, and policies that need answers where a task has none, or none where it has."""
+    """Yield tasks on which nothing can be trained, policy `annotated` for labelled tasks, and other policies for tasks without
+    labels."""
     for task in study["tasks"]:
         if not has_train(tasks[task]):
             yield f"{place}.tasks", f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on"

@@ -17,15 +17,16 @@ class Generated(Strict):
 
     family: Literal["swaps", "arithmetic", "shuffled_objects", "facts"]
     """swaps: short problems about people who swap colours. arithmetic: word problems of several steps.
-    shuffled_objects: problems in the manner of BIG-Bench-Hard's tracking_shuffled_objects. facts: which animal
-    somebody keeps, drawn at random, so that reasoning cannot find the answer; at most 650 train and test problems
-    together. A model knows facts only from its demonstrations, so pretraining demonstrates both splits."""
+    shuffled_objects: problems in the style of BIG-Bench-Hard's tracking_shuffled_objects. facts: questions about the
+    animal that a person keeps. The animal is drawn at random, so reasoning cannot find the answer. A task of facts has
+    at most 650 train and test problems together. A model knows facts only from its demonstrations, so pretraining
+    demonstrates both splits."""
 
     objects: Annotated[list[Annotated[int, Field(ge=2, le=7)]], Field(min_length=1)] | None = None
-    """How many objects a problem may have (swaps, shuffled_objects)."""
+    """The numbers of objects that a problem may have (swaps, shuffled_objects)."""
 
     length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
-    """How many swaps or steps a problem may have (swaps, arithmetic). The number is the problem's tier."""
+    """The numbers of swaps or steps that a problem may have (swaps, arithmetic). The number is the problem's tier."""
 
     seed: int
     """Random seed of the problems."""
@@ -73,11 +74,11 @@ class Files(Strict):
     """The problems come from local files."""
 
     train: str | Names | None = None
-    """The file or files of the pool: a name, or a list of names. Leave it out for a task that is only tested on."""
+    """The file or files of the pool: a name, or a list of names. Leave this key out for a task that is only tested on."""
 
     test: str | Names | None = None
-    """The file or files of the test split: a name, or a list of names. Leave it out where a subset is chosen and
-    nothing is trained."""
+    """The file or files of the test split: a name, or a list of names. Leave this key out if a subset is chosen
+    and nothing is trained."""
 
     columns: Columns | None = None
 
@@ -91,13 +92,13 @@ class Files(Strict):
 
 
 class Rows(Strict):
-    """The rows that are used, counted from 0. The default is all of them."""
+    """The rows that are used, counted from 0. The default is all rows."""
 
     only: list[Annotated[int, Field(ge=0)]] | None = None
-    """Use these rows."""
+    """Use only these rows."""
 
     all_but: list[Annotated[int, Field(ge=0)]] | None = Field(None, alias="except")
-    """Use all rows but these."""
+    """Use all rows except these."""
 
     every: Count | None = None
     """Use each n-th row, starting at `first`."""
@@ -112,7 +113,7 @@ class Rows(Strict):
 
 class Part(Strict):
     dataset: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")]
-    """Its name on the hub, owner/name."""
+    """Name of the dataset on the hub: owner/name."""
 
     revision: Commit
     """The full commit hash (40 hexadecimal digits) that is downloaded."""
@@ -130,7 +131,8 @@ class Part(Strict):
 
 
 class SplitSizes(Strict):
-    """How many problems each split must have before `keep` is applied. Another number is refused."""
+    """The number of problems that each split must have before `keep` is applied. The workflow refuses any other
+    number."""
 
     train: Count | None = None
     """Problems of the pool."""
@@ -157,10 +159,10 @@ class HubDataset(Strict):
     """numeric: keep only problems whose reference answer is one number."""
 
     train: Annotated[list[Part], Field(min_length=1)] | None = None
-    """The file or files of the pool. Leave it out for a task that is only tested on."""
+    """The parts of datasets that form the pool. Leave this key out for a task that is only tested on."""
 
     test: Annotated[list[Part], Field(min_length=1)] | None = None
-    """The file or files of the test split. Leave it out where a subset is chosen and nothing is trained."""
+    """The parts of datasets that form the test split. Leave this key out if a subset is chosen and nothing is trained."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.format not in (None, "columns") and self.columns:
@@ -190,14 +192,14 @@ class Probe(Strict):
     """Completions per prompt (K)."""
 
     held_out: Count | None = None
-    """Extra completions per prompt, used only to estimate difficulty without selection bias. By the completions that
-    decide the subset, the hardest prompts look harder than they are."""
+    """Extra completions per prompt, used only to estimate difficulty without selection bias. The completions that decide
+    the subset overestimate the difficulty of the hardest prompts."""
 
     shards: Count
     """Number of jobs that share the prompts."""
 
     seed: int
-    """Each completion of each prompt gets its own random seed, derived from this one."""
+    """Each completion of each prompt gets its own random seed, derived from this seed."""
 
     stop: EarlyStop | None = None
 
@@ -213,21 +215,22 @@ class Probe(Strict):
 
 
 class Reach(Strict):
-    """Extra completions of each base model. A problem that none of these completions solves is out of the base's
-    reach: right answers after training are new solving. On all other problems training makes answers likelier that the
-    base already gives (sharpening)."""
+    """Extra completions of each base model. A problem is out of the base model's reach if none of these completions
+    solves the problem. A right answer to such a problem after training is new solving. On all other problems, training
+    makes right answers that the base model already gives more likely (sharpening)."""
 
     samples: Annotated[int, Field(ge=2)]
-    """Completions per problem. 64 or more are advisable: with fewer, more problems are out of reach by chance."""
+    """Completions per problem. At least 64 are recommended: with fewer completions, more problems are out of reach by
+    chance."""
 
     seed: int
-    """A seed that differs from the seed of the test, so that these completions are independent of those that measure
-    gains."""
+    """A seed that differs from the seed of the test, so that these completions are independent of the completions that
+    measure gains."""
 
 
 class Test(Strict):
-    """How a checkpoint is evaluated: completions at temperature 1 for every problem of the test split. Tasks of a study
-    need it."""
+    """How a checkpoint is evaluated: completions at temperature 1 for every problem of the test split. Required for the
+    tasks of a study."""
 
     samples: Count
     """Completions per problem."""
@@ -236,7 +239,7 @@ class Test(Strict):
     """true: one more completion per problem, at temperature 0."""
 
     seed: int
-    """Each completion of each problem gets its own random seed, derived from this one."""
+    """Each completion of each problem gets its own random seed, derived from this seed."""
 
     reach: Reach | None = None
 
@@ -250,7 +253,7 @@ class Task(Strict):
     tasks."""
 
     source: Annotated[Generated | Files | HubDataset, Field(discriminator="kind")]
-    """Where the problems come from."""
+    """The origin of the problems."""
 
     prompt: Annotated[str, Field(pattern=r"\{question\}")]
     """The user's message. The workflow puts the problem's text in place of {question}."""
@@ -265,17 +268,17 @@ class Task(Strict):
         "math_strict",
         "math",
     ]
-    """How an answer is extracted from a completion and compared with the reference answer: docs/glossary.md, Grader;
-    src/hardgrpo/grading/graders.py."""
+    """How an answer is extracted from a completion and compared with the reference answer: see "Grader" in
+    docs/glossary.md, and src/hardgrpo/grading/graders.py."""
 
     labelled: bool | None = None
-    """Whether the problems of the train split have reference answers (the default). With false, `.venv/bin/snakemake
-    subset` chooses the prompts to annotate, by a policy that needs no answers: random, or a policy whose `by` is
-    measured from the samples alone."""
+    """Whether the problems of the train split have reference answers. The default is true. With false,
+    `.venv/bin/snakemake subset` chooses the prompts to annotate, with a policy that needs no answers: random, or a
+    policy whose measure `by` is computed from the samples alone."""
 
     annotated: str | None = None
     """With `labelled: false`: the file of rows that `.venv/bin/snakemake subset` wrote, with answers filled in; a path
-    below `data`. A study can then train on these rows, by policy annotated."""
+    below `data`. A study can then train on these rows, with policy annotated."""
 
     contamination: Literal["refuse", "report"] | None = None
     """What to do if the train split contains a test question, apart from case, spaces and punctuation. refuse (the
@@ -287,8 +290,8 @@ class Task(Strict):
 
     cut_from: str | None = None
     """Reuse the completions of another task, truncated to this task's limit, instead of sampling again. The other task
-    differs only in a larger completion_tokens, in more samples of the probe, or in both; the probe takes the first of
-    a prompt's samples."""
+    may differ only by a larger completion_tokens, by more samples of the probe, or by both. The probe of this task takes
+    the first samples of each prompt."""
 
     probe: Probe
 

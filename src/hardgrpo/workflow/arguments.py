@@ -1,6 +1,6 @@
-"""Parameters of rules: from the wildcards of a job to arguments of its program.
+"""Parameters of rules: functions that map the wildcards of a job to arguments of the job's program.
 
-Snakemake compares parameters as text and runs a job again when they differ. JSON in an argument therefore has sorted keys.
+Snakemake compares parameters as text and runs a job again when a parameter differs. JSON in an argument therefore has sorted keys.
 """
 
 import json
@@ -21,7 +21,7 @@ from hardgrpo.workflow.names import Names
 
 
 def as_json(value) -> str:
-    """A slice of the configuration as one argument, with sorted keys."""
+    """A part of the configuration as one JSON argument, with sorted keys."""
     return json.dumps(settings.sorted_slice(value))
 
 
@@ -32,10 +32,11 @@ class Arguments:
         self.config, self.names, self.workflow = config, names, workflow
 
     def code(self, program: str, *modules: str) -> str:
-        """Checksum of a program of scripts/, of the library modules that the program finds by name, and of the project's code that these
-        import.
+        """Checksum of a program of scripts/, of the library modules that the program loads by name (`modules`), and of all project
+        code that the program and these modules import.
 
-        Cheap rules have the checksum as a parameter, so that they run again when their code changes. Expensive rules do not have it.
+        Cheap rules have the checksum as a parameter, so that they run again when their code changes. Expensive rules do not have
+        this parameter.
         """
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
@@ -100,7 +101,7 @@ class Arguments:
         return settings.sorted_slice(self._task(wildcards)["probe"])
 
     def probed_samples(self, wildcards: Wildcards) -> int:
-        """Completions per prompt of a probe, those that are held out included."""
+        """Completions per prompt of a probe, including held-out completions."""
         return settings.probe_samples(self._task(wildcards)["probe"])
 
     def expected_samples(self, wildcards: Wildcards) -> str:
@@ -114,7 +115,7 @@ class Arguments:
         return f"--samples {probe['samples']}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that cut a probe to the task's number of samples, if the task that it is cut from has more."""
+        """Arguments that cut a probe to the task's number of samples, if the task in `cut_from` has more samples."""
         task = self._task(wildcards)
         samples = task["probe"]["samples"]
         longer_samples = self.config["tasks"][task["cut_from"]]["probe"]["samples"]
@@ -128,26 +129,27 @@ class Arguments:
         return f"--stop-for {shlex.quote(as_json([policy]))} --confidence {stop['confidence']}{batch}"
 
     def recording_code(self, wildcards: Wildcards) -> str:
-        """The checksum of the program that measures difficulty, for recordings. Elsewhere every training would follow a change of code."""
+        """For recordings: the checksum of the program that measures difficulty. For models with weights: an empty string, because
+        otherwise a change of this code would rerun every training."""
         return self.code("probe/measure_difficulty.py") if wildcards.model in self.names.recorded else ""
 
     def policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses a subset. With `rounds`, its budget is that of round one."""
+        """The policy that chooses a subset. With `rounds`, the budget is the budget of round one."""
         return as_json(self._first_policy(wildcards.policy))
 
     def second_policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses in round two: its budget is that of both rounds."""
+        """The policy that chooses in round two, with the budget of both rounds."""
         budget = self.config["policies"][wildcards.policy]["budget"]
         return as_json(self._first_policy(wildcards.policy) | {"budget": budget})
 
     def _first_policy(self, name: str) -> dict:
-        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is that of round one."""
+        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is the budget of round one."""
         policy = self.config["policies"][name]
         rule = {key: value for key, value in policy.items() if key not in ("probed_on", "probed_by", "rounds")}
         return rule | ({"budget": policies.halve_budget(policy["budget"])} if settings.has_rounds(policy) else {})
 
     def measures(self, wildcards: Wildcards, input) -> str:
-        """The files that a policy chooses by, as options named like the inputs."""
+        """Options with the files that a policy chooses by. Each option has the name of the rule's input."""
         return " ".join(f"--{name} {path}" for name, path in input.items())
 
     def annotation_column(self, wildcards: Wildcards) -> str:
@@ -172,14 +174,14 @@ class Arguments:
     # --- evaluation ---
 
     def test(self, wildcards: Wildcards) -> str:
-        """How a test is sampled."""
+        """Arguments that determine how a test is sampled."""
         task = self.config["tasks"][wildcards.eval_task]
         greedy = " --greedy" if task["test"]["greedy"] else ""
         sampling = f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']}"
         return f"{sampling} --completion-tokens {task['completion_tokens']}"
 
     def reach(self, wildcards: Wildcards) -> str:
-        """How a base model's reach on a test is sampled."""
+        """Arguments that determine how a base model's reach on a test is sampled."""
         task = self.config["tasks"][wildcards.eval_task]
         reach = task["test"]["reach"]
         return f"--samples {reach['samples']} --seed {reach['seed']} --completion-tokens {task['completion_tokens']}"
@@ -198,7 +200,7 @@ class Arguments:
         return as_json(settings.study_design(self.config, wildcards.study))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
-        """The recipe that labels of arms do not name."""
+        """The study's first recipe, which labels of arms leave out."""
         return settings.first_recipe(self.config["studies"][wildcards.study])
 
     def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
@@ -215,7 +217,7 @@ class Arguments:
         return as_json({test: self.config["tasks"][test]["grader"] for test in tests})
 
     def prices(self, wildcards: Wildcards) -> str:
-        """What the costs of a study are computed from."""
+        """The prices and counts from which a study's costs are computed."""
         return as_json(settings.prices(self.config, wildcards.study))
 
     def conditions(self, wildcards: Wildcards) -> str:

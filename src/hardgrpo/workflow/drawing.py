@@ -1,4 +1,4 @@
-"""Figures, tables and papers: which of them a study has, and the tables that they are drawn from."""
+"""List the figures, tables and papers of a study, and the summary tables from which they are drawn."""
 
 import functools
 import os
@@ -31,10 +31,10 @@ class Drawing:
         self.folder = functools.cache(self._folder)
         self.figure_names = functools.cache(self._figure_names)
 
-    # --- what drawings are made from ---
+    # --- inputs of drawings ---
 
     def is_drawing_only(self) -> bool:
-        """Whether all targets are figures, tables, papers or crates. Then no study is run, whatever files are in results/."""
+        """Whether all targets are figures, tables, papers or crates. In this case no study is run, even if results are missing."""
         is_drawing = lambda name: (
             name in ("figures", "paper", "crate") or (name.startswith("paper/") and not name.endswith("explorer.html"))
         )
@@ -42,8 +42,8 @@ class Drawing:
         return bool(targets) and all(map(is_drawing, targets))
 
     def results(self, wildcards: Wildcards) -> list[str] | str:
-        """Inputs of a study's summaries. When only drawing, return a file that cannot exist, so that Snakemake takes the summaries as
-        they are and plans no run."""
+        """Inputs of a study's summaries. If all targets are drawings, return a path that cannot exist, so that Snakemake uses the
+        existing summaries and plans no run."""
         if self.is_drawing_only():
             return "`figures` and `paper` make no summaries: they draw finished ones"
         study = wildcards.study
@@ -55,8 +55,8 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A run draws the tables that it computes. `figures` and `paper` alone draw the tables that `draw` in the configuration names. If
-        these are missing, return a path that says what to do, so that Snakemake reports it.
+        A run draws the tables that it computes. The targets `figures` and `paper` draw the tables that `draw` in the configuration
+        names. If these tables are missing, return a path that says what to do; Snakemake reports the path as a missing file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
@@ -76,11 +76,11 @@ class Drawing:
         return folder
 
     def origin(self, wildcards: Wildcards) -> str:
-        """The argument that says that the committed reference is drawn."""
+        """`--reference` if the committed reference is drawn, else an empty string."""
         return "--reference" if self.folder(wildcards.study) == paths.reference(wildcards.study) else ""
 
     def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
-        """An input function: the tables of these names."""
+        """An input function that returns the tables with these names."""
         names = list(names)
 
         def files(wildcards: Wildcards) -> list[str]:
@@ -97,11 +97,11 @@ class Drawing:
         return [folder] if is_message else [f"{folder}/{name}.csv" for name in names]
 
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
-        """The configured study's tables. They are inputs of `figures` and `paper` themselves, because Snakemake does not report a
-        missing input of a figure that already exists."""
+        """The configured study's tables. The tables are inputs of the targets `figures` and `paper`, because Snakemake does not
+        report a missing input of a figure that already exists."""
         return self._summaries(self.config["study"], SUMMARIES)
 
-    # --- which drawings a study has ---
+    # --- drawings of a study ---
 
     @raises_workflow_error
     def _figure_names(self, study: str) -> list[str]:
@@ -117,12 +117,12 @@ class Drawing:
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
 
     def worth(self, study: str) -> list[str]:
-        """The page that says whether it was worth it, unless all runs are recorded."""
+        """The page "Was it worth it?" (gains and costs), unless all runs are recorded."""
         has_runs = any(run.recipe != "recorded" for run in paths.runs(self.config, study))
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
-        """Figures, tables, the page that says whether it was worth it, and the report of the checks."""
+        """Figures, tables, the page "Was it worth it?", and the report of the checks."""
         return self.figures(study) + self.paper_tables(study) + self.worth(study) + [f"paper/{study}/verified.txt"]
 
     def pdf(self, study: str) -> list[str]:
@@ -139,7 +139,7 @@ class Drawing:
         return [paths.agreement(study)] if has_reference and paths.runs(self.config, study) else []
 
     def typeset(self, wildcards: Wildcards) -> list[str]:
-        """The figures and tables of the paper's text."""
+        """The figures and tables that the paper's text includes."""
         return self.figures(wildcards.study) + self.paper_tables(wildcards.study)
 
     def packed(self, wildcards: Wildcards) -> list[str]:
@@ -154,7 +154,7 @@ class Drawing:
     # --- a study that is finished ---
 
     def finished(self, study: str) -> list[str]:
-        """Everything that makes a study finished.
+        """All files of a finished study.
 
         A study that was finished without TeX stays finished when TeX is installed later; a message says how to make its PDF.
         """
@@ -168,7 +168,7 @@ class Drawing:
             logger.info(f"Study {study} was finished without TeX. Make its PDF now: {_make_pdf(study)}")
 
     def note_missing_pdf(self, study: str) -> None:
-        """After each run: if the study is finished without a PDF, write a note that says how to make one."""
+        """Called after each run: if the study is finished without a PDF, write a note that says how to make the PDF."""
         note = _note(study)
         if os.path.exists(f"paper/{study}/paper.pdf"):
             note.unlink(missing_ok=True)
@@ -177,7 +177,7 @@ class Drawing:
 
     def show_results_command(self, study: str) -> str:
         """The command that prints the results of a study."""
-        # After a part of a study there is no agreement with the reference yet.
+        # If only a part of the study has run, the agreement with the reference does not exist yet.
         compared = [] if self.is_drawing_only() else [path for path in self.agreement(study) if Path(path).exists()]
         agreement = " ".join(["", "--agreement", *compared]) if compared else ""
         own_bases = " --own-bases" if claim_conditions.conditions(self.config, study)["own_bases"] else ""

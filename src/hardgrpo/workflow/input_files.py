@@ -1,7 +1,7 @@
-"""Input functions of rules: from the wildcards of a job to the files that it reads.
+"""Input functions of rules: functions that map the wildcards of a job to the files that the job reads.
 
-A file that cannot exist stands for an input that the configuration lacks. Its path says what is wrong, and Snakemake reports it as
-missing, but only if a job needs it.
+For an input that the configuration lacks, a function returns a path that cannot exist and that says what is wrong. Snakemake
+reports the path as a missing file, but only if a job needs the input.
 """
 
 import functools
@@ -37,7 +37,7 @@ class InputFiles:
         return os.path.join(self.config["data"], name)
 
     def hidden_problems(self, wildcards: Wildcards) -> list[str]:
-        """The problems that a pretrained base is never shown."""
+        """The problems that are withheld from the pretraining of a base."""
         return [paths.problems(*split) for split in settings.withheld_splits(self.config, wildcards.model)]
 
     # --- probe and subsets ---
@@ -51,7 +51,7 @@ class InputFiles:
         return pools.questions(self.config, wildcards.model, wildcards.task)
 
     def probe(self, wildcards: Wildcards) -> str | list[str]:
-        """The completions of a probe: those of all its shards."""
+        """The completions of all shards of a probe."""
         base, task = wildcards.model, wildcards.task
         if (base, task) == self.names.stopped_probe:
             return paths.stopped_probe(base, task)
@@ -69,7 +69,7 @@ class InputFiles:
         return f"{self.config['data']}/{self.config['models'][wildcards.model]['source']['file']}"
 
     def deciding_questions(self, wildcards: Wildcards) -> str:
-        """The pool, without its answers, whose probe decides a subset."""
+        """The pool whose probe decides a subset, without its answers."""
         return pools.questions(self.config, *self._deciding_probe(wildcards))
 
     def pass_rates(self, wildcards: Wildcards) -> str:
@@ -77,8 +77,8 @@ class InputFiles:
         return paths.difficulty(*self._deciding_probe(wildcards))
 
     def measures(self, wildcards: Wildcards) -> dict[str, str]:
-        """The files that a policy chooses by, as named inputs: pass rates, or signals, with the labelled sample where the policy
-        predicts pass rates."""
+        """The files that a policy chooses by, as named inputs: pass rates, or signals (with the labelled sample if the policy
+        predicts pass rates), or only the questions (with the annotated problems for rule `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
         policy = self.config["policies"][name]
         is_chosen = os.path.exists(paths.subset(base, task, name, seed))  # Snakemake keeps an output whose inputs are missing
@@ -87,20 +87,20 @@ class InputFiles:
         if policy.get("by", "pass_rate") != "pass_rate":
             sample = {"sample": paths.subset(base, task, name, seed, "sample.csv")} if policy["by"] == "predicted" else {}
             return {"signals": paths.signals(*self._deciding_probe(wildcards))} | sample
-        if settings.is_labelled(self.config["tasks"].get(task, {})):  # the prompts of a trajectory are no task
+        if settings.is_labelled(self.config["tasks"].get(task, {})):  # prompts of a trajectory belong to no task
             return {"difficulty": self.pass_rates(wildcards)}
         annotated = {"annotated": paths.annotated_problems(task)} if policy["rule"] == "annotated" else {}
         return {"questions": paths.questions(task)} | annotated  # enough for rules that use no pass rates
 
     def _deciding_probe(self, wildcards: Wildcards) -> tuple[str, str]:
-        """(base, task) whose probe decides a subset."""
+        """(base, task) of the probe that decides a subset."""
         policy = self.config["policies"][wildcards.policy]
         base = settings.probing_base(self.config, settings.model_of(wildcards.model), policy, int(wildcards.seed))
         return base, policy.get("probed_on", wildcards.task)
 
     def _too_small(self, policy: str, task: str) -> str | None:
-        """A path that does not exist and says why a pool is too small for a policy; None if it is large enough."""
-        if task not in self.config["tasks"] or not self.workflow.is_main_process:  # the prompts of a trajectory are no task
+        """A path that does not exist and says why a pool is too small for a policy; None if the pool is large enough."""
+        if task not in self.config["tasks"] or not self.workflow.is_main_process:  # prompts of a trajectory belong to no task
             return None
         problem = pool_sizes.too_small(self.config, policy, task)
         return problem and f"{', '.join(map(os.path.relpath, self.workflow.configfiles))}: {problem}"
@@ -116,7 +116,8 @@ class InputFiles:
         return paths.subset_of_run(run_of(wildcards), self.config["policies"][wildcards.policy])
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
-        """Further inputs of a run: worked solutions, the questions that were not chosen, and for a second round the checkpoints of the first."""
+        """Further inputs of a run: worked solutions, the pool's questions, and for a second round the checkpoints of the first
+        round."""
         extras = list(paths.more_inputs(wildcards.task, self.config["recipes"][wildcards.recipe]).values())
         if wildcards.policy not in self.names.policies_in_rounds:
             return extras
@@ -129,12 +130,12 @@ class InputFiles:
         return pools.problems(self.config, wildcards.model, wildcards.eval_task, "test")
 
     def longer_grades(self, wildcards: Wildcards) -> str:
-        """The graded completions from which those of a task are cut."""
+        """The graded completions from which a task's graded completions are cut."""
         task = self.config["tasks"][wildcards.eval_task]["cut_from"]
         return paths.evaluation(f"{wildcards.model}/{wildcards.what}", task)
 
     def longer_completions(self, wildcards: Wildcards) -> str:
-        """The texts of the completions from which those of a task are cut."""
+        """The texts of the completions from which a task's completions are cut."""
         return paths.completions(self.longer_grades(wildcards))
 
     def run_evaluations(self, wildcards: Wildcards) -> list[str]:
@@ -158,7 +159,8 @@ class InputFiles:
     def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
         """{step: file} of the recorded checkpoints of a run.
 
-        If there is none, return a path that does not exist: committed summaries can be drawn without recordings.
+        Without recorded checkpoints, the file is a path that does not exist. This is no error here, because committed summaries can
+        be drawn without recordings.
         """
         pattern = self._recording(wildcards.model, wildcards.task)["runs"][wildcards.policy]
         matches = glob_wildcards(os.path.join(self.config["data"], pattern)).step

@@ -1,4 +1,4 @@
-"""Names of models, tasks and policies, sorted by the rules that they are for."""
+"""Names of models, tasks and policies, grouped by the rules that use them."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,8 @@ def any_of(names: Iterable[str]) -> str:
 class Names:
     """The values that the wildcards of a rule may take.
 
-    The wildcard `model` of a path is the name of a base: the model's name, or tiny-seed0 where each replicate has a base of its own.
+    The wildcard `model` of a path is the name of a base: the model's name, or a name such as tiny-seed0 if each replicate has its
+    own base.
     """
 
     def __init__(self, config: dict):

@@ -49,7 +49,7 @@ def read_cluster(default_resources) -> dict[str, str]:
 
 
 def request_of(job, qos: str | None) -> cluster.Request:
-    """What one of Snakemake's jobs requests. `qos` is the profile's quality of service."""
+    """The resources that a job of Snakemake requests. `qos` is the profile's quality of service."""
     value = job.resources.get
     return cluster.Request(
         job.rule.name,
@@ -67,9 +67,9 @@ def request_of(job, qos: str | None) -> cluster.Request:
 
 
 class Machine:
-    """The machine or cluster that runs the jobs: functions from the wildcards of a job to the resources that it requests.
+    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the resources that the job requests.
 
-    `cluster_entries` is what `read_cluster` returns; it is empty without a cluster.
+    `cluster_entries` is the result of `read_cluster`, an empty dictionary without a cluster.
     """
 
     def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
@@ -78,7 +78,7 @@ class Machine:
         self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
 
     def setting(self, workflow) -> dict:
-        """Where a call of Snakemake runs its jobs: the fields of `hardgrpo.planning.plans.Setting`."""
+        """The machine on which a call of Snakemake runs its jobs, as the fields of `hardgrpo.planning.plans.Setting`."""
         limits, gpus = workflow.resource_settings, workflow.global_resources.get("gpu")
         on_cluster = limits.nodes is not None
         return {
@@ -93,7 +93,8 @@ class Machine:
     def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
         """Resources of jobs that may use GPUs: number, kind and partition. `count` takes the wildcards and returns the number.
 
-        A resource that is None is not set. Without GPUs gpu_model must not be set: it would request zero GPUs of that kind.
+        A resource that is None is not set. Without GPUs, gpu_model must be None, because Snakemake would request zero GPUs of that
+        kind.
         """
 
         def entry(for_gpus: str, for_cpus: str = "") -> Callable[[Wildcards], str | None]:
@@ -109,8 +110,8 @@ class Machine:
         }
 
     def minutes(self, rule: str) -> Callable[[Wildcards, int], int]:
-        """The walltime of a rule's jobs: the estimate of the cost model with a margin, more on each attempt, at most what the cluster
-        allows. A training that needs longer is resumed in its next attempt."""
+        """The walltime of a rule's jobs: the estimate of the cost model with a margin that grows with each attempt, at most the
+        cluster's limit. A training that needs longer resumes in the next attempt."""
 
         @raises_workflow_error
         def walltime(wildcards: Wildcards, attempt: int) -> int:
@@ -131,7 +132,7 @@ class Machine:
         return gpus + (f" in partition {partition}" if partition else "")
 
     def _gpu_arguments(self, count: int) -> str:
-        """Arguments that tell a program which GPUs its job requested. The program checks first that it has them."""
+        """Arguments that tell a program which GPUs its job requested. The program first checks that it has these GPUs."""
         kind = self.cluster.get("gpu_name")
         return f"--gpus {count}" + (f" --gpu-name {shlex.quote(kind)}" if count and kind else "")
 
@@ -165,8 +166,8 @@ class Machine:
     def for_training(self) -> dict[str, Callable]:
         """Resources of a rule that trains a model.
 
-        `hardware` holds arguments about the machine. They affect how a run is computed, not its result: as a resource they cause no
-        rerun.
+        `hardware` holds arguments about the machine, which do not determine the result of a run. As a resource, `hardware` never
+        triggers a rerun.
         """
         return self.for_gpus(self._training_gpus) | {
             "gpu_gib": self._training_gpu_memory,

@@ -1,8 +1,8 @@
-"""What the workflow does before its first job: complete and check the configuration, prepare the environment of jobs, and refuse what would stop
-the study later.
+"""Prepare the workflow before its first job: complete and check the configuration, set the environment of jobs, and refuse jobs
+that would fail later.
 
-`workflow` is Snakemake's object of this name in a Snakefile. The Snakemake processes that run single jobs (on a cluster) read the
-rules, too; `workflow.is_main_process` is False there.
+`workflow` is Snakemake's object of this name in a Snakefile. The Snakemake processes that run single jobs (on a cluster) also read
+the rules; in these processes `workflow.is_main_process` is False.
 """
 
 import json
@@ -27,7 +27,8 @@ from hardgrpo.workflow.resources import request_of
 
 @raises_workflow_error
 def read_config_files(workflow) -> None:
-    """Raise a `WorkflowError` if a configuration file is no valid YAML or has a key twice, of which Snakemake takes the last."""
+    """Raise a `WorkflowError` if a configuration file is not valid YAML or has a duplicate key. Snakemake would use the last
+    duplicate."""
     if workflow.is_main_process:
         for name in [*workflow.configfiles, "config.yaml"]:
             files.read_yaml(name)
@@ -52,7 +53,8 @@ def report_ignored_stop(config: dict, names: Names, workflow) -> None:
 
 
 def results_obstacle(workflow) -> str | None:
-    """Why results that exist cannot be used as they are, and what to do; None if they can. It is logged as a warning, too."""
+    """The reason why existing results cannot be used as they are, with a remedy; None if they can. The reason is also logged as a
+    warning."""
     obstacle = _explain_results() if workflow.is_main_process else None
     if obstacle:
         logger.warning(obstacle)
@@ -60,7 +62,8 @@ def results_obstacle(workflow) -> str | None:
 
 
 def _explain_results() -> str | None:
-    """Why Snakemake has no records of how the results were made, and what to do; None if it has, or if there are no results."""
+    """The reason why Snakemake has no records of how the results were made, with a remedy. None if there are records or no
+    results."""
     is_recorded = any(any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete"))
     if is_recorded or not any(Path().glob(paths.model_folder("*/manifest.json"))):
         return None
@@ -109,9 +112,10 @@ def prepare_environment(config: dict, workflow) -> None:
         _prepend("PATH", os.path.join(workflow.basedir, "slurm/bin"))
     if has_containers(workflow):
         os.environ[warm.SOCKET] = warm.OFF  # the server of hardgrpo.runtime.warm is outside the container
-        # This clone's package, also where --cleanenv keeps PYTHONPATH out.
+        # Containers import this clone's package even if --cleanenv removes PYTHONPATH.
         os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
-        # Add the folders that jobs need to the user's bind list, under the variable's new and old name. Jobs on other nodes do so, too.
+        # Add the folders that jobs need to the user's bind list, under the variable's new and old name. Jobs on other nodes do the
+        # same.
         for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
             os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))
 
@@ -125,13 +129,13 @@ def _prepend(variable: str, folder: str) -> None:
 
 
 def write_plan_facts(config: dict, setting: dict) -> None:
-    """Tell scripts/plan/plan.py, if it started this dry-run, the configuration and where jobs would run."""
+    """Write the configuration and the machine (`setting`) for scripts/plan/plan.py, if plan.py started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
         Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
 
 
 def plan_arguments(workflow, setting: dict) -> str:
-    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, where it would run them."""
+    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, on the machine of this call."""
     call = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting)]
     for name in call.configfiles:
@@ -146,7 +150,8 @@ def plan_arguments(workflow, setting: dict) -> str:
 
 @raises_workflow_error
 def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
-    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is that of `results_obstacle`."""
+    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is the result of
+    `results_obstacle`."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
@@ -157,8 +162,8 @@ def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
 
 
 def _check_cluster(jobs: list, workflow) -> None:
-    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose how to learn the states of jobs, and let jobs wait
-    that Slurm does not take at once."""
+    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command that reports the states of jobs,
+    and resubmit jobs that Slurm refuses temporarily."""
     remote_jobs = [job for job in jobs if not job.is_local] if workflow.executor_plugin.name == "slurm" else []
     if not remote_jobs:
         return
@@ -183,10 +188,10 @@ def _check_pools(config: dict, jobs: list) -> None:
 def lift_job_rate_limit(workflow) -> None:
     """Remove Snakemake's default limit of 100 job starts a second.
 
-    The limit starts a timer after each finished job, and each timer starts another one a second later (9.27,
+    The limit starts a timer after each finished job, and each timer starts another timer a second later (9.27,
     scheduling/job_scheduler.py): after 365 jobs the timers took a third of a core. The option --max-jobs-per-timespan, also in a
     profile, cannot say "no limit": with a limit of any size, timers run and delay the exit.
     """
     limit = workflow.scheduling_settings.max_jobs_per_timespan
-    if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; a limit that the user sets stays
+    if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; keep a limit that the user sets
         workflow.scheduler.job_rate_limiter = None
