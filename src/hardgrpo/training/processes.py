@@ -35,8 +35,8 @@ TIMEOUT = datetime.timedelta(hours=3)
 def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
     """Start this program again as several processes, wait for them, and return 0 if they finished the run, else 1.
 
-    `state` is the state folder of the run. A finished run removes the folder. Processes that stop on SIGTERM also exit with 0, but
-    do not remove the folder.
+    `state` is the state folder of the run, which exists until the run is finished. Processes that stop on SIGTERM also exit with 0,
+    but leave the folder.
     """
     import psutil  # comes with accelerate
 
