@@ -1,5 +1,4 @@
-"""Compare probe sizes on measured difficulties: how well K completions per prompt suffice, for each rule that chooses by pass
-rates.
+"""Compare probe sizes on measured difficulties: how prompts that are chosen by K completions behave, for each rule by pass rates.
 
     python scripts/subsets/compare_probe_sizes.py --difficulty results/difficulty/tiny-seed0/swaps.csv --output probe_sizes.csv
 
