@@ -4,8 +4,8 @@
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
 Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow, which lists all results, and one
-action for each run, with the start and end times of the run's provenance.json. Runs without files on this machine are omitted,
-because only their summaries are committed.
+action for each run, with the start and end times of the run's provenance.json. Runs whose files are not on this machine
+are omitted; of these runs, only summaries are committed.
 """
 
 from hardgrpo.runtime import errors, files, links
