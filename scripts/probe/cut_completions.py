@@ -78,8 +78,7 @@ def main() -> None:
 
 
 def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, str]]:
-    """(tokens, finish reason) of each completion, read from the evaluation. Raise a `UserError` if texts and evaluation do not
-    match."""
+    """(tokens, finish reason) of each completion, read from the evaluation. Raise a `UserError` if they do not match."""
     frame = evaluations.read(args.graded)
     key_columns = ["step", "id", "decoding", "sample"]
     lengths_by_key = {

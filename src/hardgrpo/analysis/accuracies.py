@@ -30,8 +30,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of the base model and the last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and for k = the number of
-    samples."""
+    """Unbiased pass@k of the base model and the last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and the number of samples."""
     rows = []
     for cell in cells:
         samples = min(cell.samples(0), cell.samples(cell.last_step))

@@ -23,8 +23,7 @@ def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_or_only(first_recipe: str, recipes: Iterable[str]) -> str:
-    """The study's first recipe. If `first_recipe` is unknown (""), the only recipe of a table, or "" if there are several
-    recipes."""
+    """The study's first recipe. If unknown (""), the only recipe of a table, or "" if the table has several."""
     names = {*recipes} - {"", RECORDED}
     return first_recipe or (names.pop() if len(names) == 1 else "")
 

@@ -59,8 +59,8 @@ class Cell:
         return self._rates(self.runs, step, column, decoding)
 
     def split_rates(self, step: int) -> list[np.ndarray]:
-        """The arguments of `statistics.decompose`: rates of answered and correct for the base models, then at a step of the
-        runs."""
+        """Arguments of `statistics.decompose`: answered and correct of the base models, answered and correct of the runs at a
+        step."""
         columns = ("answered", "correct")
         return [*map(self.base_rates, columns), *(self.rates(step, column) for column in columns)]
 
@@ -89,8 +89,7 @@ class Cell:
         return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
 
     def tier_masks(self) -> dict[str, np.ndarray]:
-        """{tier: (N,) whether each problem is in the tier}. Numeric tiers come first, in numeric order, then others
-        alphabetically."""
+        """{tier: (N,) whether each problem is in the tier}. Numeric tiers come first, in order, then names alphabetically."""
         tiers = self.tiers()
         return {tier: (tiers == tier).to_numpy() for tier in sorted(tiers.dropna().unique(), key=_tier_order)}
 

@@ -32,8 +32,7 @@ def _result(cell: tuple, test: str, interval: tuple, seeds, n, p=None, unanswera
 
 
 def _cell_result(row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None) -> dict:
-    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable` is the reason if the claim cannot be
-    decided in the cell."""
+    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable`: why the claim is undecidable."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -103,8 +102,7 @@ def difference_by_tier(claim: dict, study: Study) -> list[dict]:
 
 
 def ahead(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` at the first checkpoint after at least `share` of the updates; no row if this is the last
-    checkpoint."""
+    """`policy` less `minus` at the first checkpoint after at least `share` of the updates; no row for the last checkpoint."""
     ends = {}
     for row in study.rows("gains", claim, arm=claim["arm"]):
         ends[cell_of(row)] = row["step"]
@@ -117,8 +115,7 @@ def ahead(claim: dict, study: Study) -> list[dict]:
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """The smallest difference between a policy of `policies` and the next policy in the list. A cell without one of these pairs has
-    no row."""
+    """The smallest difference between neighbours in the list `policies`. A cell without one of these pairs has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
     for cell_rows in study.by_cell("differences", claim).values():
         links = [
@@ -171,8 +168,7 @@ def learnable(claim: dict, study: Study) -> list[dict]:
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in a model less the lead in a weaker model, on the same task. Models share no
-    replicates."""
+    """The lead of `policy` over `minus` in a model less the lead in a weaker model, on the same task, unpaired."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):

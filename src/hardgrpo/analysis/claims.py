@@ -12,8 +12,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 def judge(claims: list[dict], study: Study) -> list[dict]:
-    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims come first and have a
-    verdict."""
+    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims come first."""
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
         claim_columns = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
@@ -29,8 +28,7 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
 
 
 def read(path: str | Path) -> list[dict]:
-    """The claims of a YAML file. Raise a `UserError` if a claim lacks a key that its test reads, or has a key that its test
-    ignores."""
+    """The claims of a YAML file. Raise a `UserError` if a claim has not exactly the keys that its test reads."""
     claims = files.read_yaml(path)
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")

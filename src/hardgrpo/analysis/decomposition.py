@@ -30,8 +30,7 @@ def parts(cells: list[Cell]) -> list[dict]:
 
 
 def decomposition(cells: list[Cell]) -> list[dict]:
-    """Every gain split into finishing and correctness, by checkpoint, by grading, and within each tier (`tier` is empty for all
-    tiers).
+    """Every gain split into finishing and correctness, by checkpoint, by grading, and by tier (`tier` is empty for all problems).
 
     `grading` is "task" (the task's own), "strict" or "lenient". All three gradings count the same completions as answered. The
     split within a tier uses only the tier's problems. If harder problems are mainly longer problems, the split over all problems

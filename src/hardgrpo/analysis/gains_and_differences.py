@@ -120,8 +120,7 @@ def _alternative_intervals(name: str, values: np.ndarray, shared: float, pooled:
 
 
 def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
-    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan if grades cannot be paired by sample
-    number."""
+    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan if samples cannot be paired by number."""
     if decoding == "greedy":
         return 0.0  # greedy decoding has no sampling noise
     grades, minus_grades = (
@@ -144,8 +143,7 @@ def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comp
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
-    """`statistics.pooled_over_seeds`, or None if the arrays differ in shape, if there is one seed, or for differences of one
-    policy."""
+    """`statistics.pooled_over_seeds`; None if arrays differ in shape, for one seed, and for differences of a single policy."""
     if len({array.shape for array in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
         return None
     over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)

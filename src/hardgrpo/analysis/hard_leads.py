@@ -1,8 +1,7 @@
 """Summary tables of the lead of `hard` over other policies of the study's first recipe, and of the relation between this lead and
 properties of the base model.
 
-In a regression, a point is a replicate if each replicate has its own base model, otherwise a model (the mean over the model's
-seeds).
+In a regression, a point is a replicate if each replicate has its own base model, otherwise a model (the mean over its seeds).
 """
 
 import numpy as np

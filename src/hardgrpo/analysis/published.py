@@ -197,8 +197,7 @@ def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
 
 
 def unpaired(minuend: dict, subtrahend: dict, name: str) -> tuple[float, float, float]:
-    """(difference of the estimates of two rows that cannot be paired, low, high). half-width^2 is the sum of the rows'
-    half-widths^2.
+    """(unpaired difference of the estimates of two rows, low, high). half-width^2 is the sum of the rows' half-widths^2.
 
     The interval is conservative, because the rows share problems and mostly the base model.
     """

@@ -23,8 +23,7 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
 
 
 def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]) -> list[dict]:
-    """Regressions of the gain on the learnable share, on the mean completion length after training (the rival explanation), and on
-    both.
+    """Regress the gain on the learnable share, on the mean completion length after training (the rival explanation), and on both.
 
     Each regression is over all tasks ("all") or within a task. In a regression on both predictors, `adjusted_for` is the second
     predictor, `slope` is the coefficient, and `r_squared` is the partial R^2 given the second predictor. The row `both` has the R^2
@@ -70,8 +69,7 @@ def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dic
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (task, numbers of its points) for tasks with at least three points, after ("all", numbers of all points). A point is
-    (task, *numbers)."""
+    """Yield (task, numbers of its points) for tasks with at least three points, after ("all", numbers of all points)."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
         task_points = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
         if len(task_points) >= 3:

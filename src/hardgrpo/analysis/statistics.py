@@ -168,8 +168,7 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
 
 
 def p_value(parts: Components) -> np.ndarray:
-    """Two-sided p (...) of the hypothesis that the mean is 0, by inverting `half_width`: p < 0.05 exactly if the interval excludes
-    0.
+    """Two-sided p (...) of the hypothesis 'the mean is 0' by inverting `half_width`: p < 0.05 exactly if the interval excludes 0.
 
     Solve t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection. p is nan with one problem. With one
     seed, p is that of the t test over problems, for this run.
@@ -201,8 +200,7 @@ def holm(p_values) -> np.ndarray:
 
 
 def mcnemar(grades: np.ndarray, other_grades: np.ndarray) -> tuple[int, int, float]:
-    """(number correct only in `grades`, number correct only in `other_grades`, exact two-sided p). Grades 0/1 have the shape
-    (N,)."""
+    """(number correct only in `grades`, number correct only in `other_grades`, exact two-sided p). Grades are 0/1 (N,)."""
     only_first, only_second = int(((grades == 1) & (other_grades == 0)).sum()), int(((grades == 0) & (other_grades == 1)).sum())
     return (
         only_first,
@@ -228,9 +226,9 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
 def smallest_detectable(over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1) -> float:
     """The smallest effect that the design finds with power 80 % at a two-sided 5 % (minimum detectable effect, Bloom 1995).
 
-    The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate. Like the interval, it combines
-    the two parts of the estimate's variance. With one seed, the effect is over problems only, for this run. The level of 5 % is
-    divided by the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
+    The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate. Like the interval, the effect
+    combines the two parts of the estimate's variance. With one seed, the effect is over problems only, for this run. The level of 5
+    % is divided by the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
@@ -246,8 +244,7 @@ def seeds_interval(values: np.ndarray) -> Estimate:
 
 
 def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
-    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,) holds the estimates without each of G groups of
-    data.
+    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the estimates without each of G groups of data.
 
     The variance is (G - 1) / G times the sum of squares of `left_out` about its mean (Efron and Tibshirani 1993, ch. 11); t has
     G - 1 degrees of freedom. There is no interval with fewer than two groups, or if all of `left_out` are equal.
@@ -263,9 +260,8 @@ def decompose(base_answered: float, base_correct: float, answered: float, correc
     """Split a gain in accuracy exactly into (finishing, correctness), by the symmetric Kitagawa-Oaxaca-Blinder decomposition.
 
     Arguments are shares of all completions. Let s be the share answered and a the accuracy of answered completions, with index 0
-    before and 1 after training. Then finishing = (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2 add up to the gain s1
-    a1 - s0 a0. If s0 is 0, a0 is undefined and a1 replaces a0, so that the whole gain is finishing; likewise, a0 replaces a1 if s1
-    is 0.
+    before and 1 after training. Then finishing = (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2 add up to the gain. If
+    s0 is 0, a0 is undefined and a1 replaces a0, so that the whole gain is finishing. If s1 is 0, a0 replaces a1.
     """
     a0 = base_correct / base_answered if base_answered else None
     a1 = correct / answered if answered else None

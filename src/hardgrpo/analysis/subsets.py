@@ -64,8 +64,7 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
 
 
 def _pool_rates(path: str) -> pd.DataFrame:
-    """Pass rate and number of samples by id: of the held-out completions if every prompt has some, else as the probe measured
-    them."""
+    """Pass rate and number of samples by id: of the held-out completions if every prompt has some, else as probed."""
     rows = files.read_rows(path, {"id": str, "pass_rate": float}, {"held_out": int, "held_out_correct": int, "samples": int})
     is_held_out = bool(rows) and all(row["held_out"] for row in rows)
     rates = [row["held_out_correct"] / row["held_out"] if is_held_out else row["pass_rate"] for row in rows]

@@ -33,7 +33,7 @@ def read_labelled(path: str | Path, first_recipe: str, columns: Iterable[str] = 
 
 
 def own_test_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows that are tested on the own test of the training task."""
+    """Rows whose test is the training task's own test (`eval_task` equals `task`)."""
     return frame[frame.task == frame.eval_task]
 
 

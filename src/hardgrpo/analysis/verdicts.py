@@ -1,7 +1,6 @@
 """Judge claims: find the rows in the scope of a claim, their population, and the verdict on a primary claim.
 
-A primary claim is written to paper/claims.yaml before its study is run, with the number of replicates that the claim needs. The
-verdict is
+A primary claim is written to paper/claims.yaml before its study is run, with the number of replicates that it needs. The verdict is
 
 - *supported* if the interval lies above zero or, for a claim with a margin, within the margin around zero;
 - *contradicted* if the interval lies below zero or, for a claim with a margin, outside the margin;

@@ -51,8 +51,7 @@ INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
 
 
 def _normalise(text: str, units: bool) -> str:
-    """The text without units, in spellings that Math-Verify reads. With `units`, bare words such as 'cm' are units, not
-    variables."""
+    """The text without units, in spellings that Math-Verify reads. `units`: bare words such as 'cm' are units."""
     text = text.strip().rstrip(".,;")
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
@@ -108,8 +107,7 @@ def _is_expression(text: str) -> bool:
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """Replace i by SymPy's I. Math-Verify reads i as a variable: a real one in '5i', and a complex one in '5 i', which is not
-    equal."""
+    """Replace i by SymPy's I. Math-Verify reads a real variable in '5i' and a complex variable in '5 i', which are not equal."""
     return IMAGINARY.sub("I", text)
 
 
@@ -142,8 +140,7 @@ def _parsed(text: str) -> list:
 
 
 def _check_equal_values() -> None:
-    """Change Math-Verify so that small numbers are also compared by their relative difference, and undefined values are never
-    equal."""
+    """Make Math-Verify also compare small numbers by their relative difference, and never call undefined values equal."""
     from math_verify import grader
 
     numeric_eq, symbolic_eq = grader.sympy_numeric_eq, grader.sympy_symbolic_eq

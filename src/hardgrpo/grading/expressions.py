@@ -61,7 +61,7 @@ def check_installed() -> None:
 
 
 def same_text(left: str, right: str) -> bool:
-    r"""Whether texts are equal except for spaces, including LaTeX's: '(3,\,4)' equals '(3, 4)', but '1 1/2' does not equal
+    r"""Whether texts are equal except for spaces, including LaTeX's: true for '(3,\,4)' and '(3, 4)', false for '1 1/2' and
     '11/2'."""
     return _remove_spaces(left) == _remove_spaces(right)
 
@@ -122,8 +122,7 @@ def _read_base(words: str) -> tuple[str | None, str | None]:
 
 
 def _normalise_words(text: str) -> str:
-    r"""'**Evelyn**.' -> 'evelyn': remove marks and spaces, and write in lower case, except single letters and commands
-    ('\Delta')."""
+    r"""'**Evelyn**.' -> 'evelyn': remove marks and spaces; lower case except for single letters and commands ('\Delta')."""
     text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 

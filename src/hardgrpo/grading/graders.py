@@ -16,8 +16,7 @@ from hardgrpo.runtime.errors import UserError, first_entries
 
 @dataclass(frozen=True)
 class Grade:
-    """A grade. Strict implies lenient, lenient implies readable, and readable implies answered. `correct` equals `strict` or
-    `lenient`.
+    """A grade. Strict implies lenient, lenient implies readable, readable implies answered. `correct` equals `strict` or `lenient`.
 
     `undecided`: the comparison exceeded its time limit. The completion counts as wrong, although it may be right.
     """
@@ -105,8 +104,7 @@ def word_after_marks(completion: str) -> str | None:
 
 
 def number_after_marks(completion: str) -> str | None:
-    """Like `word_after_marks`, but skip a colon directly after the marks, and include a currency sign before a space and the
-    number."""
+    """Like `word_after_marks`, but skip a colon directly after the marks, and join a currency sign to the word after it."""
     _, mark, tail = completion.rpartition("####")
     match = re.match(r":?\s*((?:\\?[$€£¥₹]\s*)?\S+)", tail)
     return match.group(1) if mark and match else None
@@ -145,8 +143,7 @@ LETTER_ALONE, LETTER_IN_BRACKETS = re.compile(r"\(?([A-Za-z])\)?\.?"), re.compil
 
 
 def same_letter(reference: str, extracted: str) -> bool:
-    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal. Texts that are not one letter are
-    wrong."""
+    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal. Other texts never match."""
     return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
 
 
@@ -184,8 +181,7 @@ def reads_number(extracted: str) -> bool:
 
 
 def normalise_integer(answer: str) -> str:
-    """Write an integer reference as plain digits ('1,080' becomes '1080'). Any other reference is only stripped of spaces at its
-    ends."""
+    """Write an integer reference as plain digits ('1,080' becomes '1080'). Any other reference is only stripped."""
     value = quantities.read_number(answer)
     return answer.strip() if value is None or value.denominator != 1 else str(value)
 

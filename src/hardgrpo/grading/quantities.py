@@ -1,7 +1,6 @@
 r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words.
 
-Each table below unifies different spellings of one kind: Unicode, LaTeX's spaces, marks around an answer, notations of numbers,
-units.
+Each table below unifies spellings of one kind: Unicode, LaTeX's spaces, marks around an answer, notations of numbers, units.
 """
 
 import functools

@@ -43,8 +43,7 @@ def is_compared(config: dict, study: str) -> bool:
 
 
 def has_tiers(config: dict, study: str) -> bool:
-    """Whether the configuration says that problems of a test have tiers. Tiers in a user's own rows are unknown until they are
-    read."""
+    """Whether the configuration says that problems of a test have tiers. Tiers in a user's own rows are not known yet."""
     return any(settings.has_tiers(config["tasks"][test]) for _, test in tests(config, study))
 
 

@@ -59,8 +59,7 @@ def allow_breaks(cell: str, column: Column) -> str:
 def table(columns: list[Column]) -> str:
     r"""A booktabs longtable, which may break over pages; "" if there are no rows.
 
-    The table has a caption if \tablecaption is defined. A column that has a note and the same cell in all rows moves into the
-    caption.
+    The table has a caption if \tablecaption is defined. A column with a note and equal cells in all rows moves into the caption.
     """
     if not columns or not columns[0].cells:
         return ""

@@ -128,8 +128,7 @@ def legend(figure, axes) -> None:
 
 
 def marks_legend(figure, axis, policies: list[str], tasks: list[str], models: list[str] = ()) -> None:
-    """Draw the legend for points in the style of `mark`: the mark of each policy, the fill of each task, the shape of each
-    model."""
+    """Draw the legend for points in the style of `mark`: mark of each policy, fill of each task, shape of each model."""
     keys = axis.twinx()  # invisible axes that only hold the legend's entries
     keys.set_axis_off()
     for policy in policies:
@@ -165,8 +164,7 @@ def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
 
 
 def panel_title(model: str, task: str, test: str, models: int, group: pd.DataFrame | None = None) -> str:
-    """Task and test of a panel, the model if there are several models, and the recipe of `group` if not the study's first
-    recipe."""
+    """Task and test of a panel, the model if there are several, and the recipe of `group` if not the study's first recipe."""
     name = task if test == task else f"{task}, tested on {test}"
     name += f", {group.recipe.iloc[0]}" if group is not None and (group.arm != group.policy).all() else ""
     return name if models == 1 else f"{model}: {name}"
@@ -200,8 +198,7 @@ def series(axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar
 
 
 def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda axis, group: None):
-    """A figure of the parts of gains, with a panel for each test. `note` returns a line above a panel. `draw_more` adds to a
-    panel."""
+    """A figure of the parts of gains, a panel for each test. `note` returns a line above a panel. `draw_more` adds to a panel."""
     models = frame.model.nunique()
     panel_groups = groups(frame, ["model", "task", "eval_task", "recipe"])
     figure, axes = panels(len(panel_groups))
@@ -216,8 +213,7 @@ def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda
 
 
 def parts_bars(axis, group: pd.DataFrame, parts: list[tuple] = PARTS, ticks: str = "policy") -> None:
-    """Draw the parts of each gain side by side, in points, with intervals and a line at the gain. `ticks` is the column of
-    labels."""
+    """Draw the parts of each gain side by side, in points, with intervals and a line at the gain. `ticks`: column of labels."""
     width = 0.8 / len(parts)
     for number, (part, color, hatch) in enumerate(parts):
         places = [index + spread(number, len(parts), 0.8) for index in range(len(group))]

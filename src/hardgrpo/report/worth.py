@@ -29,8 +29,8 @@ def page(
 
 
 def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
-    """Number of test questions of a task that equal or are near a question of the task's pool; None if unknown (recorded
-    models)."""
+    """Numbers of test questions that equal or are near a question of the task's pool, and of repeated questions; None if
+    unknown."""
     rows = contamination[(contamination.task == task) & (contamination.eval_task == task)]
     return {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")} if len(rows) else None
 

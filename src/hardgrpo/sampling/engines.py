@@ -231,8 +231,8 @@ def generate(
 
 
 def _sort_into_batches(prompts: list[list[int]], requests: list[Request], batch_size: int) -> Iterator[list[int]]:
-    """Yield batches of indices of prompts of similar length, because long prompts mostly have long solutions. Greedy requests are
-    in separate batches."""
+    """Yield batches of indices. Prompts of a batch have similar lengths, because long prompts mostly have long solutions. Greedy
+    requests are in separate batches."""
     for is_greedy in (False, True):
         rows = [index for index, request in enumerate(requests) if (request.temperature == 0) == is_greedy]
         rows.sort(key=lambda index: (-len(prompts[index]), index))

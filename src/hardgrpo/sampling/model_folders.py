@@ -48,8 +48,7 @@ def load_config(folder: str | Path):
 
 
 def load_tokenizer(folder: str | Path, **arguments):
-    """The tokenizer in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if the tokenizer cannot be
-    used."""
+    """The tokenizer in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if it cannot be used."""
     check_sizes(Path(folder))
     for path in Path(folder).glob("tokenizer*.json"):  # tokenizer_config.json may name tokenizer.4.0.json
         check_growth(path)

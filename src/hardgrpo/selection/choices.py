@@ -1,5 +1,4 @@
-"""Compare choices of prompts by the share of chosen prompts that are mixed (some completions right, some wrong), without selection
-bias.
+"""Compare choices of prompts, without selection bias, by the share of mixed prompts (some completions right, some wrong).
 
 The completions of every prompt are split at random. One half chooses prompts, the other half measures the chosen prompts. If the
 same completions chose and measured, the hardest prompts would look harder than they are, and the prompts with pass rates nearest to
@@ -124,8 +123,7 @@ def agreements(codes: np.ndarray) -> np.ndarray:
 
 
 def entropies(codes: np.ndarray) -> np.ndarray:
-    """(N,) entropy of the answers among samples with an answer, in nats. A prompt without answers has entropy 0 and is chosen
-    last."""
+    """(N,) entropy of the answers among samples with an answer, in nats. Without answers, it is 0 and the prompt comes last."""
     counts = _counts(codes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)

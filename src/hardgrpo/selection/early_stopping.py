@@ -109,13 +109,12 @@ def _is_number(value) -> bool:
 
 
 def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: int) -> np.ndarray:
-    """Whether the bounds leave undecided if a count is in min_count..max_count."""
+    """Whether the bounds leave open if a count is in min_count..max_count."""
     return ~(((low >= min_count) & (high <= max_count)) | (low > max_count) | (high < min_count)) & (max_count >= min_count)
 
 
 def is_decided(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> bool:
-    """Whether the subset is certain after `drawn` samples of each prompt, of which `correct` are right. Both have shape
-    (prompts,)."""
+    """Whether the subset is certain after `drawn` (prompts,) samples of each prompt, of which `correct` (prompts,) are right."""
     low, high = target.bounds(correct, drawn)
     if target.size is None:
         return not is_undecided(low, high, target.min_count, target.max_count).any()
@@ -245,8 +244,7 @@ def choose(
 
 
 def member_chances(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (prompts,) that full probing chooses each prompt. A draw for which the subset does not exist chooses no
-    prompt."""
+    """Probability (prompts,) that full probing chooses each prompt. A draw without a possible subset chooses none."""
     low, _ = target.bounds(correct, drawn)
     remaining = draw_remaining(correct, drawn, target.samples, DRAWS_FOR_CONFIDENCE)
     is_remaining = np.arange(target.samples) < (target.samples - drawn)[:, None]
@@ -350,8 +348,7 @@ def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: 
 
 
 def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.ndarray:
-    """Posterior probabilities (prompts, RATES) of the pass rates RATES. The prior is estimated from the pool by EM (empirical
-    Bayes).
+    """Posterior probabilities (prompts, RATES) of the pass rates RATES. The prior is estimated by EM (empirical Bayes).
 
     A uniform component with the weight of one prompt keeps every rate possible. Early stopping does not change the likelihood,
     because the numbers of samples depend only on the counts.

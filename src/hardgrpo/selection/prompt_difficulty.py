@@ -1,5 +1,4 @@
-"""Measure the difficulty of a problem for the base model: grade and count the problem's completions, for a row of
-difficulty.csv."""
+"""Measure the difficulty of a problem for the base model: grade and count completions, for a row of difficulty.csv."""
 
 from hardgrpo.data import steps
 from hardgrpo.grading import graders

@@ -1,5 +1,4 @@
-"""Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. `online_selectors.py` implements the
-selectors."""
+"""Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. Selectors are in `online_selectors.py`."""
 
 DEFAULTS = {  # kind -> defaults of optional keys, with the papers' values
     "dynamic": {"groups": None, "most_steps": 10},  # groups per update; None: as many as a sampling step samples
@@ -39,8 +38,7 @@ def largest_update(recipe: dict) -> float:
 
 
 def trained_share(recipe: dict) -> float:
-    """Upper bound of the tokens trained on per sampled token. Anchor prompts are not trained on; replayed groups are trained on
-    again."""
+    """Upper bound of the tokens trained on per sampled token: anchor prompts count zero times, replayed groups count again."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     if settings["kind"] != "targeted":
         return 1.0

@@ -100,7 +100,7 @@ class OnlineTrainer(Trainer):
         return self._join(groups + replayed) if groups else None, counts
 
     def _fill_update(self, new_groups: list[rollout_groups.Group], rollouts: int) -> tuple[dict | None, dict]:
-        """Like `_training_batch`, but without groups whose rewards are all equal. The batch is None until enough mixed groups are
+        """Like `_training_batch`, but without groups whose rewards are equal. The batch is None until enough mixed groups are
         pending.
 
         Raise a `UserError` after `most_steps` sampling steps without an update.
@@ -239,8 +239,7 @@ class OnlineTrainer(Trainer):
 
 
 def build_trainer(spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict) -> OnlineTrainer:
-    """The trainer of a recipe with a selector or process rewards. `rows`: prompts by id; `arguments`: arguments of TRL's
-    trainer."""
+    """The trainer of a recipe with a selector or process rewards. `rows`: prompts by id; `arguments`: for TRL's trainer."""
     recipe, selector = spec.training, None
     if recipe.get("selector"):
         settings, prompts, measures, embeddings = selector_settings.with_defaults(recipe), list(rows), None, None

@@ -52,8 +52,7 @@ def has_complete_outputs(output: Path, state: Path) -> bool:
 
 
 def export(spec: Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
-    """Write the outputs of a finished run. For a second round of annotation, steps, log and times continue those of the first
-    round."""
+    """Write the outputs of a finished run. A second round of annotation continues the steps, log and times of the first round."""
     checkpoint_every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     for step in range(checkpoint_every, updates + 1, checkpoint_every):
         provenance.check_manifest(states.checkpoint(state, step))
@@ -135,7 +134,6 @@ def _read_history(state: Path, updates: int) -> list[dict]:
 
 
 def _sort_adapter_config(path: Path) -> None:
-    """Sort the lists and keys of an adapter's configuration. PEFT writes sets in a random order, but equal runs must write equal
-    files."""
+    """Sort the lists and keys of an adapter's configuration. PEFT writes sets in random order, but equal runs need equal files."""
     config = files.read_json(path)
     files.write_json(path, {key: sorted(value) if isinstance(value, list) else value for key, value in sorted(config.items())})

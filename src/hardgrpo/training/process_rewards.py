@@ -1,5 +1,4 @@
-"""PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model that is trained along with the
-policy.
+"""PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model trained with the policy.
 
 The reward model starts as a copy of the base model. The reward of token t is r_t = beta * log(pi_process / pi_reference), where
 pi_process is the token's probability under the reward model and pi_reference its probability under the base model. Cross-entropy
@@ -42,8 +41,7 @@ class ProcessRewards:
         self.metrics: dict[str, float] = {}
 
     def learn(self, batch: dict, rewards: torch.Tensor, group_size: int) -> torch.Tensor:
-        """Train the reward model on a batch and return the batch's advantages (rollouts, tokens). `rewards` (rollouts,) are 1 or
-        0."""
+        """Train the reward model on a batch and return its advantages (rollouts, tokens). `rewards` (rollouts,) are 1 or 0."""
         mask = batch["completion_mask"]
         with torch.no_grad(), self._use_reference():
             reference_logps = self._log_probabilities(batch, slice(None))

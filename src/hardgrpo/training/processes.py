@@ -98,8 +98,8 @@ def shard_reference(model, accelerator):
 
 
 def process_seed(seed: int, rank: int, update: int = 0) -> int:
-    """The seed that a process uses from `update` on. The first process starts with the run's seed. accelerate would use seed +
-    rank, so the second process of a run would draw the same numbers as the first process of the run with the next seed."""
+    """The seed that a process uses from `update` on. The first process starts with the run's seed. accelerate would add the rank to
+    the seed, so the second process of a run would draw the same numbers as the first process of the run with the next seed."""
     if rank == update == 0:
         return seed
     return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])

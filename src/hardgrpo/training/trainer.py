@@ -141,8 +141,7 @@ def has_active_dropout(model) -> bool:
 
 
 def regroup(batches: list[dict]) -> list[dict]:
-    """Redistribute the rows of all micro-batches: first rows with a nonzero advantage, then the others, each sorted longest
-    first."""
+    """Redistribute the rows of all micro-batches: first rows with a nonzero advantage, then the others, longest first."""
     rows = {name: torch.cat([batch[name] for batch in batches]) if has_rows(value) else value for name, value in batches[0].items()}
     lengths = rows["completion_mask"].sum(dim=1)
     advantages = rows["advantages"].reshape(len(lengths), -1)  # one per rollout, or one per token
