@@ -30,8 +30,7 @@ from hardgrpo.runtime.errors import UserError
 
 LONGEST_EXPRESSION = 1000  # characters; longer texts are not compared
 LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answers
-# Limit of processor time of a question in the first and second try. With a limit of wall time, grades would depend on the machine's
-# load.
+# Limit of processor time of a question in the first and second try. A limit of wall time would make grades depend on the load.
 SECONDS = (5.0, 40.0)
 PATIENCE_SECONDS = 90.0  # limit of wall time, for a helper that makes no progress
 # Limit of processor time of all questions of a program: a constant, plus time per question. The mean time for answers of MATH-500

@@ -30,7 +30,7 @@ class Grade:
     undecided: bool = False
 
 
-UNDECIDED_SHARE = 0.001  # a program that grades stops with an error if more completions are undecided
+UNDECIDED_SHARE = 0.001  # a program stops with an error if a larger share of completions is undecided
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def to_latex(text: str) -> str:
         )
     text = "".join(f" {c} " if unicodedata.category(c) == "No" else c for c in text)  # '5⑨' is not 59
     text = _nfkc(text.translate(SYMBOLS)).translate(SYMBOLS)
-    # A combining mark after a letter is removed, as in Hindi. A combining mark after a digit changes the number, and is kept.
+    # Remove a combining mark that belongs to a letter, as in Hindi. Keep a mark after a digit, because it changes the number.
     return "".join(_remove_accents(c) if not previous.isdigit() else c for previous, c in zip(" " + text, text))
 
 

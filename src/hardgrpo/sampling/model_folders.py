@@ -32,8 +32,7 @@ LAYER_KEY = re.compile(r"(?:\w+_)?(?:n|num|encoder|decoder)_(?:\w+_)?(?:layers?|
 # Limits of a tokenizer: characters of a token, and the factor by which all replacements together may lengthen a text.
 MAX_TOKEN_CHARACTERS, MAX_REPLACEMENT_GROWTH = 10_000, 1000
 MEMORY_BYTES = 2 << 30  # limit for the child process that applies template and tokenizer
-# Limit of processor time for all prompts: a constant, plus time per prompt and per character. A prompt of 111 characters took
-# 0.0002 s.
+# Limit of processor time: a constant, plus time per prompt and per character. A prompt of 111 characters took 0.0002 s.
 SECONDS, SECONDS_PER_PROMPT, SECONDS_PER_CHARACTER = 20.0, 5e-3, 2e-5
 MAX_EXTRA_TOKENS, MAX_TOKENS_PER_CHARACTER = 100_000, 10  # limit of a prompt's tokens: a constant, plus tokens per character
 SAFE_ARGUMENTS = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}

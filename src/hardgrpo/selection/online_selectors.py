@@ -159,9 +159,10 @@ class Skip(Dynamic):
 class Beta(Selector):
     """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, which starts as Beta(1, 1). Draw a pass rate
     for every prompt of the pool from its posterior (Thompson sampling), and take the prompts whose drawn rates are nearest to
-    `target`. A group of n rollouts, of which the share s is rewarded, changes the posterior: a = discount * a + (1 - discount) + n
-    s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper considers a random part of the pool, eight times the
-    size of an update; this class considers the complete pool."""
+    `target`. A group of n rollouts, of which the share s is rewarded, changes the posterior:
+    a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s).
+    Difference: the paper considers a random part of the pool, eight times the size of an update; this class considers the
+    complete pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed

@@ -55,8 +55,7 @@ def train(
     engines.check_chat_template(tokenizer, spec.model_folder)
     engines.end_tokens(spec.model_folder, tokenizer)  # raises a UserError if the model has no end token
     engines.ensure_padding(tokenizer)
-    # The subset may contain prompts that are too long for this model if it was chosen without a probe or with another model's
-    # probe.
+    # A subset that was chosen without a probe, or with another model's probe, may contain prompts that are too long for this model.
     requests = [Request(tuple(tasks.messages(spec.prompt, problems[prompt]["question"])), spec.seed, 1.0) for prompt in subset]
     prompts = engines.tokenize(tokenizer, requests, spec.chat)
     engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)

@@ -55,7 +55,7 @@ def export(spec: Spec, state: Path, output: Path, started: float, resumed_from: 
     """Write the outputs of a finished run. A second round of annotation continues the steps, log and times of the first round."""
     checkpoint_every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     for step in range(checkpoint_every, updates + 1, checkpoint_every):
-        provenance.check_manifest(states.checkpoint(state, step))
+        provenance.check_manifest(states.checkpoint(state, step))  # check before the files are exported as results
     history, steps = _read_history(state, updates), list(range(checkpoint_every, updates + 1, checkpoint_every))
     first_round_rows, timing = _read_first_round(spec) if spec.continues else ([], [])
     offset = len(first_round_rows)

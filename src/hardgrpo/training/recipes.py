@@ -9,8 +9,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 from hardgrpo.study.spec import Spec
 
-# TRL's settings for a recipe without importance_correction: TRL computes ratios per token for the log, and `Trainer` does not apply
-# them.
+# TRL's settings for a recipe without importance_correction: TRL logs ratios per token, and `Trainer` does not apply the ratios.
 NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 

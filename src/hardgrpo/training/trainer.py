@@ -102,8 +102,7 @@ class Trainer(GRPOTrainer):
             self._metrics["train"]["masked_share"].append(masked.mean().item())
         if not self.is_off_policy:
             # TRL recomputes the probabilities of vLLM's rollouts before the update, in batches of other shapes, so rounding could
-            # move the ratio beyond a narrow clipping limit. Without these probabilities the ratio is 1, as for rollouts of
-            # transformers.
+            # move the ratio beyond a narrow clipping limit. Without these probabilities the ratio is 1, as with transformers.
             batch.pop("old_per_token_logps", None)
         return batch
 
@@ -116,8 +115,7 @@ class Trainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if not is_new_batch or self.args.steps_per_generation == 1 or not self.model.training:
             return inputs
-        # The logged KL, the loss "bnpo" and a router loss are averages over each micro-batch, so rows must stay in their
-        # micro-batch.
+        # The logged KL, the loss "bnpo" and a router loss are averages over a micro-batch, so rows must stay in their micro-batch.
         if self.beta == 0 and self.loss_type != "bnpo" and not self.aux_loss_enabled:
             self._buffered_inputs = regroup(self._buffered_inputs)
         self._buffered_inputs = [trim_padding(batch) for batch in self._buffered_inputs]
