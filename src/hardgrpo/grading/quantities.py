@@ -274,7 +274,7 @@ QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)  # coins, but 1 quarter a
 MULTIPLES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 TEENS = "four|fif|six|seven|eigh|nine"
 ORDINALS = f"four|fif|six|seven|eigh|nin|ten|eleven|twelf|(?:thir|{TEENS})teen|(?:twen|thir|for|{TEENS})tie|{'|'.join(MULTIPLES)}"
-# After these words the text states a different number, or more than one number: '5 and a half', '2 pi', '3 fifths', '4 or more'.
+# If one of these words follows a number, the text states a different number or several: '5 and a half', '2 pi', '4 or more'.
 NOT_UNITS = re.compile(
     rf"and|or|to|plus|minus|over|divided|hal(?:f|ves|ved)|thirds?|(?:{ORDINALS})ths?|pi|sqrt|roots?|radical|squared|cubed|doubled|tripled"
     "|factorial|mod|modulo|base|remainder|infinity",
