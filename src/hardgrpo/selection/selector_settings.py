@@ -1,6 +1,6 @@
 """Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. Selectors are in `online_selectors.py`."""
 
-DEFAULTS = {  # kind -> defaults of optional keys, with the papers' values
+DEFAULTS = {  # of optional keys; the papers' values
     "dynamic": {"groups": None, "most_steps": 10},  # groups per update; None: as many as a sampling step samples
     "skip": {"groups": None, "most_steps": 10, "explore": 0.5, "step": 0.01, "easy": 1 / 12, "hard": 1 / 6, "least": 0.01},
     "beta": {"discount": 0.5, "target": 0.5},
