@@ -4,10 +4,10 @@
         --problems results/tasks/swaps/test.jsonl --prompt '{question}' --grader final_word --samples 4 --greedy \\
         --completion-tokens 64 --seed 2 --output swaps.csv.gz --completions swaps.jsonl.gz
 
-Without --checkpoints the program evaluates the base model --model, as step 0. With --checkpoints it evaluates the checkpoints, and with
---base also the base model. One engine serves the base model and all checkpoints that are adapters. Full checkpoints are loaded one by one.
-The random seed of a completion depends only on --seed, the problem and the sample number, so the base model and the checkpoints of all runs
-use the same random numbers.
+Without --checkpoints, the program evaluates the base model --model, as step 0. With --checkpoints, the program evaluates the
+checkpoints, and with --base also the base model. One engine serves the base model and all checkpoints that are adapters. Full
+checkpoints are loaded one by one. The random seed of a completion depends only on --seed, the problem and the sample number, so the
+base model and the checkpoints of all runs use the same random numbers.
 """
 
 from hardgrpo.data import evaluations, tasks
@@ -24,7 +24,7 @@ from pathlib import Path
 def main() -> None:
     parser = programs.build_parser(__doc__)
     parser.add_argument("--checkpoints", help="folder of a run's checkpoints")
-    parser.add_argument("--base", action="store_true", help="with --checkpoints: evaluate the base model too")
+    parser.add_argument("--base", action="store_true", help="with --checkpoints: also evaluate the base model")
     parser.add_argument("--grader", required=True)
     parser.add_argument("--greedy", action="store_true", help="also one completion per prompt at temperature 0")
     parser.add_argument("--batch", type=int, default=512, help="completions per batch of transformers")
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def sample_by_step(args: argparse.Namespace, folders: dict[int, str], requests: list, progress: Progress) -> Iterator[tuple]:
-    """Yield (step, completions), with one engine for the base model and all its adapters, and one for each full checkpoint."""
+    """Yield (step, completions). One engine serves the base model and all its adapters; each full checkpoint has its own engine."""
     adapters = {step: folder for step, folder in folders.items() if (Path(folder) / "adapter_config.json").exists()}
     full_models = {step: folder for step, folder in folders.items() if step not in adapters}
     if adapters:
@@ -78,7 +78,7 @@ def sample_by_step(args: argparse.Namespace, folders: dict[int, str], requests: 
 
 
 def find_checkpoints(folder: Path) -> dict[int, str]:
-    """{step: folder} of a run's checkpoints. Raise a `UserError` if their weights were removed."""
+    """{step: folder} of a run's checkpoints. Raise a `UserError` if weights of a checkpoint were removed."""
     checkpoints = provenance.checkpoints(folder)
     pruned = [step for step, path in checkpoints.items() if (path / provenance.PRUNED).exists()]
     if pruned:

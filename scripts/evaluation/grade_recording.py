@@ -16,10 +16,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", required=True)
     parser.add_argument("--recordings", required=True, nargs="+")
-    parser.add_argument("--steps", required=True, nargs="+", type=int, help="updates before each recording; 0 is the base model")
+    parser.add_argument(
+        "--steps", required=True, nargs="+", type=int, help="number of updates before each recording; 0 is the base model"
+    )
     parser.add_argument("--grader", required=True)
     parser.add_argument("--output", required=True, help="graded completions, CSV")
-    parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
+    parser.add_argument("--completions", required=True, help="texts of the completions, JSON Lines")
     args = parser.parse_args()
 
     graders.check_grader(args.grader, *args.recordings)

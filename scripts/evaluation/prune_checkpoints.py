@@ -2,7 +2,8 @@
 
     python scripts/evaluation/prune_checkpoints.py --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints --output pruned.json
 
-The manifest of a removed checkpoint becomes its pruned.json and still lists the files. The run's own manifest does not change.
+The manifest.json of a pruned checkpoint is renamed to pruned.json and still lists the removed files. The run's own manifest does
+not change.
 """
 
 from hardgrpo.runtime import errors, files, provenance
@@ -17,7 +18,7 @@ from pathlib import Path
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoints", required=True, type=Path, help="folder of a run's checkpoints")
-    parser.add_argument("--output", required=True, help="JSON: steps removed, bytes freed")
+    parser.add_argument("--output", required=True, help="JSON file with the pruned steps and the number of bytes freed")
     args = parser.parse_args()
 
     *earlier, (_, last_checkpoint) = sorted(provenance.checkpoints(args.checkpoints).items())
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 def prune(folder: Path) -> int:
-    """Remove the weights of a checkpoint and return the size in bytes, even if they were removed before."""
+    """Remove the weights of a checkpoint and return their size in bytes. If they are already removed, only return their size."""
     manifest, pruned_manifest = folder / "manifest.json", folder / provenance.PRUNED
     if not pruned_manifest.exists() and not manifest.exists():
         raise errors.UserError(f"{folder}: no manifest.json, so this is not a finished checkpoint; nothing of it was removed")
@@ -37,7 +38,7 @@ def prune(folder: Path) -> int:
         pruned_manifest if pruned_manifest.exists() else manifest, remedy=f"delete {folder.parent} and run again"
     )["files"]
     if not pruned_manifest.exists():
-        os.replace(manifest, pruned_manifest)  # before the weights, so that an evaluation reports why they are missing
+        os.replace(manifest, pruned_manifest)  # rename first, so that an evaluation can report why weights are missing
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)

@@ -2,8 +2,8 @@
 
     python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
 
-src/hardgrpo/report/registry.py lists the figures. --design is a JSON object with further arguments
-of the figure, which `design` of its entry returns.
+src/hardgrpo/report/registry.py lists the figures. --design is a JSON object with further arguments of the figure: the value that
+`design` of the figure's entry returns.
 """
 
 from hardgrpo.report import registry
@@ -17,9 +17,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", required=True, choices=registry.FIGURES)
     files.add_tables(parser)
-    parser.add_argument("--first-recipe", default="", help="the study's first recipe, whose name is omitted from labels of arms")
+    parser.add_argument("--first-recipe", default="", help="the study's first recipe; labels of arms omit its name")
     parser.add_argument("--design", default={}, type=files.as_object)
-    parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
+    parser.add_argument(
+        "--output", required=True, nargs="+", help="files to write: the figure as PDF and PNG, the drawn rows as CSV"
+    )
     args = parser.parse_args()
 
     from hardgrpo.analysis import arms, summaries  # imported late: see hardgrpo.runtime.warm

@@ -20,7 +20,7 @@ FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefi
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
-    parser.add_argument("--paper", default="paper", help="folder of main.tex and of the studies' figures and tables")
+    parser.add_argument("--paper", default="paper", help="folder that contains main.tex and the studies' figures and tables")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -28,7 +28,8 @@ def main() -> None:
     for path in (*folder.rglob("*.tex"), *folder.glob("figures/*.pdf")):  # the files that TeX reads
         seals.check(path)
     with tempfile.TemporaryDirectory() as build:
-        # The wrapper defines \study, so that main.tex reads the study's figures and numbers, and omits dates, so that equal text gives equal bytes.
+        # The wrapper defines \study, by which main.tex finds the study's figures and numbers. It also omits dates, so that equal
+        # text gives equal bytes.
         wrapper = Path(build) / "paper.tex"
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(f"{undated}\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8")
@@ -47,7 +48,7 @@ def main() -> None:
             raise errors.UserError(
                 f"{args.paper}/main.tex: {command[0]} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
             )
-        log = Path(build) / "paper.log"  # of the last TeX run
+        log = Path(build) / "paper.log"  # log of the last TeX run
         flaws = re.findall(FLAWS, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) if log.exists() else []
         for flaw in flaws:
             print(f"warning: {flaw}")

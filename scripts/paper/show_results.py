@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def show(text: str = "") -> None:
-    """Print lines. Control characters, which a table's names may hold, are printed as numbers."""
+    """Print lines. Control characters, which may be in names from tables, are printed as numbers."""
     print("\n".join(map(errors.printable, text.split("\n"))))
 
 
@@ -23,8 +23,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
     parser.add_argument("--own-bases", action="store_true", help="each seed has its own base model")
-    parser.add_argument("--first-recipe", default="", help="the study's first recipe, which labels of arms leave out")
-    parser.add_argument("--no-tex", action="store_true", help="print what to install for the PDF")
+    parser.add_argument("--first-recipe", default="", help="the study's first recipe; labels of arms omit its name")
+    parser.add_argument("--no-tex", action="store_true", help="print which packages the PDF needs")
     parser.add_argument("--agreement", help="CSV that compares this study with its reference")
     files.add_tables(parser)
     args = parser.parse_args()
@@ -32,9 +32,9 @@ def main() -> None:
     tables = args.tables
     paper = Path("paper", args.study)
     for folder in {path.parent for path in tables.values()} | {paper, *paper.glob("*/")}:
-        seals.check_folder(folder)  # also files that `look_at` lists
+        seals.check_folder(folder)  # includes the files that `look_at` lists
     if "gains" not in tables or not tables["gains"].is_file():
-        return  # the run ended before the summaries
+        return  # the workflow ended before it made the summaries
     if not files.read_rows(tables["gains"], {"task": str}):
         show(f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets")
         show_trajectories(tables["trajectories"])
@@ -53,7 +53,7 @@ def main() -> None:
     own_rows = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
     widths = {"model": "model", "task": "task", "policy": "arm"}  # {head: column}
     model, task, policy = (2 + max([len(head)] + [len(row[name]) for row in own_rows]) for head, name in widths.items())
-    model *= len({row["model"] for row in own_rows}) > 1  # a study of a single model has no column for it
+    model *= len({row["model"] for row in own_rows}) > 1  # the table of a single model has no column `model`
     pass_name = f"pass@{max((row['k'] for row in pass_at_k.values()), default=1):.0f}"
 
     show(
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def show_trajectories(path: str | Path) -> None:
-    """Show the outcomes of groups over the later epochs of recorded training runs, if there are any."""
+    """Show the outcomes of groups over the later epochs of recorded training runs, if the study has such runs."""
     numbers = [column for name in ("mixed", "all_right", "all_wrong") for column in interval(name)]
     rows = files.read_rows(path, {"model": str, "policy": str, "stretch": str} | dict.fromkeys(numbers, float))
     rows = [row for row in rows if row["stretch"] is None]
@@ -99,7 +99,7 @@ def show_trajectories(path: str | Path) -> None:
 
 
 def look_at(study: str, no_tex: bool) -> None:
-    """List the files of a study; the last line names the one to open first."""
+    """List the files of a study. The last line names the file to open first."""
     paper = Path("paper") / study
     contents = {
         "worth.html": "was it worth it: gain, what it is made of, what it cost",
@@ -131,7 +131,7 @@ def spread(row: dict, name: str) -> list[float]:
 
 
 def show_agreement(path: str, first_recipe: str) -> None:
-    """Show the local gains beside those of the committed reference, and count the cells and seeds that were not compared."""
+    """Show the local gains beside the gains of the committed reference, and count the cells and seeds that were not compared."""
     numbers = ["gain_reference", "gain_here", *interval("difference"), "seeds", "seeds_only_here", "seeds_only_reference"]
     all_rows = read(path, CELL, [*numbers, "leaves_zero_out"])
     for row in all_rows:
@@ -153,7 +153,7 @@ def show_agreement(path: str, first_recipe: str) -> None:
 
 
 def show_compared(rows: list[dict]) -> None:
-    """Show the cells that both studies have, and in how many of them the interval excludes zero."""
+    """Show the cells that both studies have, and the number of cells in which the interval excludes zero."""
     header = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
     widths = {name: 2 + max(len(row[name]) for row in [header, *rows]) for name in header}
     widths["model"] *= len({row["model"] for row in rows}) > 1

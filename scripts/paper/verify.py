@@ -1,12 +1,13 @@
-"""Verify a study's outputs before its paper is made: run the checks of scripts/paper/checks by pytest and write a report.
+"""Verify a study's outputs before its paper is made: run the checks of scripts/paper/checks with pytest and write a report.
 
     python scripts/paper/verify.py --study mini --tables results/summaries/mini/*.csv paper/mini/c*.csv --config '{...}' \\
         --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml --published results/published \\
         --output paper/mini/verified.txt
 
---config is the value of paths.of_study as JSON. --graders maps each test to its grader. The checks of the summaries always run. The checks
-against raw files (evaluations, completions, training logs) run only if the files exist; the report lists skipped checks. The message
-of a failed check names table, row and number. After a failed check the program writes no report, so the workflow makes no paper.
+--config is the value of paths.of_study as JSON. --graders maps each test to its grader. The checks of the summaries always run. The
+checks against raw files (evaluations, completions, training logs) run only if the files exist; the report lists skipped checks. The
+message of a failed check names the table, the row and the number. After a failed check, the program writes no report file, so the
+workflow makes no paper.
 """
 
 from hardgrpo.runtime import errors, files, warm
@@ -23,7 +24,7 @@ CHECKS = [Path(__file__).parent / name for name in ("checks/test_summaries.py", 
 
 
 class Report:
-    """A line for each check: its outcome, its docstring, and the reason if it was skipped or failed."""
+    """A line for each check: outcome, first line of the check's docstring, and the reason if the check was skipped or failed."""
 
     def __init__(self, study: str):
         self.study, self.lines, self.titles = study, [], {}
@@ -86,7 +87,7 @@ def main() -> None:
 
 
 class Arguments:
-    """Passes the arguments to the checks, as the fixture `arguments`."""
+    """Pass the program's arguments to the checks, as the fixture `arguments`."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args

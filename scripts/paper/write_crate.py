@@ -1,11 +1,11 @@
-"""Pack a finished study as a Workflow Run RO-Crate: the workflow, its configuration, results, and the provenance of each run.
+"""Pack a finished study as a Workflow Run RO-Crate: the workflow, the configuration, the results, and the provenance of each run.
 
     python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' --files results/summaries/mini/*.csv \
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
-Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow, which lists all results, and one action
-for each run, with the start and end times in the run's provenance.json. Runs that have no files here, because only their summaries are
-committed, are left out.
+Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow, which lists all results, and one
+action for each run, with the start and end times of the run's provenance.json. Runs whose files are not on this machine
+are omitted; of these runs, only summaries are committed.
 """
 
 from hardgrpo.runtime import errors, files, links
@@ -43,7 +43,9 @@ def main() -> None:
     parser.add_argument("--study", required=True, type=json.loads, help="JSON: name, title")
     parser.add_argument("--files", nargs="+", required=True, type=Path, help="results of the study")
     parser.add_argument("--rules", nargs="*", default=[], type=Path, help="further files of the workflow")
-    parser.add_argument("--runs", nargs="*", default=[], type=Path, help="folders of its runs; those without files are left out")
+    parser.add_argument(
+        "--runs", nargs="*", default=[], type=Path, help="folders of the study's runs; folders without files are omitted"
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
     for path in (*args.files, *args.rules, *args.runs):
@@ -63,8 +65,8 @@ def main() -> None:
         *(folder / name for folder in runs for name in OF_A_RUN),
     ]
     for path in crate_files:
-        # `results` and the folders directly in it may be links that the user made. Links below these folders may have come with files of
-        # others, so they must not lead out of these folders.
+        # `results` and the folders directly in `results` may be links that the user made. Deeper links may come from another
+        # person's files, so deeper links must not lead out of these folders.
         links.check_inside(path, Path(*path.parts[:-1][:2]))
     with files.atomic(args.output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate:
         # `ZipInfo` without a date stores a constant date, so that equal results give equal crates.
@@ -125,8 +127,8 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
 
 
 def published(citation: dict, ends: list[str]) -> str:
-    """The mandatory datePublished: the date of the workflow's release. Without a release, it is the day when the crate's last run ended;
-    without runs, it is today."""
+    """The mandatory datePublished: the date of the workflow's release; without a release, the day on which the crate's last run
+    ended; without runs, today."""
     last_end = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
     return str(citation.get("date-released", last_end[:10]))
 

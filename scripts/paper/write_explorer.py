@@ -2,8 +2,8 @@
 
     python scripts/paper/write_explorer.py --study mini --config '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
 
---config is the part of the configuration that decides the study's files (paths.of_study), as JSON. --graders maps each test to its
-grader, which extracts the answers for the page. Grades come from the evaluation files.
+--config is the part of the configuration that decides the study's files (paths.of_study), as JSON. --graders maps each test to the
+grader that extracts the answers for the page. Grades are read from the evaluation files.
 """
 
 from hardgrpo.grading import graders

@@ -1,10 +1,10 @@
-"""Write every number of the paper's text as a LaTeX macro, and a list of the origin of each number.
+"""Write every number of the paper's text as a LaTeX macro, and list the origin of each number.
 
     python scripts/paper/write_numbers.py --tables results/reference/mini/*.csv paper/mini/claims.csv --study '{...}' --output paper/mini/numbers.tex
 
-`\\result{gain.tiny.swaps.swaps.hard.sampled}` is '+3.1 [1.2, 5.0]'. numbers.csv lists the summary table, the line, the columns and
-the format (`written`) of each macro. The paper's sentences quote these macros. Numbers of the design (updates, seeds, K) come from
-the configuration and are listed without a table.
+For example, `\\result{gain.tiny.swaps.swaps.hard.sampled}` prints '+3.1 [1.2, 5.0]'. numbers.csv lists the summary table, the line,
+the columns and the format (`written`) of each macro. The paper's sentences quote these macros. Numbers of the design (updates,
+seeds, K) come from the configuration and are listed without a table.
 """
 
 from hardgrpo.runtime import files, warm
@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     files.add_tables(parser)
     parser.add_argument("--study", required=True, type=files.as_object, help="the design, from the configuration")
-    parser.add_argument("--output", required=True, help="file of the macros; numbers.csv is written to the same folder")
+    parser.add_argument("--output", required=True, help="file for the macros; numbers.csv is written to the same folder")
     args = parser.parse_args()
 
     from hardgrpo.report import latex, numbers  # imported late: see hardgrpo.runtime.warm

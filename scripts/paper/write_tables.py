@@ -1,4 +1,4 @@
-"""Write the paper's tables as LaTeX and HTML (points, with intervals) and CSV (shares, all digits), from a study's summaries.
+"""Write the paper's tables from a study's summaries, as LaTeX and HTML (points, with intervals) and as CSV (shares, all digits).
 
     python scripts/paper/write_tables.py --tables results/reference/mini/*.csv paper/mini/*.csv results/published/deviations.csv --study '{...}' \\
         --output paper/mini/tables --captions paper/mini/captions.tex
@@ -18,8 +18,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     files.add_tables(parser)
     parser.add_argument("--study", required=True, type=files.as_object, help="the design, from the configuration")
-    parser.add_argument("--output", required=True, type=Path, help="folder of the tables")
-    parser.add_argument("--captions", required=True, help="LaTeX file of the captions of tables and figures")
+    parser.add_argument("--output", required=True, type=Path, help="folder for the tables")
+    parser.add_argument("--captions", required=True, help="LaTeX file for the captions of tables and figures")
     args = parser.parse_args()
 
     from hardgrpo.analysis import arms, summaries  # imported late: see hardgrpo.runtime.warm

@@ -1,11 +1,11 @@
-"""Cut completions to a smaller limit, or take fewer samples of a probe, to compare two tasks on the same samples.
+"""Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks on the same samples.
 
     python scripts/probe/cut_completions.py --model results/models/wordy --completions ample.jsonl.gz --completion-tokens 60 \\
         --output tight.jsonl.gz
 
-cuts a probe. `--samples 1 --of 8` keeps only the first of the eight samples that choose, and all held-out samples (numbered from
-8). To cut an evaluation, also give its graded completions (--graded); the program grades the cut completions again (--problems,
---grader, --output-graded).
+This command cuts a probe. `--samples 1 --of 8` keeps the first of the eight samples by which prompts are chosen, and all held-out
+samples (numbered from 8). To cut an evaluation, also give the evaluation's graded completions (--graded). The program then grades
+the cut completions again (--problems, --grader, --output-graded).
 """
 
 from hardgrpo.data import completions, evaluations, tasks
@@ -20,13 +20,13 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="model folder, for its tokenizer")
     parser.add_argument("--completions", required=True, help="file written by probe.py or evaluate.py")
     parser.add_argument("--completion-tokens", type=int, required=True, help="the smaller limit")
-    parser.add_argument("--samples", type=int, help="keep this many of a prompt's samples that choose (default: all)")
-    parser.add_argument("--of", type=int, help="number of samples that choose; later samples are held out")
-    parser.add_argument("--graded", help="the evaluation that the completions belong to")
+    parser.add_argument("--samples", type=int, help="samples per prompt to keep, besides held-out samples (default: all)")
+    parser.add_argument("--of", type=int, help="samples per prompt that choose; later samples are held out")
+    parser.add_argument("--graded", help="graded completions of the evaluation to which the completions belong")
     parser.add_argument("--problems")
     parser.add_argument("--grader")
     parser.add_argument("--output", required=True, help="the cut completions")
-    parser.add_argument("--output-graded", help="evaluation of the cut completions")
+    parser.add_argument("--output-graded", help="graded completions of the cut evaluation")
     args = parser.parse_args()
     evaluation = [args.graded, args.problems, args.grader, args.output_graded]
     if any(evaluation) and not all(evaluation):
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, str]]:
-    """(tokens, finish reason) of each completion, from its evaluation. Raise a `UserError` if they do not match."""
+    """(tokens, finish reason) of each completion, read from the evaluation. Raise a `UserError` if they do not match."""
     frame = evaluations.read(args.graded)
     key_columns = ["step", "id", "decoding", "sample"]
     lengths_by_key = {

@@ -1,10 +1,10 @@
-"""Split the trajectory of a training run into pass rates, from which subsets are chosen, and later epochs.
+"""Split the trajectory of a training run into pass rates of the first epochs, for choosing subsets, and later epochs.
 
     python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz --chosen-from 3 \\
         --difficulty results/difficulty/M/P.csv --later results/trajectories/M/P.csv
 
-The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass rate is over all rollouts of its
-first epochs. No epoch is in both outputs, so that no rollout both chooses and judges a subset.
+The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass rate is the share of correct
+rollouts in the prompt's first epochs. No epoch is in both outputs, so that no rollout is used both to choose and to judge a subset.
 """
 
 from hardgrpo.data import trajectory_files
@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trajectory", required=True)
     parser.add_argument(
-        "--chosen-from", required=True, type=int, help="number of first epochs of each prompt that give its pass rate"
+        "--chosen-from", required=True, type=int, help="number of first epochs of each prompt that give the pass rate"
     )
     parser.add_argument("--difficulty", required=True)
     parser.add_argument("--later", required=True)

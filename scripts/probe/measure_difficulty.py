@@ -3,8 +3,8 @@
     python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl --grader choice_letter --output D.csv
 
 P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one completion per line (id, sample,
-completion; tokens and finish_reason if known). With --grade-prompt-too the grader sees the prompt and the completion together, as
-in HE's released code. Each line must then have a `prompt`, and the program lists the problems whose pass rate changes.
+completion; tokens and finish_reason if known). With --grade-prompt-too the grader receives the prompt and the completion together,
+as in HE's released code. Each line then needs a `prompt`, and the program lists the problems whose pass rate changes.
 """
 
 from hardgrpo.data import completions, tasks
@@ -21,17 +21,15 @@ def main() -> None:
     parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--samples", type=int, help="expected completions per problem (default: equally many for all)")
+    parser.add_argument("--held-out", type=int, default=0, help="count the last HELD_OUT completions of each problem separately")
     parser.add_argument(
-        "--held-out", type=int, default=0, help="number of last completions of each problem, which are counted separately"
-    )
-    parser.add_argument(
-        "--recorded", action="store_true", help="completions from elsewhere: their numbers may differ, prompts may be missing"
+        "--recorded", action="store_true", help="completions from elsewhere: counts per problem may differ, prompts may be missing"
     )
     parser.add_argument(
         "--stopped",
         type=float,
         metavar="CONFIDENCE",
-        help="the probe stopped early, with this confidence: problems may have fewer samples",
+        help="confidence of a probe that stopped early; problems may then have fewer samples",
     )
     parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, as HE's released code")
     parser.add_argument("--output", required=True)
@@ -53,7 +51,7 @@ def main() -> None:
     rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
     for problem in problems:
         rows.append(prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader))
-        undecided += rows[-1]["undecided"]  # each takes most of a minute, so check after each problem
+        undecided += rows[-1]["undecided"]  # each undecided completion takes most of a minute, so check after each problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:
         rows = []

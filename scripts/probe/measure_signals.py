@@ -3,7 +3,7 @@
     python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl --grader choice_letter --output S.csv
 
 Q.jsonl has one prompt per line (id, question); a line with an answer is an error. C.jsonl or C.jsonl.gz has one completion per line
-(id, sample, completion; tokens and log_probability if known). The grader extracts the answers and says which are equal.
+(id, sample, completion; tokens and log_probability if known). The grader extracts the answers and decides which answers are equal.
 """
 
 from hardgrpo.data import completions
@@ -19,9 +19,9 @@ def main() -> None:
     parser.add_argument("--questions", required=True)
     parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument("--samples", type=int, help="completions per prompt that choose (default: all)")
-    parser.add_argument("--held-out", type=int, default=0, help="number of last completions per prompt, which are ignored")
-    parser.add_argument("--recorded", action="store_true", help="completions from elsewhere: their numbers may differ")
+    parser.add_argument("--samples", type=int, help="number of completions per prompt to use (default: all)")
+    parser.add_argument("--held-out", type=int, default=0, help="ignore the last HELD_OUT completions of each prompt")
+    parser.add_argument("--recorded", action="store_true", help="completions from elsewhere: counts per prompt may differ")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 

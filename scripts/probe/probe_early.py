@@ -4,16 +4,17 @@
         --grader final_word --samples 10 --completion-tokens 64 --seed 1 --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' \\
         --output results/probe/tiny/swaps/stopped.jsonl.gz
 
-A completion has the same seed as in probe.py, and the samples of a prompt are drawn in order of their numbers, so the completions of a
-prompt are the first completions of full probing. The program samples in batches and grades each batch. The next batch holds the samples
-that a proof of the subset needs most (src/hardgrpo/selection/early_stopping.py). At the end the chosen prompts get their remaining samples.
-With several subsets, the program samples until all are decided. One job samples the complete pool, because the samples that a prompt needs
-depend on all other prompts.
+A completion has the same seed as in probe.py, and the samples of a prompt are drawn in order of their numbers, so the completions
+of a prompt are the first completions of full probing. The program samples in batches and grades each batch. The next batch contains
+the samples that are most needed to decide the subset (src/hardgrpo/selection/early_stopping.py). At the end, the remaining samples
+of the chosen prompts are drawn. With several subsets, the program samples until all subsets are decided. One job samples the
+complete pool, because the samples that a prompt needs depend on all other prompts.
 
-Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything that determines a completion (model,
-problems, prompt, seed, token limit, engine, chat). A killed probe resumes from this folder. A later probe with another budget, seed of
-ties, confidence, grader or K uses the stored completions and samples only those that are missing. The output holds all stored completions
-of the pool, also those that an earlier probe needed for another subset, because they narrow the bounds of pass rates at no cost.
+Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything that determines a completion
+(model, problems, prompt, seed, token limit, engine, chat). A killed probe resumes from this folder. A later probe with another
+budget, seed of ties, confidence, grader or K uses the stored completions and samples only missing completions. The output contains
+all stored completions of the pool, including completions that an earlier probe drew for another subset, because they narrow the
+bounds of pass rates at no cost.
 """
 
 from hardgrpo.data import tasks
@@ -32,13 +33,13 @@ def main() -> None:
     parser = programs.build_parser(__doc__)
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument(
-        "--stop-for", required=True, type=files.as_list, help="policies, each with the seed of its ties, as a JSON list"
+        "--stop-for", required=True, type=files.as_list, help="JSON list of policies, each with a `seed` that decides ties"
     )
     parser.add_argument(
         "--confidence",
         type=float,
         default=1.0,
-        help="1: exactly the subset of full probing; below 1: see `probe.stop` in docs/configuration.md",
+        help="1: choose exactly the subset of full probing; below 1: see `probe.stop` in docs/configuration.md",
     )
     parser.add_argument("--batch", type=int, help="completions per batch (default: a 64th of full probing, from 16 to 256)")
     parser.add_argument("--state", default=paths.STATES, help="folder that stores completions for later probes")
@@ -50,7 +51,7 @@ def main() -> None:
             "expected --samples and --batch of at least 1, and --confidence above 0.5, up to 1; correct the command"
         )
     graders.check_grader(args.grader, args.output)
-    # the pool: problems that the grader can check, as in measure_difficulty.py
+    # As in measure_difficulty.py, the pool consists of the problems that the grader can check.
     problems = tasks.readable_problems(tasks.read_problems(args.problems), args.grader, args.problems)
     targets = read_targets(args.stop_for, [problem["id"] for problem in problems], args.samples)
     programs.start(args)
@@ -79,7 +80,7 @@ def main() -> None:
 
     def draw_batches() -> Iterator[list[int]]:
         while batch := stopper.ask():
-            batches.append(sorted(batch))  # in order of the samples of each prompt
+            batches.append(sorted(batch))  # the samples of each prompt must be in order
             yield [number * args.samples + sample for number, sample in batches[-1]]
 
     folder, tokens = store.probe_folder(args), 0
@@ -90,7 +91,7 @@ def main() -> None:
         resumed = sum(map(len, samples_by_problem))
         with Progress(f"probe {args.output}, at most", full, "completions", start=resumed) as progress:
             remaining_batches = draw_batches()
-            if first_batch := next(remaining_batches, None):  # without a batch, no engine starts
+            if first_batch := next(remaining_batches, None):  # start an engine only if there is something to sample
                 remaining_batches = itertools.chain([first_batch], remaining_batches)
                 for completions in programs.sample(args, args.model, requests, progress, batch_size, parts=remaining_batches):
                     rows = [

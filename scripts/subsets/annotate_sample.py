@@ -3,7 +3,7 @@
     python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl --share 0.02 --seed 0 \\
         --difficulty results/difficulty/tiny-seed0/swaps.csv --output results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv
 
-The program draws the sample before it reads a pass rate, and writes no pass rate of another prompt.
+The program draws the sample before it reads any pass rate, and writes only the pass rates of the drawn prompts.
 """
 
 from hardgrpo.runtime import errors, files

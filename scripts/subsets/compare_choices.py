@@ -1,11 +1,11 @@
-"""Compare choices of prompts on existing completions: the share of learnable groups and the labels to buy.
+"""Compare choices of prompts on existing completions: the share of learnable groups, and the number of labels to buy.
 
     python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter --output choices.csv
 
 A recording has one line per prompt: question, answer, and completions (a list of two or more, equally many for all prompts). A
-random half of a prompt's completions chooses, and the other half measures the chosen prompts. The program also prints the table.
-Several recordings are compared one by one. --probed-by names, for each of them, a recording of another model on the same questions;
-additional rows hold the choices by the other model's completions, measured on the recording.
+random half of each prompt's completions is used to choose prompts, and the other half to measure the chosen prompts. The program
+also prints the table. Several recordings are treated separately. For each recording, --probed-by names a recording of another model
+on the same questions. Additional rows then hold the choices by the other model's completions, measured on the recording.
 """
 
 from hardgrpo.data import completions
@@ -22,12 +22,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recording", required=True, nargs="+", help="JSON Lines")
     parser.add_argument(
-        "--probed-by", nargs="+", help="for each recording, a recording of another model, by which prompts are also chosen"
+        "--probed-by", nargs="+", help="for each recording, a recording of another model whose completions also choose prompts"
     )
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument("--budget", type=float, default=0.1, help="share of the pool that each choice takes (default: %(default)s)")
+    parser.add_argument("--budget", type=float, default=0.1, help="share of the pool to choose (default: %(default)s)")
     parser.add_argument(
-        "--draws", type=int, default=400, help="random splits, and bootstrap samples for the intervals (default: %(default)s)"
+        "--draws", type=int, default=400, help="random splits, and bootstrap samples of the intervals (default: %(default)s)"
     )
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
@@ -63,15 +63,15 @@ def main() -> None:
 
 
 def read_problems(path: str) -> list[dict]:
-    """The problems of a recording, in its order."""
+    """The problems of a recording, in the order of its lines."""
     rows = completions.recorded_rows(path, {"question": str, "answer": (str, int, float), "completions": list})
     return [{"id": f"line {line}", "question": row["question"], "answer": str(row["answer"])} for line, row in rows]
 
 
 def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
-    """Grade the recorded completions of the problems. Return two arrays (prompts, completions): `right`, which is 1 for right completions,
-    and `codes`, which are equal for completions of a prompt with equal answers. Raise a `UserError` if problems have
-    different numbers of completions, or fewer than 2."""
+    """Grade the recorded completions of the problems. Return two arrays (prompts, completions): `right` is 1 for right completions,
+    and `codes` are equal for completions of a prompt with equal answers. Raise a `UserError` if problems have different numbers of
+    completions, or fewer than 2."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     lines = {row["question"]: line for line, row in completions.recorded_rows(path, {"question": str})}

@@ -1,10 +1,11 @@
-"""Compare probe sizes on measured difficulties: what K completions per prompt buy, for each rule that chooses by pass rates.
+"""Compare probe sizes on measured difficulties: how prompts that are chosen by K completions behave, for each rule by pass rates.
 
     python scripts/subsets/compare_probe_sizes.py --difficulty results/difficulty/tiny-seed0/swaps.csv --output probe_sizes.csv
 
-A difficulty file has the columns id, samples and correct, a row per prompt; scripts/probe/measure_difficulty.py writes it. Of a
-prompt's completions, K choose and a group of the others measures; the result is exact for the pool of the file (no simulation). The
-program prints the table, and the smallest K after which a larger probe raises the share of mixed groups by at most a point.
+A difficulty file has the columns id, samples and correct, and one row per prompt; scripts/probe/measure_difficulty.py writes such
+files. K of a prompt's completions are used to choose prompts, and a group of the remaining completions measures the chosen prompts.
+The result is exact for the pool of the file (no simulation). The program prints the table and the smallest sufficient K: all larger
+probes raise the share of mixed groups by at most one percentage point.
 """
 
 from hardgrpo.runtime import errors, files
@@ -18,9 +19,9 @@ import numpy as np
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--difficulty", required=True, help="CSV with id, samples and correct")
-    parser.add_argument("--budget", type=float, default=0.1, help="share of the pool that each rule chooses (default: %(default)s)")
+    parser.add_argument("--budget", type=float, default=0.1, help="share of the pool to choose (default: %(default)s)")
     parser.add_argument("--group", type=int, default=8, help="completions in a group of GRPO (default: %(default)s)")
-    parser.add_argument("--samples", type=int, nargs="+", help="probe sizes K; the default is 1, 2, 4, ... as the file allows")
+    parser.add_argument("--samples", type=int, nargs="+", help="probe sizes K (default: 1, 2, 4, ... as far as the file allows)")
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 def read_counts(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """(correct, samples) of each prompt. Raise a `UserError` for rows whose counts are missing or impossible, and without rows."""
+    """(correct, samples) of each prompt. Raise a `UserError` if counts are missing or impossible, or if there are no rows."""
     rows = files.read_rows(path, {"id": str, "samples": int, "correct": int})
     wrong = [
         errors.RowError(path, f"row {line}", describe(row), "expected whole numbers with 0 <= correct <= samples")

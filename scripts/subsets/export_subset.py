@@ -3,12 +3,12 @@
     python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --facts results/subsets/M/T/hard/seed0.json \\
         --problems results/tasks/T/train.jsonl --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
-Rows are sorted by their rank in the subset. If the pool's local files have the format of the output, the program copies all columns of
-a table or complete lines of JSON Lines; a table keeps its delimiter. Otherwise (problems that are generated or from a hub's dataset, or
-files of another format) the program writes the rows of --problems in the format of the output.
+Rows are sorted by rank in the subset. If the pool's local files have the format of the output, the program copies all columns of a
+table, or complete lines of JSON Lines; a table keeps its delimiter. Otherwise (generated problems, problems of a dataset from a
+hub, or files of another format) the program writes the rows of --problems in the format of the output.
 
-With --to-annotate each row also has its id, the reason why it was chosen, and a column with the given name for the answer. The column is
-empty unless the original row already has an answer there.
+With --to-annotate, each row also has the prompt's id, the reason why the prompt was chosen, and a column with the given name for
+the answer. The column is empty unless the original row already has an answer in this column.
 """
 
 from hardgrpo.data import sources, spreadsheets, tasks
@@ -25,9 +25,7 @@ def main() -> None:
     parser.add_argument("--subset", required=True, help="CSV file written by select_subset.py")
     parser.add_argument("--facts", required=True, help="JSON file written by select_subset.py")
     parser.add_argument("--problems", required=True, help="the pool")
-    parser.add_argument(
-        "--files", nargs="*", default=[], help="the local files from which the pool was made, in order, if there are any"
-    )
+    parser.add_argument("--files", nargs="*", default=[], help="the local files from which the pool was made, in order, if any")
     parser.add_argument("--to-annotate", metavar="COLUMN", help="add the id, the reason of the choice, and COLUMN for the answer")
     parser.add_argument("--output", required=True, help="a table if the name ends in .csv or .tsv, else JSON Lines")
     args = parser.parse_args()
@@ -68,7 +66,7 @@ def main() -> None:
 
 @dataclass
 class Content:
-    """A file of the pool: its rows, its lines if it is JSON Lines, its format if it is a table."""
+    """A file of the pool: `rows`, `lines` (only for JSON Lines), and `form`, the format (only for a table)."""
 
     path: str
     rows: list[dict]
@@ -121,14 +119,14 @@ def read_facts(path: str) -> dict:
 
 
 def chosen_measure(facts: dict) -> tuple[str, float | None]:
-    """(name of the policy's measure, its mean over the chosen prompts). The mean is None if a probe that stopped
-    early lacks samples of these prompts."""
+    """(name of the policy's measure, mean of the measure over the chosen prompts). The mean is None if a probe that stopped early
+    lacks samples of these prompts."""
     measure = facts["policy"].get("by", "pass_rate")
     return measure.replace("_", " "), facts.get("mean_pass_rate", facts.get("mean"))
 
 
 def read_measures(path: str) -> list[tuple[str, float | None]]:
-    """(measure, value) of each row of a subset, in its order; empty strings for a subset without a measure."""
+    """(measure, value) of each row of a subset, in order. Both are empty strings if the subset has no measure."""
     header, rows = files.read_cells(path)
     column = next((name for name in header if name not in ("id", "rank")), None)
     if column is None:
@@ -137,7 +135,7 @@ def read_measures(path: str) -> list[tuple[str, float | None]]:
 
 
 def add_reason(row: dict, column: str, facts: dict, prompt: str, measure: tuple[str, float | None]) -> dict:
-    """The row with its id, the reason why it was chosen, and `column` for the answer (empty if the row has no value there)."""
+    """The row with the prompt's id, the reason for the choice, and `column` for the answer (empty if the row has no answer)."""
     name, value = measure
     reason = (
         f"{facts['policy']['rule']}: {name.replace('_', ' ')} {value:.3g}" if value not in (None, "") else facts["policy"]["rule"]
@@ -146,7 +144,7 @@ def add_reason(row: dict, column: str, facts: dict, prompt: str, measure: tuple[
 
 
 def has_question(row: dict, question: str) -> bool:
-    """Whether a cell of the row equals the question, after replacing half a surrogate pair by "?" as files.write_text does."""
+    """Whether a cell of the row equals the question. As in files.write_text, half a surrogate pair in a cell is replaced by "?"."""
     return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
 
 

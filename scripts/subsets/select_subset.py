@@ -3,16 +3,17 @@
     python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy '{"rule": "hard", "budget": 0.1}' \\
         --seed 0 --output results/subsets/tiny/swaps/hard/seed0.csv
 
-Writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the choice. The JSON file holds the sizes of pool and
-subset, the pass rate of the last chosen prompt (the boundary), the number of candidates tied at the boundary and how many of them were
-chosen, and the number of answers to buy for the choice and for training. For a policy `by` a signal (src/hardgrpo/selection/signals.py) the
-program reads --signals instead of --difficulty. The file of --signals is made without answers. The CSV file then has the signal instead of
-the pass rate. For `by: predicted` the program also reads --sample, the prompts that were annotated for the fit.
+The program writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the choice. The JSON file holds the
+sizes of pool and subset, the pass rate of the last chosen prompt (the boundary), the number of candidates tied at the boundary and
+how many of them were chosen, and the number of answers to buy for the choice and for training. For a policy `by` a signal
+(src/hardgrpo/selection/signals.py) the program reads --signals instead of --difficulty. The file of --signals is made without
+answers. The CSV file then has the signal instead of the pass rate. For `by: predicted` the program also reads --sample, the prompts
+that were annotated for the fit.
 
-After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate. The program then chooses the subset if
-the bounds decide it, or if the guess at the subset is expected to reach the probe's confidence; the JSON file states which. Otherwise the
-program ends with an error. With a confidence below 1 a chosen prompt may lack samples. The prompt's pass_rate, and all values in the JSON
-file that depend on it, are then empty.
+After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate. The program then chooses the
+subset if the bounds decide the subset, or if a guess at the subset is expected to reach the probe's confidence. The JSON file
+states which case applies. If neither applies, the program ends with an error. With a confidence below 1, a chosen prompt may lack
+samples. The prompt's pass_rate, and all values in the JSON file that depend on this pass rate, are then empty.
 """
 
 from hardgrpo.runtime import errors, files
@@ -24,12 +25,12 @@ from pathlib import Path
 import numpy as np
 
 COLUMNS = {"id": str, "pass_rate": float}
-HELD_OUT_COLUMNS = {"held_out": int, "held_out_correct": int}  # if the probe held completions out
-PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": float}  # if the probe stopped early
+HELD_OUT_COLUMNS = {"held_out": int, "held_out_correct": int}  # filled only if the probe has held-out completions
+PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": float}  # used only if the probe stopped early
 
 
 def measure_held_out(difficulties: list[dict], ids: list[str]) -> dict:
-    """Mean pass rate and share of zeros of the chosen prompts, on held-out completions; None without held-out completions."""
+    """Mean pass rate of the chosen prompts on held-out completions, and share with pass rate 0; None without such completions."""
     held_out_rates = {row["id"]: row["held_out_correct"] / row["held_out"] for row in difficulties if row["held_out"]}
     rates = [held_out_rates[prompt] for prompt in ids if prompt in held_out_rates]
     return {
@@ -45,7 +46,7 @@ def main() -> None:
     parser.add_argument("--questions", help="the pool without answers, for rules random, all and annotated")
     parser.add_argument("--annotated", help="file written by read_annotated.py; policy `annotated` takes exactly these prompts")
     parser.add_argument(
-        "--besides", help="subset of the first round, for policies by a signal; it is included and counts in the budget"
+        "--besides", help="subset of the first round, for policies by a signal; included in the result and in the budget"
     )
     parser.add_argument("--sample", help="file written by annotate_sample.py, for policies by predicted pass rates")
     parser.add_argument("--policy", required=True, type=files.as_object, help="a policy of the configuration, as JSON")
@@ -101,7 +102,7 @@ def main() -> None:
 
 
 def check_policy(policy) -> dict:
-    """A copy of the policy. Raise a `UserError` for unknown keys and values."""
+    """A copy of the policy. Raise a `UserError` if a key or value is unknown."""
     keys = set(policy) if isinstance(policy, dict) else set()
     allowed_keys = {"rule", "budget", "threshold", "highest_tier", "by", "calibrated_on"}
     if "rule" not in keys or keys - allowed_keys:
@@ -134,8 +135,8 @@ def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, floa
 
 
 def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> None:
-    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a measure, and write both files,
-    without reading the pool's answers."""
+    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a measure, and write both files. The
+    pool's answers are not read."""
     path = args.questions or args.signals
     if args.questions:
         rows = files.read_jsonl(path, {"id": str})
@@ -216,7 +217,7 @@ def read_first_round(path: str | None, values: dict[str, float]) -> dict[str, fl
 
 
 def select_in_addition(included: dict[str, float], values: dict[str, float], policy: dict, seed: int) -> policies.Subset:
-    """The prompts of `included`, whose labels are paid for, and as many other prompts as the remaining budget pays for."""
+    """All prompts of `included`, whose labels are already paid for, and as many other prompts as the remaining budget allows."""
     remaining_size = policies.subset_size(policy["budget"], len(values)) - len(included)
     if remaining_size < 1:
         raise errors.UserError(policies.spent_budget_message(policy["budget"], len(included)))
@@ -226,7 +227,7 @@ def select_in_addition(included: dict[str, float], values: dict[str, float], pol
 
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
-    """(the subset of full probing, from the counts of a probe that stopped early; facts for the JSON file)."""
+    """Return (subset of full probing, facts for the JSON file), from the counts of a probe that stopped early."""
     remedy = (
         "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
     )

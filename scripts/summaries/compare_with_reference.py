@@ -1,9 +1,9 @@
-"""Compare the gains of a local study with those of its committed reference, by cell.
+"""Compare the gains of a local study with the gains of the study's committed reference, by cell.
 
     python scripts/summaries/compare_with_reference.py --tables results/summaries/mini/decomposition_runs.csv \\
         --reference results/reference/mini/decomposition_runs.csv --output results/agreement/mini.csv
 
-Differences are paired by seed; their 95 % intervals are for new seeds and the same problems (src/hardgrpo/analysis/agreement.py).
+Differences are paired by seed. Their 95 % intervals are for new seeds and the same problems (src/hardgrpo/analysis/agreement.py).
 """
 
 from hardgrpo.analysis import agreement, summaries
@@ -15,7 +15,7 @@ import argparse
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     files.add_tables(parser)
-    parser.add_argument("--reference", required=True, nargs="+", help="the same tables of the reference")
+    parser.add_argument("--reference", required=True, nargs="+", help="the corresponding tables of the reference")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 

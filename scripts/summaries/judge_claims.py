@@ -1,10 +1,10 @@
-"""Judge the papers' claims by a study's summaries, and compare published numbers with the study's.
+"""Judge the papers' claims by a study's summary tables, and compare published numbers with the study's numbers.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv --claims paper/claims.yaml --published results/published \\
         --conditions '{"first_recipe": "mini", "tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' --output paper/mini
 
-Writes claims.csv and compared.csv from summary tables, so that a new or changed claim needs no run.
---conditions is claim_conditions.conditions as JSON.
+The program writes claims.csv and compared.csv from summary tables, so that a new or changed claim needs no new training run.
+--conditions is the value of claim_conditions.conditions as JSON.
 """
 
 from hardgrpo.report import registry
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--claims", required=True)
     parser.add_argument("--published", required=True, help="folder of published numbers")
     parser.add_argument("--conditions", required=True, type=files.as_object)
-    parser.add_argument("--output", required=True, type=Path, help="folder of claims.csv and compared.csv")
+    parser.add_argument("--output", required=True, type=Path, help="folder for claims.csv and compared.csv")
     args = parser.parse_args()
 
     from hardgrpo.analysis import claims, published, summaries, verdicts  # imported late: see hardgrpo.runtime.warm

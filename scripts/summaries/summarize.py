@@ -2,9 +2,9 @@
 
     python scripts/summaries/summarize.py --study mini --config '{...}' --output results/summaries/mini
 
---config is the part of the configuration that decides the study's files (paths.of_study), as JSON. Intervals are 95 % and cover new
-problems and new seeds unless a column says otherwise; see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists
-the tables.
+--config is the part of the configuration that decides the study's files (paths.of_study), as JSON. Intervals are 95 % intervals for
+new problems and new seeds, unless a column's name says otherwise; see src/hardgrpo/analysis/statistics.py.
+src/hardgrpo/report/registry.py lists the tables.
 """
 
 from hardgrpo.report import registry
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 class Tables(dict):
-    """Summary tables and their inputs by name; each is computed when it is first read."""
+    """Summary tables and their inputs by name. Each entry is computed when it is first read."""
 
     def __init__(self, config: dict, study: str, comparisons: list[dict]):
         from hardgrpo.analysis import cells, training_logs  # imported late: see hardgrpo.runtime.warm
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--study", required=True)
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--comparisons", default=[], type=files.as_list, help="pools.comparisons as JSON")
-    parser.add_argument("--output", required=True, help="folder of the tables")
+    parser.add_argument("--output", required=True, help="folder for the tables")
     args = parser.parse_args()
 
     tables = Tables(args.config, args.study, args.comparisons)

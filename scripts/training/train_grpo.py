@@ -1,18 +1,18 @@
-"""Train one run with TRL, as specified by `spec.yaml`: by GRPO, or on worked solutions (objective: sft).
+"""Train one run with TRL as specified in `spec.yaml`: with GRPO, or on worked solutions (objective: sft).
 
     python scripts/training/train_grpo.py --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
 
-Writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update), timing.csv and provenance.json. During training
-the state (optimiser, random numbers, log) is in a folder under --state, named by a hash of the specification and its inputs. An
-interrupted run resumes from the last complete checkpoint in this folder and writes the files of an uninterrupted run, bit for bit;
-only vLLM draws other random numbers. A finished run removes its state.
+The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update), timing.csv and provenance.json.
+During training, the run's state (optimiser, random numbers, log) is in a folder under --state. The folder's name is a hash of the
+specification and its inputs. An interrupted run resumes from the last complete checkpoint in this folder and writes the same files
+as an uninterrupted run, bit for bit, except that vLLM draws other random numbers. A finished run removes its state.
 
-On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. It
-also saves a state every ten minutes (--save-minutes), for kills without SIGTERM or before the end of an update. Only one process
-may train a run: a second process ends with an error or, with --take-over, makes the first process save its state and stop, and
-resumes from this state.
+On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. The
+program also saves a state every ten minutes (--save-minutes), in case it is killed without SIGTERM or before the current update
+ends. Only one process may train a run. A second process ends with an error. With --take-over, the second process instead makes the
+first process save its state and stop, and resumes from this state.
 
-With --processes or --gpus above 1 the program starts itself again as one process per GPU. Without an adapter, accelerate's FSDP2
+With --processes or --gpus above 1, the program starts itself again as one process per GPU. Without an adapter, accelerate's FSDP2
 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state over the processes.
 """
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spec", required=True)
     parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument("--state", default=paths.STATES, help="folder of the states of unfinished runs")
+    parser.add_argument("--state", default=paths.STATES, help="folder for the states of unfinished runs")
     environments.add_gpu_arguments(parser)
     parser.add_argument("--processes", type=int, help="number of processes (default: one for each GPU)")
     parser.add_argument(
@@ -53,18 +53,18 @@ def main() -> None:
         "--take-over", action="store_true", help="ask another process on this run to stop, and resume from its state"
     )
     parser.add_argument(
-        "--take-over-minutes", type=float, default=60, help="longest wait for the other process to stop (default: %(default)s)"
+        "--take-over-minutes", type=float, default=60, help="maximum wait until the other process stops (default: %(default)s)"
     )
     parser.add_argument(
         "--save-minutes",
         type=float,
         default=10,
-        help="interval at which a state is also saved, for kills without warning (default: %(default)s)",
+        help="minutes between saves of the state, in case the program is killed without warning (default: %(default)s)",
     )
     parser.add_argument(
         "--keep-finished",
         action="store_true",
-        help="keep checkpoints in the state folder, to write the output again without training",
+        help="keep checkpoints in the state folder, so that the output can be written again without training",
     )
     args = parser.parse_args()
 

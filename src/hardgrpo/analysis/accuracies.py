@@ -1,4 +1,4 @@
-"""Summary tables of accuracy: by checkpoint, by k, by tier, and the updates that reach the accuracy of training on all prompts."""
+"""Summary tables of accuracy: by checkpoint, by k, by tier, and when an arm reaches the accuracy of training on all prompts."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from hardgrpo.data import evaluations
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
-    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models, and is the same for every policy."""
+    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models; its accuracy is the same for every policy."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():
@@ -30,7 +30,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of base model and last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and the number of samples."""
+    """Unbiased pass@k of the base model and the last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and the number of samples."""
     rows = []
     for cell in cells:
         samples = min(cell.samples(0), cell.samples(cell.last_step))
@@ -48,7 +48,7 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
 
 
 def base_pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of the base models' reach samples: of correct answers and, where steps can be checked, of sound answers."""
+    """Unbiased pass@k of the base models' reach samples, for correct answers and, where steps can be checked, for sound answers."""
     rows = []
     cell_by_test = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
     for (model, test), cell in cell_by_test.items():
@@ -72,7 +72,7 @@ def k_values(samples: int) -> list[int]:
 
 
 def pass_rates(frame: pd.DataFrame, step: int, k: int, column: str = "correct") -> np.ndarray:
-    """(N,) unbiased pass@k by problem; nan where the column is unknown."""
+    """(N,) unbiased pass@k of each problem; nan where the values of the column are unknown."""
     counts = zip(*evaluations.counts(frame, step, column))
     return np.array([np.nan if np.isnan(c) else statistics.pass_at_k(n, int(c), k) for n, c in counts])
 
@@ -96,8 +96,9 @@ def tiers(cells: list[Cell]) -> list[dict]:
 def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy `all` (LDS: fewer steps suffice).
 
-    `step` is that checkpoint of the curve averaged over seeds. `seeds_reached` seeds reach the target; `step_first` and `step_last`
-    are the checkpoints of the quickest and the slowest of them, and empty if no seed does.
+    `step` is the first such checkpoint of the curve averaged over seeds. `seeds_reached` is the number of seeds that reach the
+    target. `step_first` and `step_last` are the checkpoints of the quickest and the slowest of these seeds; both are empty if no
+    seed reaches the target.
     """
     final_accuracies = {
         (c.model, c.task, c.eval_task): c.rates(c.last_step).mean() for c in cells if c.policy == "all" and c.is_first_recipe

@@ -1,8 +1,9 @@
-"""Compare the gains of a local study with those of its committed reference.
+"""Compare the gains of a local study with the gains of the study's committed reference.
 
-Processors round differently, so the same seed trains a different run on another machine. Both machines use the same problems, so
-gains are compared by cell and paired by seed: d_s is the local gain of seed s less the reference's. The interval of the mean of d_s
-is Student's t over the seeds, t(.975, S - 1) sd(d) / sqrt(S): for new seeds and these problems.
+Processors round differently, so the same seed gives a different training run on another machine. Both machines use the same
+problems, so gains are compared by cell and paired by seed: d_s is the local gain of seed s minus the reference gain of seed s. The
+interval of the mean of d_s is a Student's t interval over the seeds, with half-width t(.975, S - 1) sd(d) / sqrt(S), for new seeds
+and the same problems.
 """
 
 import numpy as np
@@ -16,10 +17,10 @@ COLUMNS += ["seeds", "seeds_only_here", "seeds_only_reference", "leaves_zero_out
 
 
 def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
-    """A row for each cell, from the rows of `decomposition_runs` of both studies: last step, the task's own grading.
+    """A row for each cell, from the rows of `decomposition_runs` of both studies at the last step, by the task's own grading.
 
-    Gains are shares, over the `seeds` that both studies have. A cell without a common seed has the numbers of seeds; its other
-    columns are nan. A single seed gives no interval.
+    Gains are shares (0 to 1), averaged over the `seeds` that both studies have. In a cell without a common seed, all columns except
+    the numbers of seeds are nan. A single common seed gives no interval.
     """
     gains, reference_gains = _gains(rows), _gains(reference_rows)
     return [
@@ -29,7 +30,7 @@ def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
 
 
 def _compare_cell(gains: dict[float, float], reference_gains: dict[float, float]) -> dict:
-    """The columns of a cell, from its {seed: gain} in both studies."""
+    """The columns of a cell, from the cell's {seed: gain} in both studies."""
     seeds = sorted(gains.keys() & reference_gains.keys())
     local, reference = (np.array([by_seed[seed] for seed in seeds]) for by_seed in (gains, reference_gains))
     interval = statistics.seeds_interval(local - reference) if seeds else statistics.UNKNOWN

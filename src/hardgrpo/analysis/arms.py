@@ -1,14 +1,14 @@
-"""Arms of a study: a policy, which chooses the prompts, and the recipe that trains on them.
+"""Arms of a study. An arm is a policy, which chooses the prompts, and a recipe, which trains on the chosen prompts.
 
 Tables have the columns `policy` and `recipe`, and `minus` and `minus_recipe` for the arm that is subtracted. Figures and texts show an
-arm's label: the policy, and the recipe if it is not the study's first.
+arm's label: the policy, followed by the recipe if the recipe is not the study's first recipe.
 """
 
 from collections.abc import Iterable
 
 import pandas as pd
 
-RECORDED = "recorded"  # the recipe of recorded runs, which others trained
+RECORDED = "recorded"  # the recipe of recorded runs, which were trained outside this project
 NO_RUN = "base"  # the value of `minus` where a base model is subtracted
 
 
@@ -18,18 +18,18 @@ def label(policy: str, recipe: str, first_recipe: str) -> str:
 
 
 def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without the columns that `add_labels` adds; files have no labels."""
+    """The table without the columns that `add_labels` adds. Files do not contain labels."""
     return table.drop(columns=["arm", "minus_arm"], errors="ignore")
 
 
 def first_or_only(first_recipe: str, recipes: Iterable[str]) -> str:
-    """The study's first recipe; if it is unknown (""), the only recipe of a table; "" if the table has several."""
+    """The study's first recipe. If unknown (""), the only recipe of a table, or "" if the table has several."""
     names = {*recipes} - {"", RECORDED}
     return first_recipe or (names.pop() if len(names) == 1 else "")
 
 
 def add_labels(table: pd.DataFrame, first_recipe: str) -> pd.DataFrame:
-    """The table with the column `arm` and, if it subtracts arms, `minus_arm`. Without a column `recipe`, the label is the policy."""
+    """The table with the column `arm` and, if there is a column `minus`, `minus_arm`. Without a recipe, the label is the policy."""
     labels = {}
     if "recipe" in table:
         first_recipe = first_or_only(first_recipe, table.recipe.dropna())

@@ -1,4 +1,4 @@
-"""Cells: all seeds of a model, task and arm on a test set. Most summary tables are made from cells."""
+"""Cells of a study. A cell holds all seeds of a model, task and arm on a test set. Most summary tables are made from cells."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ from hardgrpo.study.settings import Run
 class Cell:
     """All replicates of a (model, task, policy, recipe) on a test set.
 
-    `bases` are the evaluations of the base models: one for each of `runs`, or a single one that all runs share.
+    `bases` are the evaluations of the base models: one for each of `runs`, or a single evaluation if all runs share a base model.
     """
 
     model: str
@@ -32,8 +32,8 @@ class Cell:
     runs: list[pd.DataFrame]
     seeds: list[int]
     reach: list[pd.DataFrame] | None = None  # the reach samples of `bases`
-    is_first_recipe: bool = True  # whether the recipe is the study's first, or the runs are recorded
-    compared_with: tuple[tuple[str, str], ...] = ()  # arms to compare with although both policy and recipe differ
+    is_first_recipe: bool = True  # whether the recipe is the study's first recipe, or the runs are recorded
+    compared_with: tuple[tuple[str, str], ...] = ()  # arms (policy, recipe) to compare with although both policy and recipe differ
 
     @property
     def keys(self) -> dict:
@@ -51,15 +51,16 @@ class Cell:
         return self.steps()[-1]
 
     def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem for the base models; (1, N) if all replicates share a base model."""
+        """(S, N) mean of a column for the base model of each replicate, by problem; (1, N) if all replicates share a base model."""
         return self._rates(self.bases, 0, column, decoding)
 
     def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem, ids sorted. `UserError` if the problems differ from the base model's."""
+        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if base and run differ in problems."""
         return self._rates(self.runs, step, column, decoding)
 
     def split_rates(self, step: int) -> list[np.ndarray]:
-        """The four arguments of `statistics.decompose`: answered and correct of the base models, answered and correct at a step."""
+        """Arguments of `statistics.decompose`: answered and correct of the base models, answered and correct of the runs at a
+        step."""
         columns = ("answered", "correct")
         return [*map(self.base_rates, columns), *(self.rates(step, column) for column in columns)]
 
@@ -75,37 +76,38 @@ class Cell:
         return np.stack([rates.to_numpy() for rates in problem_rates])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None where numbers of samples differ."""
+        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None if problems or runs differ in m."""
         grades = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
         if any(array is None or array.shape != grades[0].shape for array in grades):
             return None
         return np.stack(grades)
 
     def tiers(self) -> pd.Series:
-        """The tier of each problem, in the order of `rates`; nan where a problem has no tier."""
+        """The tier of each problem, in the order of `rates`; nan for a problem without a tier."""
         base = self.bases[0]
         tier = base[base.step == 0].drop_duplicates("id").set_index("id").tier
         return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
 
     def tier_masks(self) -> dict[str, np.ndarray]:
-        """{tier: (N,) whether a problem is in it}: first tiers that are numbers, in numeric order, then the others alphabetically."""
+        """{tier: (N,) whether each problem is in the tier}. Numeric tiers come first, in order, then names alphabetically."""
         tiers = self.tiers()
         return {tier: (tiers == tier).to_numpy() for tier in sorted(tiers.dropna().unique(), key=_tier_order)}
 
     def out_of_reach(self) -> np.ndarray:
         """(S, N) whether no reach sample of a base model solves a problem; (1, N) if all replicates share a base model.
 
-        A solution is correct and, where steps can be checked, sound: with few possible answers, many samples guess each of them.
+        A sample solves a problem if its answer is correct and, where steps can be checked, sound. Without the check of steps, many
+        samples would solve problems that have few possible answers by guessing.
         """
         correct, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
         return np.where(np.isnan(sound), correct, sound) == 0
 
     def reach_samples(self) -> int:
-        """The fewest reach samples that any problem has."""
+        """The smallest number of reach samples of a problem."""
         return int(min(evaluations.counts(frame, 0)[0].min() for frame in self.reach))
 
     def samples(self, step: int) -> int:
-        """The fewest completions that any problem has at a step, over the runs (at step 0: over the base models)."""
+        """The smallest number of completions of a problem at a step, over all runs (at step 0: over all base models)."""
         frames = self.runs if step else self.bases
         return int(min(evaluations.counts(frame, step)[0].min() for frame in frames))
 
@@ -121,7 +123,7 @@ def _tier_order(tier: str) -> tuple[float, str]:
 
 
 def load_cells(config: dict, study: str) -> list[Cell]:
-    """Read every evaluation file of a study once. Runs that differ only in the seed make one cell."""
+    """Read every evaluation file of a study once. Runs that differ only in the seed belong to one cell."""
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, run.policy, run.recipe), []).append(run)
@@ -162,8 +164,8 @@ def families(cells: list[Cell]) -> list[list[Cell]]:
 
 
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """The pairs of a family to compare: arms with the same seeds that share policy or recipe, or that `also_compared` of the study
-    names."""
+    """The pairs of cells of a family to compare. Both arms have the same seeds; they share the policy or the recipe, or the study's
+    `also_compared` names the pair."""
     compared = lambda a, b: b.arm in a.compared_with or settings.share_policy_or_recipe(a.arm, b.arm)
     return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and compared(a, b)]
 
@@ -174,7 +176,7 @@ def minus_columns(cell: Cell) -> dict:
 
 
 def mean_columns(prefix: str, values: np.ndarray) -> dict:
-    """The columns of a mean over seeds and problems (S, N), with its interval."""
+    """The columns of the mean of `values` (S, N) over seeds and problems, with its interval."""
     return estimate_columns(prefix, statistics.mean_interval(values))
 
 

@@ -1,7 +1,7 @@
-"""The tests of claims: (claim, study) -> a row with an estimate and its 95 % interval for every cell where the study has one.
+"""The tests of claims. A test maps (claim, study) to rows: an estimate with a 95 % interval for every cell where the study has one.
 
 The estimate is positive where the claim holds, unless the test's docstring says otherwise. In a claim, `arm` and `minus_arm` are the
-labels of its arms (`label_arms`). Tests give no verdict: analysis/verdicts.py judges the primary claims.
+labels of the claim's arms (`label_arms`). Tests give no verdict: analysis/verdicts.py judges the primary claims.
 """
 
 from collections.abc import Callable
@@ -32,8 +32,7 @@ def _result(cell: tuple, test: str, interval: tuple, seeds, n, p=None, unanswera
 
 
 def _cell_result(row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None) -> dict:
-    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable` is the reason why the claim cannot be
-    decided in the cell."""
+    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable`: why the claim is undecidable."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -43,14 +42,14 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
-    """`policy` less `minus`, from a row with this difference in either order; None from a row about different policies."""
+    """`policy` less `minus`, from a row that has this difference in either direction; None if the row is about other arms."""
     if {row["arm"], row["minus_arm"]} != {claim["arm"], claim["minus_arm"]}:
         return None
     return _interval(row, "difference", 1 if row["arm"] == claim["arm"] else -1)
 
 
 def _leads(study: Study, claim: dict, table: str = "differences", **values) -> list[tuple[dict, tuple]]:
-    """[(row, interval)] of `policy` less `minus`."""
+    """[(row, interval of `policy` less `minus`)]."""
     leads = [(row, _difference(row, claim)) for row in study.rows(table, claim, **values)]
     return [(row, interval) for row, interval in leads if interval]
 
@@ -65,7 +64,7 @@ def difference(claim: dict, study: Study) -> list[dict]:
 
 
 def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus`, both trained by the same recipe: a row for each recipe but the study's first."""
+    """`policy` less `minus`, both trained by the same recipe: a row for each recipe except the study's first."""
     rows = []
     for row in study.rows("differences", claim):
         recipe = row["recipe"]
@@ -103,7 +102,7 @@ def difference_by_tier(claim: dict, study: Study) -> list[dict]:
 
 
 def ahead(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` at the first checkpoint at or after `share` of the updates; no row if it is the last checkpoint."""
+    """`policy` less `minus` at the first checkpoint after at least `share` of the updates; no row for the last checkpoint."""
     ends = {}
     for row in study.rows("gains", claim, arm=claim["arm"]):
         ends[cell_of(row)] = row["step"]
@@ -116,8 +115,7 @@ def ahead(claim: dict, study: Study) -> list[dict]:
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """The smallest difference between a policy of `policies` and the next in the list. A cell that lacks one of these pairs has no
-    row."""
+    """The smallest difference between neighbours in the list `policies`. A cell without one of these pairs has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
     for cell_rows in study.by_cell("differences", claim).values():
         links = [
@@ -133,8 +131,8 @@ def order(claim: dict, study: Study) -> list[dict]:
 
 
 def lost_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` on the task's own test less the same runs' lead on a test of the same problems with a larger
-    completion limit."""
+    """The lead of `policy` over `minus` on the task's own test, less the lead of the same runs on a test with the same problems and
+    a larger completion limit."""
     name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
     leads = _leads(study, claim, "paired", what="test")
     roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
@@ -157,8 +155,8 @@ def transfer(claim: dict, study: Study) -> list[dict]:
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
-    """The learnable share of `policy` less that of `minus`; intervals over seeds are combined as if independent. n is the number of
-    updates."""
+    """The learnable share of `policy` less the learnable share of `minus`. Their intervals over seeds are combined as if the two
+    were independent. n is the number of updates."""
     rows = []
     for cell, cell_rows in study.by_cell("learnable", claim).items():
         by_arm = {row["arm"]: row for row in cell_rows}
@@ -170,7 +168,7 @@ def learnable(claim: dict, study: Study) -> list[dict]:
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in a model less that in a weaker model, on the same task. Models share no replicates."""
+    """The lead of `policy` over `minus` in a model less the lead in a weaker model, on the same task, unpaired."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
@@ -185,7 +183,7 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
 
 
 def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
-    """[(row, interval)] of the gains of `policy`."""
+    """[(row, interval of the gain of `policy`)]."""
     rows = study.rows("gains", claim, decoding="sampled", arm=claim["arm"])
     return [(row, _interval(row, "gain")) for row in rows]
 
@@ -196,7 +194,7 @@ def gain(claim: dict, study: Study) -> list[dict]:
 
 
 def largest_gain(claim: dict, study: Study) -> list[dict]:
-    """The largest gain of `policy` over all cells. The estimate is a maximum, and so biased upwards."""
+    """The largest gain of `policy` over all cells. The estimate is biased upwards, because it is a maximum."""
     gains = _gains(study, claim)
     if not gains:
         return []
@@ -205,9 +203,9 @@ def largest_gain(claim: dict, study: Study) -> list[dict]:
 
 
 def new_solving(claim: dict, study: Study) -> list[dict]:
-    """New solving of `policy` in the hardest tier. The claim is that it lies within `margin` (a share) of zero.
+    """New solving of `policy` in the hardest tier. The claim is that new solving lies within `margin` (a share) of zero.
 
-    New solving cannot exceed the share of problems out of the base model's reach. Where this share is at most `margin`, the claim
+    New solving cannot exceed the share of problems out of the base model's reach. If this share is at most `margin`, the claim
     cannot fail and stays undecided.
     """
     rows = []
@@ -223,8 +221,8 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
 
 
 def tiers(claim: dict, study: Study) -> list[dict]:
-    """The gain of each of `policies` in the easiest tier less its gain in the hardest, in points and in log odds. n is the number of
-    problems of the smaller tier."""
+    """The gain of each of `policies` in the easiest tier less its gain in the hardest tier, in points and in log odds. n is the
+    number of problems of the smaller tier."""
     rows = []
     for policy in claim["policies"]:
         for row in study.rows("tier_trends", claim, arm=policy):
@@ -236,7 +234,7 @@ def tiers(claim: dict, study: Study) -> list[dict]:
 
 
 def parts(claim: dict, study: Study) -> list[dict]:
-    """Finishing less correctness in the gain of `policy`, at the last checkpoint."""
+    """The part finishing less the part correctness of the gain of `policy`, at the last checkpoint."""
     last_rows = {}
     for row in study.rows("parts", claim, arm=claim["arm"]):
         if cell_of(row) not in last_rows or row["step"] > last_rows[cell_of(row)]["step"]:
@@ -248,8 +246,9 @@ def parts(claim: dict, study: Study) -> list[dict]:
 def catches_up(claim: dict, study: Study) -> list[dict]:
     """The share of the updates after which `policy` reaches the final accuracy of training on all prompts.
 
-    The estimate is that of the curve averaged over seeds. low and high are not an interval but the quickest and the slowest seed;
-    high is nan where a seed never reaches this accuracy. n is the number of seeds that reach it.
+    The estimate is the share for the curve averaged over seeds. low and high are not an interval, but the shares for the quickest
+    and the slowest seed; high is nan if a seed never reaches the final accuracy. n is the number of seeds that reach the final
+    accuracy.
     """
     rows = []
     for row in study.rows("catches_up", claim, arm=claim["arm"]):
@@ -262,7 +261,7 @@ def catches_up(claim: dict, study: Study) -> list[dict]:
 
 
 def rollouts_saved(claim: dict, study: Study) -> list[dict]:
-    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves until it reaches plain GRPO's final accuracy."""
+    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves on the way to plain GRPO's final accuracy."""
     name = f"share of rollouts saved by {claim['arm']}"
     return [
         _cell_result(row | {"problems": None}, name, tuple(1 - row[key] for key in ("share", "share_high", "share_low")))
@@ -274,7 +273,7 @@ def rollouts_saved(claim: dict, study: Study) -> list[dict]:
 
 
 def fit(claim: dict, study: Study) -> list[dict]:
-    """R^2 of `predictor` against the gain over all cells, and the sign of the slope; n is the number of cells."""
+    """R^2 of `predictor` and gain over all cells, and the sign of the slope. n is the number of cells."""
     rows = study.tables.get("regressions", [])
     return [
         _result(("", "all", "all"), f"R^2 ({claim['predictor']}, gain), slope {'+' if row['slope'] > 0 else '-'}",
@@ -285,9 +284,9 @@ def fit(claim: dict, study: Study) -> list[dict]:
 
 
 def fit_base(claim: dict, study: Study) -> list[dict]:
-    """R^2 of the base model's accuracy against the gain over models and tasks, for each of `policies`.
+    """R^2 of the base model's accuracy and the gain over models and tasks, for each of `policies`.
 
-    A gain is accuracy less base accuracy, so noise in the base accuracy alone makes the two correlate negatively.
+    A gain is accuracy less base accuracy. Noise in the base accuracy therefore makes gain and base accuracy correlate negatively.
     """
     rows = []
     for policy in claim["policies"]:
@@ -301,7 +300,7 @@ def fit_base(claim: dict, study: Study) -> list[dict]:
 
 LOG_ODDS = "log odds of "  # prefix of `test` where the estimate is in log odds, not a share
 
-# {test: (function, {key of the claim that it reads: type})}
+# {test: (function, {key of the claim that the function reads: type})}
 PAIR = {"policy": str, "minus": str}
 TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = {
     "difference": (difference, PAIR),

@@ -12,7 +12,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 def judge(claims: list[dict], study: Study) -> list[dict]:
-    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims, which get a verdict, come first."""
+    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims come first."""
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
         claim_columns = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
@@ -22,13 +22,13 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
         else:
             results = [row | {"p_holm": None, "verdict": DESCRIPTIVE} for row in results]
         for row in results:
-            result = {key: value for key, value in row.items() if key not in ("p", "open")}  # inputs of the verdict
+            result = {key: value for key, value in row.items() if key not in ("p", "open")}  # only inputs of the verdict
             rows.append(claim_columns | result | {"population": study.population(row["model"])})
     return rows
 
 
 def read(path: str | Path) -> list[dict]:
-    """The claims of a YAML file. Each must have exactly the keys that its test reads, or a `UserError` is raised."""
+    """The claims of a YAML file. Raise a `UserError` if a claim has not exactly the keys that its test reads."""
     claims = files.read_yaml(path)
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")
@@ -39,7 +39,7 @@ def read(path: str | Path) -> list[dict]:
 
 
 def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
-    """What is wrong with a claim, which follows `earlier_claims` in its file, and what to write instead."""
+    """The problem of a claim and its remedy, or None. `earlier_claims` are the claims before this claim in the file."""
     for key in ("id", "paper", "claim", "test"):
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"

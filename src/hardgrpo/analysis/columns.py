@@ -2,23 +2,23 @@
 
 ARM = ["policy", "recipe"]
 CELL = ["model", "task", "eval_task", *ARM]  # the keys of most tables
-RUNS = ["model", "task", *ARM]  # identify the replicates of an arm
+RUNS = ["model", "task", *ARM]  # columns that identify the replicates of an arm
 MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
-# Of tables of subsets: means over seeds.
+# Numeric columns of tables of subsets: means over seeds.
 SUBSET_NUMBERS = ["pool", "prompts", "mean_pass_rate", "zero_share", "held_out_pass_rate", "held_out_zero_share"]
 SUBSET_NUMBERS += ["boundary_pass_rate", "tied", "tied_chosen"]
 
-# Columns of names, which are read as text: a tier may have the name 3, a task the name 7.
+# Columns that are read as text, because names may look like numbers: a tier may have the name 3, a task the name 7.
 NAMES = [*CELL, *MINUS, "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
 NAMES += ["place", "what", "at", "easiest", "hardest", "written", "released", "key"]
 
 
 def interval(name: str) -> list[str]:
-    """An estimate and its 95 % interval, for new problems and new seeds."""
+    """Columns of an estimate and its 95 % interval for new problems and new seeds."""
     return [name, f"{name}_low", f"{name}_high"]
 
 
 def intervals(name: str) -> list[str]:
-    """`interval`, then `*_a` for these problems and new seeds, and `*_pooled` with one variance over seeds for all policies."""
+    """`interval`, then columns `*_a` for these problems and new seeds, and `*_pooled` with a common variance over seeds."""
     return [*interval(name), f"{name}_low_a", f"{name}_high_a", f"{name}_low_pooled", f"{name}_high_pooled"]

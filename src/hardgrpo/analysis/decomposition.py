@@ -12,7 +12,7 @@ DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
 
 
 def parts(cells: list[Cell]) -> list[dict]:
-    """Every gain split into finishing and correctness, at the last checkpoint, of sampled completions."""
+    """Every gain of sampled completions at the last checkpoint, split into finishing and correctness."""
     rows = []
     for cell in cells:
         rates = cell.split_rates(cell.last_step)
@@ -30,10 +30,11 @@ def parts(cells: list[Cell]) -> list[dict]:
 
 
 def decomposition(cells: list[Cell]) -> list[dict]:
-    """Every gain split into finishing and correctness, by checkpoint, by grading, and within each tier (`tier` is empty for all).
+    """Every gain split into finishing and correctness, by checkpoint, by grading, and by tier (`tier` is empty for all problems).
 
-    `grading` is the task's own, strict or lenient; all three count the same completions as answered. The split within a tier uses
-    only the tier's problems: where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
+    `grading` is "task" (the task's own), "strict" or "lenient". All three gradings count the same completions as answered. The
+    split within a tier uses only the tier's problems. If harder problems are mainly longer problems, the split over all problems
+    mixes tiers that differ in finishing.
     """
     rows = []
     for cell in cells:
@@ -57,8 +58,8 @@ def decomposition(cells: list[Cell]) -> list[dict]:
 
 
 def decomposition_runs(cells: list[Cell]) -> list[dict]:
-    """The exact split of every run's gain at every checkpoint, by grading. Its mean over runs differs slightly from the split of
-    means."""
+    """The exact split of every run's gain at every checkpoint, by grading. The mean of the splits of all runs differs slightly from
+    the split of the mean gain."""
     rows = []
     for cell in cells:
         for step, base, trained_rates in _by_step(cell):
@@ -81,14 +82,14 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
 
 
 def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
-    """(checkpoint, {column: rates of the bases (1 or S, N)}, {column: rates of the runs (S, N)}) for all of DECOMPOSED."""
+    """Yield (checkpoint, {column: rates of the bases (1 or S, N)}, {column: rates of the runs (S, N)}) for columns DECOMPOSED."""
     base = {column: cell.base_rates(column) for column in DECOMPOSED}
     for step in cell.steps():
         yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}
 
 
 def _by_grading(rates: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
-    """(grading, (base answered, base correct, answered, correct)), from {column: (base, trained)}."""
+    """Yield (grading, rates of (base answered, base correct, answered, correct)), from {column: (base rates, trained rates)}."""
     for grading, column in GRADINGS.items():
         yield grading, (rates["answered"][0], rates[column][0], rates["answered"][1], rates[column][1])
 
@@ -105,7 +106,7 @@ def _answered(base_answered, base_correct, answered, correct) -> dict:
 
 
 def _lengths(rates: dict) -> dict:
-    """Truncated share and mean length in tokens, before and after training; nan where recordings lack them."""
+    """Truncated share and mean length in tokens, before and after training; nan if a recording lacks these values."""
     return {
         f"{prefix}{column}": rates[column][i].mean() for column in ("truncated", "tokens") for i, prefix in enumerate(("base_", ""))
     }

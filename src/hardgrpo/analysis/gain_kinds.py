@@ -1,7 +1,8 @@
 """Summary tables of kinds of gain: finishing, sharpening, new solving; sound and lucky answers; same answers; majority votes.
 
-A problem is *out of reach* of a base model if none of its k reach samples (`reach.samples` of the test) is correct and, where steps
-can be checked, sound. The gain is measured with other samples, so that a lucky sample does not affect both reach and gain.
+A problem is *out of reach* of a base model if none of the problem's k reach samples (`reach.samples` of the test) is correct and,
+where steps can be checked, sound. The gain is measured with other samples, so that a lucky sample does not affect both reach and
+gain.
 """
 
 import numpy as np
@@ -14,10 +15,10 @@ from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns, sizes
 def kinds(cells: list[Cell]) -> list[dict]:
     """Every gain split exactly into finishing, sharpening and new solving, over all problems (`tier` is empty) and within each tier.
 
-    Problems within reach and problems out of reach are each split into finishing and correctness (`statistics.decompose`).
-    Finishing is the sum of the two finishing parts; correctness within reach is *sharpening*, out of reach *new solving*. The
-    formula is homogeneous of degree 1. The parts of a group of problems therefore follow from the formula with all rates outside of the
-    group set to zero.
+    The gain on problems within reach and the gain on problems out of reach are each split into finishing and correctness
+    (`statistics.decompose`). *Finishing* is the sum of the two finishing parts. *Sharpening* is the correctness part within reach,
+    and *new solving* is the correctness part out of reach. The formula is homogeneous of degree 1, so the parts of a group of
+    problems follow from the formula with all rates outside the group set to zero.
     """
     rows = []
     for cell in cells:
@@ -60,7 +61,7 @@ def kinds(cells: list[Cell]) -> list[dict]:
 
 
 def split(base_answered, base_correct, answered, correct, out_of_reach: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(finishing, sharpening, new solving): linearised contributions (S, N). Their means are the parts; they add up to the gains.
+    """(finishing, sharpening, new solving): linearised contributions (S, N). Their means are the parts, and their sum is the gains.
 
     `out_of_reach` (S, N) marks the problems out of reach of each replicate's base model.
     """
@@ -97,9 +98,9 @@ def reasons(cells: list[Cell]) -> list[dict]:
 def same_answers(cells: list[Cell]) -> list[dict]:
     """The probability that two samples of a problem give the same answer, before and after training.
 
-    The estimate of a problem with m samples is the sum over its answers of c(c-1) / (m(m-1)), where c samples give the answer: it is
-    unbiased for every m. A missing answer counts as an answer. -log2 of the mean over problems is the collision entropy (Renyi's of
-    order 2) in bits.
+    The estimate for a problem with m samples is the sum over the problem's answers of c(c-1) / (m(m-1)), where c is the number of
+    samples that give the answer. The estimate is unbiased for every m. A missing answer counts as an answer. -log2 of the mean over
+    problems is the collision entropy (Renyi entropy of order 2) in bits.
     """
     rows = []
     for cell in cells:
@@ -121,8 +122,9 @@ def same_answers(cells: list[Cell]) -> list[dict]:
 def majority(cells: list[Cell]) -> list[dict]:
     """Accuracy of the majority vote over all samples of a problem, before and after training (maj@k; arXiv 2203.11171).
 
-    If answers tie, the vote counts as the mean of their correctness, which is the expected value of a random choice. Samples without an
-    answer do not vote; a problem without any answer is wrong. Cells with fewer than three samples per problem have no row.
+    If several answers have the most votes, the vote counts as the mean of their correctness, the expected value of a random choice
+    among them. Samples without an answer do not vote, and a problem without any answer counts as wrong. Cells with fewer than three
+    samples per problem have no row.
     """
     rows = []
     for cell in cells:
@@ -141,7 +143,7 @@ def majority(cells: list[Cell]) -> list[dict]:
 
 
 def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
-    """(N,) by problem: 1 where the majority vote is correct, else 0; a share where answers tie."""
+    """(N,) by problem: 1 if the majority vote is correct, else 0; a share if several answers have the most votes."""
     samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
     votes = samples[samples.answer.fillna("") != ""].groupby(["id", "answer"]).correct.agg(["size", "mean"])
     winners = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]

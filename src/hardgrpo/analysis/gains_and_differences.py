@@ -8,10 +8,10 @@ from hardgrpo.analysis.cells import Cell, families, mean_columns, minus_columns,
 
 
 def gains(cells: list[Cell]) -> list[dict]:
-    """Accuracy at the last checkpoint less that of the base model, with the detectable difference of the design.
+    """Accuracy at the last checkpoint less the accuracy of the base model, with the design's detectable difference (`mdd`).
 
-    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds. `*_pooled` uses a common
-    variance over seeds for all policies, and is valid only if their variances are equal.
+    `gain_low` and `gain_high` are for new problems and new seeds. `*_a` is for these problems and new seeds. `*_pooled` uses a
+    common variance over seeds for all policies, and is valid only if the policies' variances are equal.
     """
     rows = {}
     for family in families(cells):
@@ -38,10 +38,10 @@ def gains(cells: list[Cell]) -> list[dict]:
 def differences(cells: list[Cell]) -> list[dict]:
     """Differences in sampled accuracy between arms at the last checkpoint, paired by problem and seed.
 
-    A difference of gains equals the difference of accuracies, because both arms have the same base model.
+    The difference of two gains equals the difference of the accuracies, because both arms have the same base model.
 
-    `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test. `mdd`
-    is the smallest difference detectable after this correction.
+    `p` inverts the interval (`statistics.p_value`). `p_holm` is corrected for all comparisons within a model, task and test. `mdd`
+    is the smallest difference that is detectable after a correction for these comparisons.
     """
     rows = []
     for family in families(cells):
@@ -68,9 +68,9 @@ def differences(cells: list[Cell]) -> list[dict]:
 def mcnemar(cells: list[Cell]) -> list[dict]:
     """McNemar's exact test for decodings with one completion per problem.
 
-    Each run is compared with the base model and with the runs of other policies with the same seed. The test compares two *runs*: it
-    says nothing about further seeds. Holm's correction covers the comparisons of a seed and decoding within a model, task and test,
-    separately for comparisons with the base model and between policies.
+    Each run is compared with the base model and with the runs of other arms that have the same seed. The test compares two *runs*
+    and says nothing about other seeds. Holm's correction covers the comparisons of a seed and decoding within a model, task and
+    test, separately for comparisons with the base model and for comparisons between arms.
     """
     rows = []
     for family in families(cells):
@@ -107,7 +107,7 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
 
 
 def _alternative_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
-    """The alternatives to the reported interval: for target A, and with a common variance over seeds for all policies."""
+    """Two alternatives to the reported interval: for target A, and with a common variance over seeds for all policies."""
     fixed = statistics.fixed_problems_interval(values, shared)
     parts = statistics.components(values)
     half = np.nan if pooled is None else statistics.half_width(parts, *pooled)
@@ -120,10 +120,9 @@ def _alternative_intervals(name: str, values: np.ndarray, shared: float, pooled:
 
 
 def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
-    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan where grades
-    cannot be paired by sample number."""
+    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan if samples cannot be paired by number."""
     if decoding == "greedy":
-        return 0.0  # no sampling
+        return 0.0  # greedy decoding has no sampling noise
     grades, minus_grades = (
         cell.grades(cell.last_step),
         cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.last_step),
@@ -134,7 +133,7 @@ def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
 
 
 def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1) -> float:
-    """The detectable difference of a design, from the pooled variance over seeds and the mean variance over problems; nan if there
+    """The detectable difference of a design, from the pooled variance over seeds and the mean variance over problems. nan if there
     are several seeds and `pooled` is None."""
     seeds = {array.shape[0] for array in values}
     if pooled is None and seeds != {1}:
@@ -144,7 +143,7 @@ def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comp
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
-    """`statistics.pooled_over_seeds`. None if the arrays differ in shape, with one seed, or for differences of fewer than two policies."""
+    """`statistics.pooled_over_seeds`; None if arrays differ in shape, for one seed, and for differences of a single policy."""
     if len({array.shape for array in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
         return None
     over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)

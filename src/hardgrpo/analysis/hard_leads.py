@@ -1,7 +1,7 @@
-"""Summary tables of the lead of `hard` over other policies of the study's first recipe, and of its relation to properties of the base
-model.
+"""Summary tables of the lead of `hard` over other policies of the study's first recipe, and of the relation between this lead and
+properties of the base model.
 
-A point is a replicate if each replicate has its own base model, else a model (the mean over its seeds).
+In a regression, a point is a replicate if each replicate has its own base model, otherwise a model (the mean over its seeds).
 """
 
 import numpy as np
@@ -20,14 +20,15 @@ PREDICTORS = {  # {column: words}
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }
-UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # for a recorded model without completions of the pool
+UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # values for a recorded model without completions of the pool
 
 
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     """The lead of `hard` over each other policy at the last checkpoint, by replicate, with properties of the base model.
 
-    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are measured on the test. `zero_share` and `mixed_share` are the
-    shares of the pool with a pass rate of 0, and strictly between 0 and 1. Seeds that share a base model have one row, their mean.
+    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are measured on the test. `zero_share` is the share of the pool
+    with a pass rate of 0, and `mixed_share` the share with a pass rate strictly between 0 and 1. Seeds that share a base model have
+    one row with their mean.
     """
     pools = {paths.pair_of(path): _pool(path) for path in difficulty_files}
     rows = []
@@ -57,12 +58,14 @@ def _pool(path: str) -> dict:
 
 
 def lead_by_model(cells: list[Cell]) -> list[dict]:
-    """Whether the lead of `hard` over a policy depends on the model: the smallest and largest lead of a model (`least`, `most`), the
-    leads' standard deviation beyond chance over seeds (`spread`), and p of Welch's analysis of variance that all are equal.
+    """Whether the lead of `hard` over a policy depends on the model: the smallest and the largest lead of a model (`least`,
+    `most`), the standard deviation of the leads beyond chance over seeds (`spread`), and p of Welch's analysis of variance for
+    equal leads.
 
-    A model's lead is the mean over its seeds; `seeds` is the smallest number of seeds of any model. `spread` is by the method of
-    moments: spread^2 = variance of the leads less the mean over models of (variance over seeds / seeds), at least 0. The test is
-    about these models and problems: new problems may change a model's lead, too. `spread` and p are nan if a model has a single seed.
+    A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model. `spread` is estimated by the
+    method of moments: spread^2 is the variance of the leads less the mean over models of (variance over seeds / seeds), and at
+    least 0. The test is about these models and these problems; new problems may also change a model's lead. `spread` and p are nan
+    if a model has one seed.
     """
     from statsmodels.stats.oneway import anova_oneway  # imported late: it takes a second, and figures import this module
 
@@ -94,15 +97,15 @@ def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
 
 
 def _lead(leader: Cell, rival: Cell) -> np.ndarray:
-    """(S,) the lead by seed at the last checkpoint."""
+    """(S,) lead of each seed at the last checkpoint."""
     return (leader.rates(leader.last_step) - rival.rates(rival.last_step)).mean(axis=1)
 
 
 def lead_regressions(lead_rows: list[dict]) -> list[dict]:
     """A least-squares line of the lead on each of PREDICTORS: slope (lead per unit of the predictor), R squared, p.
 
-    `model` is empty where the points are models. Fewer than four points give no row. The lines are descriptive: p is not corrected
-    for the four lines per lead, and the predictors depend on each other.
+    `model` is empty if the points are models. Fewer than four points give no row. The lines are descriptive: p is not corrected for
+    the four lines per lead, and the predictors are correlated.
     """
     if not lead_rows:
         return []

@@ -1,4 +1,4 @@
-"""Summary tables of runs that choose prompts while they train: their rollouts, and the rollouts until a target accuracy."""
+"""Summary tables of runs that choose prompts during training: their rollouts, and the rollouts until a target accuracy."""
 
 import numpy as np
 import pandas as pd
@@ -9,18 +9,18 @@ from hardgrpo.study import settings
 from hardgrpo.study.settings import Run
 
 COUNTS = ("kept", "replayed", "thrown_away")
-DRAWS, SEED = 2000, 20250605  # of the bootstrap over seeds
-LEAST_SEEDS = 6  # for an interval: fewer seeds give too few distinct draws
+DRAWS, SEED = 2000, 20250605  # number of draws and random seed of the bootstrap over seeds
+LEAST_SEEDS = 6  # minimum number of seeds for an interval; fewer seeds give too few distinct draws
 
 
 def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
-    """For each arm with a selector or process rewards, means over seeds: sampling steps, updates, and rollouts
-    generated, kept, replayed and thrown away. Kept and thrown away add up to generated."""
+    """A row for each arm with a selector or process rewards, with means over seeds: sampling steps, updates, and rollouts
+    generated, kept, replayed and thrown away. Generated is the sum of kept and thrown away."""
     rows = []
     for keys, runs in group_by_arm(updates):
         logs = [updates[run] for run in runs]
         if any(log.kept.isna().any() for log in logs):
-            continue  # no selector: the run trains on every rollout
+            continue  # neither a selector nor process rewards
         steps = float(np.mean([len(log) for log in logs]))
         columns = {"updates": "trained", "generated": "rollouts"} | {name: name for name in (*COUNTS, "labels")}
         means = {name: float(np.mean([log[column].sum() for log in logs])) for name, column in columns.items()}
@@ -32,14 +32,15 @@ def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
 def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     """The rollouts until an arm reaches the `target`: the final accuracy of the study's first recipe on the same prompts.
 
-    A curve is the mean over seeds, linear between checkpoints. `share` is the number of rollouts at which the arm's curve first
-    reaches the target, divided by that of the first recipe's curve (noise may let both reach it early). `minus_share` is the divisor
-    as a share of all rollouts of the first recipe. `share` is empty where the arm never reaches the target. An arm has no row where
-    the first recipe gains nothing.
+    An arm's curve is the mean over seeds, linear between checkpoints. `share` is the number of rollouts at which the arm's curve
+    first reaches the target, divided by the number of rollouts at which the first recipe's curve first reaches the target. (Noise
+    may let both curves reach the target early.) `minus_share` is the divisor as a share of all rollouts of the first recipe.
+    `share` is empty if the arm never reaches the target. An arm has no row if the first recipe starts at or above its final
+    accuracy.
 
-    `share_low` and `share_high` are a 95 % percentile bootstrap interval over seeds (Efron 1979): DRAWS resamples, the same seeds
-    for both arms. Each is empty with fewer than LEAST_SEEDS seeds, and where the percentile is a draw that never reaches the target.
-    `reached` is the share of draws that reach the target.
+    `share_low` and `share_high` are a 95 % percentile bootstrap interval over seeds (Efron 1979): DRAWS resamples, with the same
+    seeds for both arms. Both are empty with fewer than LEAST_SEEDS seeds. Either is empty if the percentile is a draw that never
+    reaches the target. `reached` is the share of draws that reach the target.
     """
     own_cells = {(cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task}
     runs_by_arm, rows = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}, []
@@ -77,7 +78,7 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
 
 
 def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
-    """(rollouts spent until step 0 and until each checkpoint, means over seeds; accuracies (seeds, 1 + checkpoints))."""
+    """(mean number of rollouts over seeds until step 0 and until each checkpoint, accuracies (seeds, 1 + checkpoints))."""
     steps = cell.steps()
     spent = [0.0] + [float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps]
     bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
@@ -85,14 +86,15 @@ def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarra
 
 
 def _share(spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray) -> tuple[float, float]:
-    """(share, divisor): `divisor` is the number of rollouts at which `plain_curve` first reaches its final accuracy; `share` is the
-    number at which `curve` first reaches this accuracy, / `divisor`. It is infinite if `curve` never does or `divisor` is 0."""
+    """Return (share, divisor). `divisor` is the number of rollouts at which `plain_curve` first reaches its final accuracy. `share`
+    is the number of rollouts at which `curve` first reaches the same accuracy, divided by `divisor`. `share` is infinite if `curve`
+    never reaches this accuracy or if `divisor` is 0."""
     divisor = first_reached(plain_spent, plain_curve, plain_curve[-1])
     return (first_reached(spent, curve, plain_curve[-1]) / divisor if divisor else np.inf), divisor
 
 
 def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:
-    """The rollouts at which a curve over `spent`, linear between its points, first reaches the target; infinite if it never does."""
+    """The number of rollouts at which a curve, linear between the points `spent`, first reaches the target; infinite if never."""
     for index, accuracy in enumerate(curve):
         if accuracy >= target - 1e-12:
             if index == 0:

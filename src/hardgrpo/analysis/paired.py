@@ -1,6 +1,7 @@
 """Summary tables of paired differences that table `differences` lacks, and of gains in the easiest and the hardest tier.
 
-Two policies of a seed share the base model and the test's problems, so that their noise cancels in a paired difference.
+Two policies with the same seed share the base model and the test's problems, so that the noise of both cancels in a paired
+difference.
 """
 
 import itertools
@@ -46,7 +47,7 @@ def _last_rates(cell: Cell) -> np.ndarray:
 
 def _checkpoints(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
     if cell.last_step != minus_cell.last_step:
-        return  # runs of different lengths have sampled different numbers of rollouts at the same step
+        return  # at the same step, runs of different lengths have sampled different numbers of rollouts
     for step in sorted(set(cell.steps()) & set(minus_cell.steps()))[:-1]:
         yield "checkpoint", step, cell.rates(step) - minus_cell.rates(step)
 
@@ -69,7 +70,7 @@ def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
-    """(cell, cell to subtract, "test", test, values (S, N)) for each further test with the problems of the task's own test."""
+    """Yield (cell, cell to subtract, "test", test, values (S, N)) for each further test with the own test's problems."""
     for family, further_family in itertools.permutations(families(cells), 2):
         own_cell, further_cell = family[0], further_family[0]
         if own_cell.eval_task != own_cell.task or (own_cell.model, own_cell.task) != (further_cell.model, further_cell.task):
@@ -84,10 +85,11 @@ def _tests(cells: list[Cell]) -> Iterator[tuple]:
 
 
 def tier_trends(cells: list[Cell]) -> list[dict]:
-    """The gain in the easiest tier less that in the hardest, in points and in log odds of the tier's accuracy.
+    """The gain in the easiest tier less the gain in the hardest tier, in points and in log odds of the tier's accuracy.
 
-    Near the ceiling a gain in points must shrink: from 88.8 to 94.4 % is fewer points than from 61.0 to 75.6 %, and more log odds.
-    Seeds are paired, problems are not. Log odds are nan where an accuracy is 0 or 1. `problems` is that of the smaller tier.
+    Gains in points must shrink near 100 %: a gain from 88.8 to 94.4 % is smaller in points than a gain from 61.0 to 75.6 %, but
+    larger in log odds. Seeds are paired, problems are not. Log odds are nan if an accuracy is 0 or 1. `problems` is the number of
+    problems of the smaller tier.
     """
     rows = []
     for cell in cells:

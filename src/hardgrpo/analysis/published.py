@@ -1,4 +1,4 @@
-"""Compare published numbers of the papers with the same quantities of a study. Shares and gains are fractions, not percent."""
+"""Compare published numbers of the papers with the same quantities of a study. Shares and gains are fractions, not percentages."""
 
 import math
 from pathlib import Path
@@ -9,14 +9,14 @@ from hardgrpo.runtime.errors import UserError
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value", "unit", "note"]
 NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")  # tables of decisions, settings and sentences
-# Quantities that a study measures in every cell with runs. Further quantities depend on the results of the runs.
+# Quantities that a study measures in every cell with runs. Whether a study has other quantities depends on the results of its runs.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
-COUNTS = {"right": int, "of": int}  # optional columns of a published count: `right` answers of `of`
-SCALE = {"points": 100, "percent": 100, "share": 1}  # by unit; numbers in other units are not compared
+COUNTS = {"right": int, "of": int}  # optional columns of a published count: number of right answers, number of all answers
+SCALE = {"points": 100, "percent": 100, "share": 1}  # unit -> a share of 1 in this unit; numbers in other units are not compared
 
 
 def read(folder: str | Path) -> list[dict]:
-    """Rows of every table of numbers in the folder: columns as text, and `number`, the printed value."""
+    """Rows of every table of numbers in the folder: the columns as text, and `number`, the printed value as a number."""
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
         if path.name not in NO_NUMBERS:
@@ -44,14 +44,14 @@ def read_readings(folder: str | Path) -> set[tuple[str, str]]:
 def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[tuple[str, str]]) -> list[dict]:
     """A row for every published number that the study also measured.
 
-    `inside` is 1 where the published number lies within the interval of the study's number, and empty without an interval.
+    `inside` is 1 if the published number lies within the interval of the study's number, and empty without an interval.
     `published_low` and `published_high` are the exact 95 % interval of a published count (Clopper and Pearson 1934), for new
-    problems. `same_when_rounded` is 1 where the study's number, rounded to the printed digits, equals the published one.
+    problems. `same_when_rounded` is 1 if the study's number, rounded to the printed digits, equals the published number.
     """
     measurements, rows = study_numbers(tables), []
     for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
         rows += [_comparison(row, measurement) for measurement in measurements if _matches(row, measurement, readings)]
-    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable only if some gain of a cell is
+    if any(row["quantity"] == "gain" for row in rows):  # compare numbers over all cells only if the gain of a cell is comparable
         over_all = [measurement for measurement in measurements if measurement["quantity"] in ("r_squared", "largest_gain")]
         for row in (row for row in published if row["unit"] in SCALE and not row["policy"]):
             rows += [_comparison(row, measurement) for measurement in over_all if measurement["quantity"] == row["quantity"]]
@@ -92,9 +92,9 @@ def _comparison(row: dict, measurement: dict) -> dict:
 
 
 def averages(accuracies: list[dict]) -> list[dict]:
-    """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over `base_right_matched` (as many
-    prompts, which the base model solves). Only for policies that every model has on the task and test. The models are too few for
-    intervals."""
+    """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over `base_right_matched` (equally many
+    prompts that the base model solves). Only policies that every model has on the task and test are averaged. There are too few
+    models for intervals."""
     rows, cells = [], {}
     for row in accuracies:
         cells.setdefault((row["task"], row["eval_task"]), {}).setdefault(row["policy"], {})[row["model"]] = row["here"]
@@ -123,8 +123,8 @@ def _exact(row: dict) -> dict:
 
 
 def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
-    """The study's numbers in the published quantities, with columns model, task, eval_task, policy (the label of the arm), quantity,
-    here (the number), low, high, seeds."""
+    """The study's numbers for all published quantities, with the columns model, task, eval_task, policy (the label of the arm),
+    quantity, here (the study's number), low, high, seeds."""
     rows = []
 
     def add(quantity: str, row: dict, value: float, prefix: str | None = None, **keys) -> None:
@@ -185,7 +185,7 @@ def _has_same_key(measurement: dict, earlier: dict) -> bool:
 
 
 def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
-    """Pairs of gains of one model and arm: trained on different tasks, tested on the same third task."""
+    """Pairs of gains of the same model and arm that are trained on different tasks and tested on the same third task."""
     rows = [candidate for candidate in gains if candidate["decoding"] == "sampled"]
     return [
         (row, minus_row)
@@ -197,9 +197,9 @@ def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
 
 
 def unpaired(minuend: dict, subtrahend: dict, name: str) -> tuple[float, float, float]:
-    """(difference of two rows' estimates, low, high) where pairing is impossible: half-width^2 is the sum of the two half-widths^2.
+    """(unpaired difference of the estimates of two rows, low, high). half-width^2 is the sum of the rows' half-widths^2.
 
-    The rows share problems and mostly the base model, so the interval is conservative.
+    The interval is conservative, because the rows share problems and mostly the base model.
     """
     halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (minuend, subtrahend)]
     estimate, half = minuend[name] - subtrahend[name], math.hypot(*halves)

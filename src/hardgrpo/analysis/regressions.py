@@ -1,7 +1,8 @@
 """Summary tables that regress gains on learnable share, on completion length, or on both.
 
-They describe the cells of a study and have neither intervals nor p: cells share base models, problems and seeds, and two tasks
-differ for many reasons. Intervals for independent points would find support in 12 to 32 % of studies of two unrelated tasks.
+The regressions describe the cells of a study. They have neither intervals nor p, because cells share base models, problems and
+seeds, and two tasks differ for many reasons. Intervals for independent points would find support in 12 to 32 % of studies of two
+unrelated tasks.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from hardgrpo.analysis import statistics
 
 
 def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
-    """R^2 and slope of gain against learnable share, over all tasks ("all") and within each task."""
+    """R^2 and slope of the gain on the learnable share, over all tasks ("all") and within each task."""
     rows = []
     for task, task_points in _by_task([(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]):
         x, y = task_points.T
@@ -22,12 +23,12 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
 
 
 def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]) -> list[dict]:
-    """Gain against learnable share, against mean completion length after training (the rival explanation), and against both.
+    """Regress the gain on the learnable share, on the mean completion length after training (the rival explanation), and on both.
 
-    Over all tasks ("all") and within each task. In a regression on both, `adjusted_for` is the second predictor, `slope` the
-    coefficient and `r_squared` the partial R^2 given the second predictor. The row `both` has the R^2 of the two together. Slopes
-    are shares of gain per unit of learnable share (0 to 1), and per token. `cells` is the number of points, a point being a model,
-    task, policy and recipe.
+    Each regression is over all tasks ("all") or within a task. In a regression on both predictors, `adjusted_for` is the second
+    predictor, `slope` is the coefficient, and `r_squared` is the partial R^2 given the second predictor. The row `both` has the R^2
+    of both predictors together. A slope is the gain (a share) per unit of learnable share (0 to 1), or per token. `cells` is the
+    number of points. A point is a model, task, policy and recipe.
     """
     lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)}
     points = [
@@ -62,13 +63,13 @@ def _is_own_test(row: dict) -> bool:
 
 
 def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dict, float]]:
-    """[(row of gains, on the task's own test, sampled; learnable share)]."""
+    """[(row of `gains` for sampled completions on the task's own test, learnable share)]."""
     shares = {_key(row): row["learnable"] for row in learnable_rows}
     return [(row, shares[_key(row)]) for row in gain_rows if _is_own_test(row) and _key(row) in shares]
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """(task, its numbers) of tasks with at least three points; first ("all", ...) of all tasks. A point is (task, *numbers)."""
+    """Yield (task, numbers of its points) for tasks with at least three points, after ("all", numbers of all points)."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
         task_points = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
         if len(task_points) >= 3:

@@ -1,10 +1,10 @@
 """Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled completions per problem.
 
-Values are accuracies by seed and problem, gains or paired differences: shares, not points. The squared half-width of an interval is
-the sum of the squared half-widths of a t interval over seeds and a t interval over problems (Banerjee 1960), with the two-way
-correction of Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new seeds; *target A* is
-these problems and new seeds. With three seeds, bootstraps and naive binomial intervals cover far too little: docs/statistics.md
-compares them. Functions of arrays `(..., S, N)` accept many studies at once, for simulations.
+Values are accuracies by seed and problem, gains, or paired differences. All are shares (0 to 1), not points. The squared half-width
+of an interval is the sum of the squared half-widths of a t interval over seeds and a t interval over problems (Banerjee 1960), with
+the two-way correction of Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new seeds.
+*Target A* is these problems and new seeds. With three seeds, the coverage of bootstrap and naive binomial intervals is far too low;
+docs/statistics.md compares the methods. Functions of arrays `(..., S, N)` accept many studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Z = stats.norm.ppf(0.975)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A point estimate and its 95 % interval; low and high are nan where the design gives no interval."""
+    """A point estimate and its 95 % interval; low and high are nan if the design gives no interval."""
 
     estimate: float
     low: float
@@ -35,9 +35,9 @@ UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 @dataclass(frozen=True)
 class Components:
-    """The mean of values (..., S, N) and the two parts of its variance, each (...).
+    """The mean of values (..., S, N) and the two parts of the variance of the mean, each of shape (...).
 
-    `over_seeds` is nan with one seed, `over_problems` with one problem. With one seed, `over_problems` is Vp.
+    `over_seeds` is nan with one seed, and `over_problems` is nan with one problem. With one seed, `over_problems` is Vp.
     """
 
     estimate: np.ndarray
@@ -72,11 +72,11 @@ def components(values: np.ndarray) -> Components:
 
 
 def half_width(parts: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
-    """Half of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan where N is 1.
+    """Half-width of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan if N is 1.
 
-    `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed the interval is over problems
-    only, for *this* run, and the caller must say so. The term over problems uses t because a test set may have 15 problems; for
-    hundreds of problems the quantile is close to 1.96.
+    If given, `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed, the interval is
+    over problems only, for *this* run, and the caller must say so. The term over problems uses a t quantile because a test set may
+    have only 15 problems. For hundreds of problems the quantile is close to 1.96.
     """
     of_problems = _t(parts.problems - 1) ** 2 * parts.over_problems
     if parts.seeds == 1:
@@ -96,11 +96,11 @@ def mean_interval(values: np.ndarray) -> Estimate:
 
 
 def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
-    """Mean of `minuend` (S, N) less that of `subtrahend` (S, M), the same seeds on disjoint problems, with its 95 % interval for
-    target B.
+    """Mean of `minuend` (S, N) less the mean of `subtrahend` (S, M), with a 95 % interval for target B. Both arrays have the same
+    seeds and disjoint problems.
 
-    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the problems' term of both arrays
-    (see `half_width`). With one seed the interval is over problems only.
+    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the term over problems of each
+    array (see `half_width`). With one seed, the interval is over problems only.
     """
     seeds, parts = len(minuend), [components(values) for values in (minuend, subtrahend)]
     squared = sum(_t(part.problems - 1) ** 2 * part.over_problems for part in parts)
@@ -112,15 +112,15 @@ def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan with one seed.
 
-    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds share, which Vs does not include:
-    see `shared_noise`.
+    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds share (see `shared_noise`). Vs does
+    not include this variance.
     """
     parts = components(values)
     return Estimate.around(parts.estimate, fixed_problems_half_width(parts, shared))
 
 
 def fixed_problems_half_width(parts: Components, shared) -> np.ndarray:
-    """Half of a 95 % interval for target A: see `fixed_problems_interval`."""
+    """Half-width of a 95 % interval for target A, see `fixed_problems_interval`."""
     return np.sqrt(_t(parts.seeds - 1) ** 2 * parts.over_seeds + Z**2 * np.asarray(shared))
 
 
@@ -129,8 +129,8 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
 
     `values` are grades 0/1 of single completions less the subtracted grades (same problem, same sample number). The seeds of a gain
     share the base model's completions, and completions with the same sample number share their random numbers. Vn is therefore the
-    mean covariance of two seeds within problems / (m N). With independent random numbers it would equal `independent_base_noise`.
-    Covariances come from: variance of the sum of seeds = sum of variances + 2 x sum of covariances.
+    mean covariance of two seeds within problems / (m N). With independent random numbers, Vn would equal `independent_base_noise`.
+    The covariances are computed from: variance of the sum over seeds = sum of variances + 2 x sum of covariances.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -143,8 +143,8 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
 
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
-    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N): the noise that all seeds of a gain share if random
-    numbers are independent."""
+    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N). Vb is the variance from noise that all seeds of a gain
+    share if random numbers are independent."""
     base = np.asarray(base, dtype=float)
     return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 
@@ -152,8 +152,9 @@ def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:
     """(Vs (...), degrees of freedom) with a common variance over seeds for all P policies of `values` (..., P, S, N).
 
-    For a gain: the mean of the policies' Vs, with P(S-1) degrees of freedom. For the difference of two policies: twice the residual
-    mean square of the policies x seeds layout / S, with (P-1)(S-1). Valid only if the policies' variances over seeds are equal.
+    For a gain, Vs is the mean of the policies' Vs, with P(S-1) degrees of freedom. For the difference of two policies, Vs is twice
+    the residual mean square of the policies x seeds layout / S, with (P-1)(S-1) degrees of freedom. Valid only if the policies'
+    variances over seeds are equal.
     """
     means = np.asarray(values, dtype=float).mean(axis=-1)
     policies, seeds = means.shape[-2:]
@@ -167,10 +168,10 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
 
 
 def p_value(parts: Components) -> np.ndarray:
-    """Two-sided p (...) of 'the mean is 0', by inverting `half_width`: p < 0.05 exactly where the interval excludes 0.
+    """Two-sided p (...) of the hypothesis 'the mean is 0' by inverting `half_width`: p < 0.05 exactly if the interval excludes 0.
 
-    Solves t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection; nan with one problem. With one seed
-    this is the t test over problems, for this run.
+    Solve t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection. p is nan with one problem. With one
+    seed, p is that of the t test over problems, for this run.
     """
     over_seeds, over_problems = np.nan_to_num(parts.over_seeds), parts.over_problems
     low, high = np.full(parts.estimate.shape, -230.0), np.zeros(parts.estimate.shape)  # log p, down to 1e-100
@@ -187,9 +188,9 @@ def p_value(parts: Components) -> np.ndarray:
 
 
 def holm(p_values) -> np.ndarray:
-    """p-values corrected for the number of comparisons (Holm 1979); nan stays nan and counts as no comparison.
+    """p-values corrected for the number of comparisons (Holm 1979). nan stays nan and does not count as a comparison.
 
-    Equal to statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
+    The result equals that of statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
     """
     p_values = np.asarray(p_values, dtype=float)
     corrected, (defined,) = np.full(p_values.shape, np.nan), np.nonzero(~np.isnan(p_values))
@@ -199,7 +200,7 @@ def holm(p_values) -> np.ndarray:
 
 
 def mcnemar(grades: np.ndarray, other_grades: np.ndarray) -> tuple[int, int, float]:
-    """(correct only in `grades`, correct only in `other_grades`, exact two-sided p); grades 0/1 (N,), one completion per problem."""
+    """(number correct only in `grades`, number correct only in `other_grades`, exact two-sided p). Grades are 0/1 (N,)."""
     only_first, only_second = int(((grades == 1) & (other_grades == 0)).sum()), int(((grades == 0) & (other_grades == 1)).sum())
     return (
         only_first,
@@ -212,9 +213,9 @@ def mcnemar(grades: np.ndarray, other_grades: np.ndarray) -> tuple[int, int, flo
 def detectable_factor(seeds: int, comparisons: int = 1) -> float:
     """The smallest difference, in standard errors, that a two-sided t test over `seeds` >= 2 seeds finds with power 80 %.
 
-    The test is at 5 % divided by the number of comparisons. The usual approximation t(.975) + t(.80) is too small with few seeds
-    (three seeds: 5.4 instead of 5.7). The power is that of the non-central t distribution, computed as a mean over 10,000 quantiles
-    of the estimated standard error, because SciPy's own distribution fails far in its tails.
+    The level of the test is 5 % divided by the number of comparisons. The usual approximation t(.975) + t(.80) is too small with
+    few seeds (three seeds: 5.4 instead of 5.7). The power is that of the non-central t distribution, computed as a mean over 10,000
+    quantiles of the estimated standard error, because SciPy's non-central t distribution fails far in the tails.
     """
     df = seeds - 1
     reach = stats.t.isf(0.025 / comparisons, df) * np.sqrt(stats.chi2.ppf((np.arange(10_000) + 0.5) / 10_000, df) / df)
@@ -225,9 +226,9 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
 def smallest_detectable(over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1) -> float:
     """The smallest effect that the design finds with power 80 % at a two-sided 5 % (minimum detectable effect, Bloom 1995).
 
-    sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate: built like the interval from the two parts of the
-    estimate's variance. With one seed it is over problems only, for this run. The 5 % is divided by the number of comparisons
-    (Bonferroni); Holm's correction is at least as powerful.
+    The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate. Like the interval, the effect
+    combines the two parts of the estimate's variance. With one seed, the effect is over problems only, for this run. The level of 5
+    % is divided by the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
@@ -243,7 +244,7 @@ def seeds_interval(values: np.ndarray) -> Estimate:
 
 
 def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
-    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the estimates without each of G groups of the data.
+    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the estimates without each of G groups of data.
 
     The variance is (G - 1) / G times the sum of squares of `left_out` about its mean (Efron and Tibshirani 1993, ch. 11); t has
     G - 1 degrees of freedom. There is no interval with fewer than two groups, or if all of `left_out` are equal.
@@ -258,9 +259,9 @@ def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
 def decompose(base_answered: float, base_correct: float, answered: float, correct: float) -> tuple[float, float]:
     """Split a gain in accuracy exactly into (finishing, correctness), by the symmetric Kitagawa-Oaxaca-Blinder decomposition.
 
-    Arguments are shares of all completions. With s the share answered and a the accuracy when answered: finishing =
-    (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. If s0 is 0, a0 is undefined and a1
-    replaces it, and conversely, so that the whole gain is finishing.
+    Arguments are shares of all completions. Let s be the share answered and a the accuracy of answered completions, with index 0
+    before and 1 after training. Then finishing = (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2 add up to the gain. If
+    s0 is 0, a0 is undefined and a1 replaces a0, so that the whole gain is finishing. If s1 is 0, a0 replaces a1.
     """
     a0 = base_correct / base_answered if base_answered else None
     a1 = correct / answered if answered else None
@@ -275,16 +276,16 @@ def decompose_by_problem(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Linearised contributions of each seed and problem to finishing and correctness: two arrays (S, N) whose means are the parts.
 
-    Rates are (S, N); those of a base model that all seeds share are (N,) or (1, N). The parts are smooth functions f(s0, c0, s1, c1)
-    of four means. The values f + gradient . (cell - means) therefore have mean f exactly, and to first order the sampling variance of
-    f (delta method). The two arrays add up to the gains.
+    Rates have the shape (S, N), or (N,) or (1, N) for a base model that all seeds share. The parts are smooth functions f(s0, c0,
+    s1, c1) of four means. The values f + gradient . (cell - means) therefore have exactly the mean f and, to first order, the
+    sampling variance of f (delta method). The two arrays add up to the gains.
     """
     cells = np.broadcast_arrays(*map(np.atleast_2d, (base_answered, base_correct, answered, correct)))
     means = np.array([cell.mean() for cell in cells])
     finishing, _ = decompose(*means)
     s0, c0, s1, c1 = means
     if s0 == 0 or s1 == 0:
-        gains = cells[3] - cells[1]  # see `decompose`: undefined accuracy makes the whole gain finishing
+        gains = cells[3] - cells[1]  # see `decompose`: with an undefined accuracy, the whole gain is finishing
         return gains, np.zeros_like(gains)
     # finishing = (s1 - s0)(c0/s0 + c1/s1)/2
     level, width = (c0 / s0 + c1 / s1) / 2, (s1 - s0) / 2
@@ -294,12 +295,12 @@ def decompose_by_problem(
 
 
 def ratio_of_means(part: np.ndarray, total: np.ndarray) -> float:
-    """The mean of `part` / the mean of `total`; nan if the latter is 0."""
+    """The mean of `part` divided by the mean of `total`; nan if the mean of `total` is 0."""
     return float(part.mean() / total.mean()) if total.mean() else np.nan
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """Unbiased pass@k from `n` samples with c = `correct`: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
+    """Unbiased pass@k from `n` samples, of which c = `correct` are right: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
     if not 1 <= k <= n:
         raise ValueError(f"pass@{k} needs at least {k} samples, there are {n}")
     return 1.0 - comb(n - correct, k) / comb(n, k)
@@ -308,7 +309,7 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
     """R^2 of a least-squares line of `y` (n,) on `x` (n,), with a 95 % interval by Fisher's z of the correlation.
 
-    All nan with fewer than three points or where x or y is constant.
+    All values are nan with fewer than three points, or if x or y is constant.
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
@@ -317,8 +318,8 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
 
 
 def _fisher(r: float, n: int) -> Estimate:
-    """The square of a correlation `r` of `n` points. Interval: the squares of tanh(atanh r -+ 1.96/sqrt(n - 3)), or from 0 if these
-    ends differ in sign; none with fewer than four points."""
+    """The square of a correlation `r` of `n` points. The ends of the interval are the squares of tanh(atanh r -+ 1.96/sqrt(n - 3));
+    the lower end is 0 if the two values differ in sign. There is no interval with fewer than four points."""
     if n < 4 or abs(r) > 1 - 1e-12:
         return Estimate(r**2, np.nan, np.nan)
     half = Z / np.sqrt(n - 3)
@@ -336,8 +337,8 @@ def _regression(y: np.ndarray, x: np.ndarray):
 
 
 def partial_r_squared(y: np.ndarray, x: np.ndarray, control: np.ndarray) -> float:
-    """Partial R^2: the squared correlation of `y` (n,) and `x` (n,), each less its least-squares line on `control` (n,). nan where
-    an array is constant or lies on this line."""
+    """Partial R^2: the squared correlation of the residuals of `y` (n,) and of `x` (n,) from their least-squares lines on `control`
+    (n,). nan if an array is constant or if all residuals of `x` or `y` are zero."""
     if min(np.ptp(x), np.ptp(control), np.ptp(y)) == 0:
         return np.nan
     residuals = lambda v: _regression(v, control).resid
@@ -356,7 +357,7 @@ def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
 def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
     """(slope with Student's t interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all columns.
 
-    All nan with fewer than k + 2 points, or where columns are collinear.
+    All values are nan with fewer than k + 2 points, or if columns are collinear.
     """
     n, k = x.shape
     if n < k + 2 or np.linalg.matrix_rank(np.column_stack([np.ones(n), x])) < k + 1:

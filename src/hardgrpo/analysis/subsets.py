@@ -31,11 +31,12 @@ def subsets(subset_files: list[str]) -> list[dict]:
 
 
 def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: list[str]) -> list[dict]:
-    """The difficulty of each policy's subset and of the whole pool (policy `pool`). Means over seeds.
+    """The difficulty of each policy's subset and of the whole pool (policy `pool`). Values are means over seeds.
 
-    Pass rates are those of the held-out completions, which no policy uses, where the probe has them. `mixed`: share of the prompts
-    whose samples are neither all correct nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT_AGREEMENT and whose
-    pass rate is at most WRONG_PASS_RATE; nan where no policy uses signals. The means leave out prompts without a reference answer.
+    If the probe has held-out completions, which no policy uses, pass rates are those of the held-out completions. `mixed` is the
+    share of prompts whose samples are neither all correct nor all wrong. `confidently_wrong` is the share of prompts whose
+    agreement is at least CONFIDENT_AGREEMENT and whose pass rate is at most WRONG_PASS_RATE; nan if no policy uses signals. The
+    means omit prompts without a reference answer.
     """
     pools = {paths.pair_of(path): _pool_rates(path) for path in difficulty_files}
     for path in signal_files:
@@ -63,7 +64,7 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
 
 
 def _pool_rates(path: str) -> pd.DataFrame:
-    """Pass rate and number of samples by id: of the held-out completions if every prompt has some, else of all."""
+    """Pass rate and number of samples by id: of the held-out completions if every prompt has some, else as probed."""
     rows = files.read_rows(path, {"id": str, "pass_rate": float}, {"held_out": int, "held_out_correct": int, "samples": int})
     is_held_out = bool(rows) and all(row["held_out"] for row in rows)
     rates = [row["held_out_correct"] / row["held_out"] if is_held_out else row["pass_rate"] for row in rows]
@@ -87,7 +88,7 @@ def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
 def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
     """Histogram: how many problems have each pass rate, in the pool (mean over base models) and in each subset (mean over seeds).
 
-    The file of a subset that was chosen without pass rates has no pass rates; the pool's are used where they are known."""
+    The file of a subset that was chosen without pass rates has no pass rates; known pass rates of the pool are then used."""
     groups: dict[tuple, list[list[float]]] = {}
     pools: dict[tuple, dict[str, float]] = {}
     for path in difficulty_files:

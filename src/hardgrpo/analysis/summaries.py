@@ -1,4 +1,4 @@
-"""Read summary tables: text in columns of names, numbers in the others, and labels of arms."""
+"""Read summary tables: columns of names as text, all other columns as numbers. Add labels of arms."""
 
 import io
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "la
 
 
 def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
-    """A table with nan where a cell is empty. A `UserError` if one of `columns` is missing or a number is not a number."""
+    """A table; empty cells are nan. Raise a `UserError` if one of `columns` is missing, or if a numeric column contains text."""
     if columns:
         files.read_rows(path, dict.fromkeys(columns, str))  # raises an error that names a missing column
     text = io.StringIO(files.read_text(path).removeprefix("\ufeff"))
@@ -33,12 +33,12 @@ def read_labelled(path: str | Path, first_recipe: str, columns: Iterable[str] = 
 
 
 def own_test_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows whose test is that of the task of training."""
+    """Rows whose test is the training task's own test (`eval_task` equals `task`)."""
     return frame[frame.task == frame.eval_task]
 
 
 def own_test_samples(frame: pd.DataFrame) -> pd.DataFrame:
-    """`own_test_rows` of sampled completions; tables without a column `decoding` have only these."""
+    """`own_test_rows` of sampled completions. Tables without a column `decoding` have only sampled completions."""
     rows = own_test_rows(frame)
     return rows[rows.decoding == "sampled"] if "decoding" in rows else rows
 
@@ -49,7 +49,7 @@ def read_all(tables: files.Tables, columns: dict[str, list[str]], first_recipe: 
 
 
 def read_tables(tables: files.Tables, names: Iterable[str], first_recipe: str) -> dict[str, list[dict]]:
-    """Rows of labelled tables by name; an empty cell is "" in a column of names, else nan."""
+    """Rows of labelled tables by name. An empty cell is "" in a column of names, and nan in other columns."""
     rows = {}
     for name in names:
         frame = read_labelled(tables[name], first_recipe)

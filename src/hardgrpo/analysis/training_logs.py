@@ -19,14 +19,14 @@ from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
 
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
-# Runs on worked solutions have no rollouts: the columns about rollouts are empty in their logs.
+# Runs on worked solutions have no rollouts, so the columns about rollouts are empty in their logs.
 UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
 # Logs of an earlier version have no all_right_share; only runs with a selector or process rewards have the other columns.
 LATER = dict.fromkeys(("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float)
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
-    """The training log of each run; recorded runs have none. An empty log or too many undecided grades raise a `UserError`."""
+    """The training log of each run except recorded runs. Raise a `UserError` for an empty log or too many undecided grades."""
     frames = {}
     for run in paths.runs(config, study):
         if run.recipe == "recorded":
@@ -47,7 +47,7 @@ def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
 
 
 def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
-    """Learnable share: the share of groups whose rewards differ, mean over updates; the interval is over seeds."""
+    """Learnable share: the share of groups whose rewards differ, averaged over updates, with an interval over seeds."""
     rows = []
     for keys, runs in group_by_arm(with_rollouts(updates)):
         rows.append(
@@ -59,7 +59,7 @@ def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
 
 
 def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
-    """Rollouts by policy in at most `points` stretches of updates: means over a stretch; intervals are over seeds.
+    """Statistics of rollouts by arm, as means over at most `points` stretches of updates, with intervals over seeds.
 
     A row covers the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest run.
     """
@@ -83,7 +83,7 @@ def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
 
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """What each run spent. A `UserError` with both numbers if runs of a task differ in what the study holds constant."""
+    """What each run spent. Raise a `UserError` if two runs of a task differ in a quantity that the study holds constant."""
     rows = []
     for run, frame in updates.items():
         spec = Spec.read(paths.training(run, "spec.yaml"))
@@ -111,8 +111,9 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """How many labels a run bought (`policies.labels`). With a selector, the log counts the sampled prompts. Without a selector, all
-    chosen prompts are annotated, but by rule `all` only the sampled prompts: a short run does not sample the whole pool."""
+    """Number of labels that a run bought (`policies.labels`). With a selector, the log counts the sampled prompts. Without a
+    selector, all chosen prompts are annotated, except for rule `all`: then only the sampled prompts are annotated, because a short
+    run does not sample the whole pool."""
     facts, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())
@@ -122,10 +123,10 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
-    """What an arm's runs spent: means over seeds, and the smallest and largest number of tokens and wall time.
+    """What an arm's runs spent: means over seeds, and the smallest and the largest number of tokens and wall time.
 
-    `seconds` is the wall time of a run's updates by (model, task, policy, recipe, seed), nan where unknown. It depends on the machine
-    and its load, so it is reported, not controlled.
+    `seconds` is the wall time of a run's updates by (model, task, policy, recipe, seed), nan if unknown. Wall time depends on the
+    machine and its load, so it is reported but not held constant.
     """
     rows = []
     frame = pd.DataFrame(parity_rows)

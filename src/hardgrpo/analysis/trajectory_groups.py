@@ -12,8 +12,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
-STRETCHES = 10  # of the epochs, for curves
-GROUPS = 10  # of prompts, for the jackknife: without a smaller group, a median of tied pass rates would not change
+STRETCHES = 10  # number of stretches of epochs, for curves
+GROUPS = 10  # number of groups of prompts for the jackknife; without a smaller group, a median of tied pass rates would not change
 LATER = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 
@@ -21,8 +21,8 @@ OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]) -> list[dict]:
     """Mean outcomes of the chosen prompts by policy, over all later epochs (`stretch` is empty) and over each stretch of epochs.
 
-    The outcomes of a prompt are means over the prompt's epochs. Its weight is the share of seeds that chose it, so that ties are
-    averaged over seeds. Intervals: `statistics.jackknife` over groups of prompts.
+    The outcomes of a prompt are means over the prompt's epochs. A prompt's weight is the share of seeds that chose the prompt, so
+    that ties are averaged over seeds. Intervals are by `statistics.jackknife` over groups of prompts.
     """
     rows = []
     for path in later_paths:
@@ -44,10 +44,10 @@ def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_pat
 
 
 def by_stretch(later: pd.DataFrame) -> list[tuple[tuple, pd.DataFrame]]:
-    """[((stretch, begin, end), mean outcomes of each prompt)]: first over all epochs, then over each stretch.
+    """[((stretch, begin, end), mean outcomes of each prompt)], first over all epochs, then over each stretch.
 
-    Begin and end are shares of the later epochs. Prompts may have different numbers of epochs: a stretch is the same share of each
-    prompt's epochs.
+    `begin` and `end` are shares of the later epochs. Prompts may have different numbers of epochs. A stretch covers the same share
+    of each prompt's epochs.
     """
     later = later.assign(
         mixed=(later.correct > 0) & (later.correct < later.rollouts),
@@ -82,7 +82,7 @@ def read_subsets(subset_paths: list[str], model: str, prompts: str) -> dict[str,
 
 
 def selection_shares(subsets: list[list[str]]) -> pd.Series:
-    """{prompt: share of the subsets that contain it}."""
+    """{prompt: share of the subsets that contain the prompt}."""
     return pd.Series([name for subset in subsets for name in subset]).value_counts(sort=False) / len(subsets)
 
 
@@ -91,15 +91,15 @@ def mean(values: pd.Series, weights: pd.Series) -> float:
 
 
 def random_groups(ids: list[str], groups: int) -> list[set[str]]:
-    """Split the prompts at random into groups whose sizes differ by at most one; the same groups in every call."""
+    """Split the prompts at random into groups whose sizes differ by at most one. Every call returns the same groups."""
     shuffled = sorted(ids, key=lambda name: policies.tie_break(name, 0, "group"))
     return [set(shuffled[index::groups]) for index in range(min(groups, len(ids)))]
 
 
 def selections_without_groups(groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]) -> list[pd.Series]:
-    """The `selection_shares` of the policy in the pool without each group; [] if the policy cannot choose.
+    """`selection_shares` of the policy in the pool without each group; [] if the policy cannot choose from one of these pools.
 
-    The policy chooses again, because the edge of a subset moves with the pool.
+    The policy chooses anew from each smaller pool, because the boundary of a subset depends on the pool.
     """
     try:
         return [

@@ -1,13 +1,13 @@
-"""How a claim is judged: the rows in its scope, their population, and the verdict on a primary claim.
+"""Judge claims: find the rows in the scope of a claim, their population, and the verdict on a primary claim.
 
-A primary claim is written to paper/claims.yaml before its study is run, with the number of replicates that it needs. Its verdict is
+A primary claim is written to paper/claims.yaml before its study is run, with the number of replicates that it needs. The verdict is
 
-- supported where the interval lies above zero, or within the claim's margin around zero if it has a margin;
-- contradicted where the interval lies below zero, or outside the margin;
-- undecided otherwise. An interval that includes zero does not show equality.
+- *supported* if the interval lies above zero or, for a claim with a margin, within the margin around zero;
+- *contradicted* if the interval lies below zero or, for a claim with a margin, outside the margin;
+- *undecided* otherwise. An interval that includes zero does not show equality.
 
-Supported and contradicted also require Holm's p, corrected over the tasks of a model, below 0.05. A study with fewer replicates
-than the claim needs leaves the claim undecided. Claims that are not primary are descriptive.
+The verdicts supported and contradicted also require Holm's p, corrected over the tasks of a model, below 0.05. If a study has fewer
+replicates than the claim needs, the claim is undecided. Claims that are not primary are descriptive.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Study:
     """The tables (rows by name), and the settings that decide which rows a claim is about (claim_conditions.conditions).
 
     `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks with the same problems share}}. `weaker` lists the
-    tasks and models with the weaker signal, `own_bases` the models with a pretrained base model for each replicate.
+    tasks and models with the weaker signal. `own_bases` lists the models that have a pretrained base model for each replicate.
     """
 
     tables: dict[str, list[dict]]
@@ -44,14 +44,14 @@ class Study:
         return [row for row in rows if all(row.get(key) == value for key, value in values.items())]
 
     def by_cell(self, table: str, claim: dict, **values) -> dict[tuple, list[dict]]:
-        """The same rows by cell."""
+        """The rows that `rows` returns, grouped by cell."""
         cells: dict[tuple, list[dict]] = {}
         for row in self.rows(table, claim, **values):
             cells.setdefault(cell_of(row), []).append(row)
         return cells
 
     def population(self, model: str) -> str:
-        """The population that a row is about; `model` is "" in a row over all models of the study."""
+        """The population that a row is about. `model` is "" for a row over all models of the study."""
         if model:
             return NEW_BASES if model in self.own_bases else THIS_MODEL
         models = {row["model"] for row in self.tables.get("gains", [])}
@@ -63,7 +63,7 @@ def cell_of(row: dict) -> tuple:
 
 
 def relation(task: str, eval_task: str, tasks: dict[str, dict]) -> str:
-    """How a test relates to the task of training: a word of TESTED, or "alike" if only the grader or the prompt differs."""
+    """How a test relates to the training task: a word of TESTED, or "alike" if only the grader or the prompt differs."""
     if task == eval_task:
         return "same"
     trained_on, tested_on = tasks[task], tasks[eval_task]
@@ -85,8 +85,8 @@ def is_in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
 
 
 def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
-    """The rows of a primary claim with `p_holm` and `verdict`. Undecidable rows (a reason in `open`, or too few replicates) do not
-    count as comparisons."""
+    """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (a reason in `open`, or too few
+    replicates) do not count as comparisons."""
     is_decidable = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
     p_values = np.array(
         [interval_p(row, claim.get("margin")) if decidable else np.nan for row, decidable in zip(rows, is_decidable)]
@@ -112,22 +112,22 @@ def _verdict(row: dict, claim: dict, p_holm: float) -> str:
 
 
 def verdict_on_sign(low: float, high: float) -> str:
-    """The verdict on the claim that an estimate is positive. Unknown ends (nan) leave it undecided."""
+    """The verdict on the claim that an estimate is positive. If an end of the interval is unknown (nan), the claim is undecided."""
     return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else UNDECIDED
 
 
 def verdict_on_margin(low: float, high: float, margin: float) -> str:
-    """The verdict on the claim that an estimate lies within `margin` of zero: two one-sided tests (Schuirmann 1987), each at 2.5 %,
-    because the interval has 95 %."""
+    """The verdict on the claim that an estimate lies within `margin` of zero, by two one-sided tests (Schuirmann 1987). Each test
+    has the level 2.5 %, because the interval is a 95 % interval."""
     if -margin < low and high < margin:
         return SUPPORTED
     return CONTRADICTED if low > margin or high < -margin else UNDECIDED
 
 
 def interval_p(row: dict, margin: float | None) -> float:
-    """Two-sided p: 1 less the level at which the interval reaches zero, or with a margin its nearer end.
+    """Two-sided p: 1 less the level at which the interval reaches zero. With a margin, the nearer end of the margin replaces zero.
 
-    Where the table has no p, the interval is treated as a t interval over seeds, the most conservative case.
+    If the table has no p, the interval is treated as a t interval over seeds, the most conservative case.
     """
     if margin is None and row["p"] is not None:
         return row["p"]

@@ -1,8 +1,8 @@
-r"""Compare two expressions with Math-Verify: the program of the helper process of expressions.py, with JSON Lines over pipes.
+r"""Compare two expressions with Math-Verify. expressions.py runs this module as a helper process, with JSON Lines over pipes.
 
-This module changes Math-Verify in three ways. It removes units, because Math-Verify drops everything after the first '\text{}'. It
-compares values again that Math-Verify calls equal because both are small. And it resets the state of SymPy, which draws random
-numbers and caches results, before each question, so that a verdict depends on the question alone.
+This module changes Math-Verify in three ways. First, it removes units, because Math-Verify drops everything after the first
+'\text{}'. Second, it compares again values that Math-Verify calls equal only because both are small. Third, it resets the state of
+SymPy, which draws random numbers and caches results, before each question, so that a verdict depends only on the question.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
 
 
 def _normalise(text: str, units: bool) -> str:
-    """The text without units, in spellings that Math-Verify reads. `units`: bare words such as 'cm' are units, not variables."""
+    """The text without units, in spellings that Math-Verify reads. `units`: bare words such as 'cm' are units."""
     text = text.strip().rstrip(".,;")
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
@@ -61,7 +61,7 @@ def _normalise(text: str, units: bool) -> str:
 
 
 def _remove_unit(part: str, units: bool) -> str:
-    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'; '18 \text{ ft } 6 \text{ in}' has two values and stays."""
+    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' has two values and is not changed."""
     opening, value, closing = BRACKETS.fullmatch(part).groups()
     quantity = read_quantity(value)
     pair = "," in value and opening.strip()  # '(1,200)' is a pair
@@ -74,7 +74,7 @@ def _remove_unit(part: str, units: bool) -> str:
 
 
 def _format_value(value: Fraction, is_ratio: bool) -> str:
-    r"""An integer, '\frac{1}{3}' for a ratio, or otherwise a decimal with all digits, because Math-Verify rounds only decimals."""
+    r"""'5' for an integer, '\frac{1}{3}' for a ratio, otherwise a decimal with all digits. Math-Verify rounds only decimals."""
     if value.denominator == 1:
         return str(value)
     if is_ratio:
@@ -94,7 +94,7 @@ def _is_equivalent(reference: str, answer: str) -> bool:
     sides = {tuple(reading(_normalise(side, units)) for side in (reference, answer)) for reading in (_with_imaginary_unit, str)}
     for left, right in sorted(sides):
         alternatives = _read_alternatives(left)
-        # As in Math-Verify, a set is right for a reference in inequalities, but not vice versa.
+        # As in Math-Verify, an answer that is a set matches a reference of inequalities, but not vice versa.
         values = (alternatives and _read_alternatives(right, OR_WORD_OR_COMMA)) or _parsed(right)
         if verify(alternatives or _parsed(left), values, timeout_seconds=None):
             return True
@@ -107,7 +107,7 @@ def _is_expression(text: str) -> bool:
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """Replace i by SymPy's I. Math-Verify reads i as a variable, real in '5i' and complex in '5 i', which differ."""
+    """Replace i by SymPy's I. Math-Verify reads a real variable in '5i' and a complex variable in '5 i', which are not equal."""
     return IMAGINARY.sub("I", text)
 
 
@@ -127,12 +127,12 @@ def _read_alternatives(text: str, separator: re.Pattern = OR_WORD) -> list:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed(text: str) -> list:
-    """Math-Verify's readings of a text; the last is the text itself."""
+    """Math-Verify's readings of a text. The last reading is the text itself."""
     from math_verify import LatexExtractionConfig, parse
 
     config = LatexExtractionConfig(boxed_match_priority=0)
     config = replace(config, normalization_config=replace(config.normalization_config, units=False))
-    # The first match is the complete text. As a second match, Math-Verify would take any fraction in a text that it cannot read.
+    # The first match is the complete text. With more matches, Math-Verify would take any fraction from a text that it cannot read.
     return parse(rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None)
 
 
@@ -140,7 +140,7 @@ def _parsed(text: str) -> list:
 
 
 def _check_equal_values() -> None:
-    """Make Math-Verify also compare small numbers by their ratio, and never call undefined values equal."""
+    """Make Math-Verify also compare small numbers by their relative difference, and never call undefined values equal."""
     from math_verify import grader
 
     numeric_eq, symbolic_eq = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
@@ -151,8 +151,8 @@ def _check_equal_values() -> None:
 def _differ(a, b, vanishing: bool = False) -> bool:
     """Whether two values that Math-Verify calls equal differ.
 
-    Math-Verify compares six decimals, and its `evalf(chop=True)` makes small numbers zero: 1/2^99 = 1/2^98. With `vanishing`,
-    coefficients of variables are compared without `chop`.
+    Math-Verify compares six decimals, and its `evalf(chop=True)` replaces small numbers by zero, so that 1/2^99 equals 1/2^98. With
+    `vanishing`, coefficients of variables are compared without `chop`.
     """
     from math_verify.grader import get_pct_val
     from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
@@ -173,7 +173,7 @@ def _differ(a, b, vanishing: bool = False) -> bool:
 
 
 def answer_questions() -> None:
-    """Read a question per line and write a reply per line, [verdict, seconds of processor time], until the parent ends."""
+    """Read one question per line and write one reply per line, [verdict, seconds of processor time], until the parent ends."""
     import resource
 
     import math_verify.parser  # noqa: F401  (before the memory limit)
@@ -186,7 +186,7 @@ def answer_questions() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _check_equal_values()
-    # The first comparison initialises SymPy, which could exceed the time of the first question on a slow machine.
+    # The first comparison initialises SymPy. On a slow machine, this could exceed the time limit of the first question.
     _is_equivalent("x^2 + 2x + 1", "(x + 1)^2")
     reset = _make_reset()
     print("true", file=replies, flush=True)
@@ -204,10 +204,11 @@ def answer_questions() -> None:
 
 
 def _make_reset() -> Callable[[str], None]:
-    """A function to call before each question, which makes the verdict independent of random draws and earlier questions.
+    """Return a function to call before each question, so that the verdict does not depend on random draws or earlier questions.
 
-    SymPy draws the points at which it compares functions, and the order in which it derives assumptions, which is fixed here. It
-    caches results; the function clears caches after a draw or a new numbered dummy symbol.
+    SymPy draws at random the points at which it compares functions, and the order in which it derives assumptions. This function
+    fixes the order. SymPy also caches results. The returned function clears the caches if random numbers were drawn or a new
+    numbered dummy symbol was created since the last question.
     """
     from math_verify import parser
     from sympy import Dummy

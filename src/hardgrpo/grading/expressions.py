@@ -1,10 +1,10 @@
-r"""Compare expressions: numbers and words in this module, all other expressions by Math-Verify.
+r"""Compare expressions: this module compares numbers and words, and Math-Verify compares all other expressions.
 
-Math-Verify may compute without end on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread.
-Therefore it runs in a helper process: equivalence.py as a program, with JSON Lines over pipes. Each process starts its helper with
-its first question, and a new helper after a question that killed the previous helper. A comparison that kills two helpers is
-undecided. A program ends with an error if Math-Verify is slow for most of its questions, because files of slow answers would occupy
-it for days.
+Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread. Therefore
+Math-Verify runs in a helper process: equivalence.py as a program, with JSON Lines over pipes. Each process starts its helper for
+its first question, and starts a new helper after a question that ended the previous helper. A comparison that ends two helpers is
+undecided. A program stops with an error if Math-Verify is slow for most questions, because grading a file of slow answers would
+take days.
 """
 
 import atexit
@@ -30,14 +30,14 @@ from hardgrpo.runtime.errors import UserError
 
 LONGEST_EXPRESSION = 1000  # characters; longer texts are not compared
 LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answers
-# Processor time of a question in the first and second try. Grades must not depend on the load of the machine, as by wall time.
+# Limit of processor time of a question in the first and second try. A limit of wall time would make grades depend on the load.
 SECONDS = (5.0, 40.0)
-PATIENCE_SECONDS = 90.0  # wall time, for a helper without progress
-# Processor time of all questions of a program: constant, and per question. The mean over answers of MATH-500 was 0.013 s. The share
-# of undecided completions that graders.UNDECIDED_SHARE allows takes less.
+PATIENCE_SECONDS = 90.0  # limit of wall time, for a helper that makes no progress
+# Limit of processor time of all questions of a program: a constant, plus time per question. The mean time for answers of MATH-500
+# was 0.013 s. The share of undecided completions that graders.UNDECIDED_SHARE allows stays within this limit.
 ALLOWED_SECONDS, ALLOWED_SECONDS_EACH = 600.0, 0.25
-# Environment variables of the helper: those that Python and its libraries need, and no token, because it computes on texts of a
-# model.
+# Environment variables that the helper inherits: only variables that Python and its libraries need. The helper must not have access
+# tokens, because it processes texts of a model.
 HELPER_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 
@@ -60,7 +60,8 @@ def check_installed() -> None:
 
 
 def same_text(left: str, right: str) -> bool:
-    r"""Whether texts are equal except for LaTeX's spaces, as '(3,\,4)' and '(3, 4)', but not '1 1/2' and '11/2'."""
+    r"""Whether texts are equal except for spaces, including LaTeX's: true for '(3,\,4)' and '(3, 4)', false for '1 1/2' and
+    '11/2'."""
     return _remove_spaces(left) == _remove_spaces(right)
 
 
@@ -71,8 +72,8 @@ def _remove_spaces(text: str) -> str:
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
-    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either try. As in Math-Verify not
-    symmetric: a set is accepted for 'x > 2'."""
+    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either try. As in Math-Verify, the
+    relation is not symmetric: for the reference 'x > 2', a set is accepted."""
     if same_text(reference, answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
@@ -99,7 +100,7 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
 
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
-    """Whether both are exactly equal, a fraction and its decimal are equal to six places, or a percentage equals 50 or 1/2."""
+    """Whether both are exactly equal, or equal to six places if only one is a ratio. '50%' equals both 50 and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
         pairs.append((left.value / (100 if left.percent else 1), right.value / (100 if right.percent else 1)))
@@ -120,7 +121,7 @@ def _read_base(words: str) -> tuple[str | None, str | None]:
 
 
 def _normalise_words(text: str) -> str:
-    r"""'**Evelyn**.' -> 'evelyn': without marks and spaces, in lower case except for single letters and commands ('\Delta')."""
+    r"""'**Evelyn**.' -> 'evelyn': remove marks and spaces; lower case except for single letters and commands ('\Delta')."""
     text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 
@@ -138,15 +139,15 @@ def parses(text: str) -> bool:
 
 @dataclass
 class Usage:
-    """Processor time of the questions of this process, in seconds."""
+    """Processor time that the questions of this process used, in seconds."""
 
-    subject: str = "grading"  # compared files, for the message
+    subject: str = "grading"  # names of the graded files, for the error message
     questions: int = 0
     seconds: float = 0.0
     slowest: tuple[float, str] = (0.0, "")  # seconds and texts of the slowest question
 
     def add(self, question: dict, seconds: float) -> None:
-        """Count a question. Raise a `UserError` if all questions exceed the time of a program."""
+        """Add a question. Raise a `UserError` if all questions together exceed the time limit of a program."""
         self.questions += 1
         self.seconds += seconds
         texts = question.get("compare") or [question["parse"]]
@@ -166,7 +167,7 @@ _lock = threading.Lock()
 
 
 def _ask(question: dict) -> bool | None:
-    """The helper's reply; None if the question exceeds its time twice, or kills two helpers in a row."""
+    """The helper's reply; None if the question exceeds its time limit, or ends the helper, in both tries."""
     with _lock:
         total_seconds, verdict = 0.0, None
         for seconds in SECONDS:
@@ -176,7 +177,7 @@ def _ask(question: dict) -> bool | None:
                 line = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
                 line = b""
-            except BaseException:  # after an interrupt, the next question would read this reply
+            except BaseException:  # after an interrupt, the next question would read the reply to this question
                 _stop_helper()
                 raise
             if line:
@@ -201,7 +202,7 @@ def _get_helper() -> subprocess.Popen:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}
         command = [sys.executable, "-P", "-m", equivalence.__name__]
         try:
-            # Slurm sends SIGTERM to every process of a job step, but the last update still needs the helper.
+            # Slurm sends SIGTERM to every process of a job step, but the current update of a training run still needs the helper.
             signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
                 _helper = subprocess.Popen(command, env=environment | determinism | {"PYTHONPATH": paths}, **pipes)
@@ -220,7 +221,7 @@ def _get_helper() -> subprocess.Popen:
 
 
 def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
-    """A line from the helper; empty if the helper ends or exceeds the wall time."""
+    """A line from the helper; empty if the helper ends or sends no complete line within `seconds` of wall time."""
     line, deadline, poll = b"", time.monotonic() + seconds, select.poll()
     poll.register(helper.stdout, select.POLLIN)
     while not line.endswith(b"\n"):
@@ -235,7 +236,7 @@ def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
 
 
 def _stop_helper() -> int | None:
-    """Stop the helper and return its exit status; None without a helper."""
+    """Stop the helper and return its exit status, or None if there is no helper."""
     global _helper
     if _helper is None:
         return None
@@ -248,7 +249,7 @@ def _stop_helper() -> int | None:
 
 
 def _reset_after_fork() -> None:
-    """In a forked child: replace the lock, which another thread may hold, and leave the helper to the parent."""
+    """Run in a forked child: replace the lock, which another thread may hold, and leave the helper to the parent."""
     global _helper, _lock, usage
     _lock, usage = threading.Lock(), Usage()
     if _helper is not None:

@@ -1,9 +1,9 @@
 r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
-A grader receives the completion, never the prompt. It extracts the answer and compares it with the reference twice: to the letter
-(*strict*) and with differences of notation forgiven (*lenient*). A grade holds both results; the grader decides which of them
-counts as *correct*. *Answered*: the completion states an answer in the required form. *Readable*: the answer is of the kind that
-the grader compares (a word, a number, one letter, a mathematical expression).
+A grader receives the completion, never the prompt. The grader extracts the answer and compares the answer with the reference twice:
+letter by letter (*strict*), and ignoring differences of notation (*lenient*). A grade holds both results. The grader determines
+which result counts as *correct*. *Answered*: the completion states an answer in the required form. *Readable*: the answer is of the
+kind that the grader compares (a word, a number, one letter, a mathematical expression).
 """
 
 import re
@@ -16,9 +16,9 @@ from hardgrpo.runtime.errors import UserError, first_entries
 
 @dataclass(frozen=True)
 class Grade:
-    """A grade: strict implies lenient, lenient implies readable, readable implies answered; correct is strict or lenient.
+    """A grade. Strict implies lenient, lenient implies readable, readable implies answered. `correct` equals `strict` or `lenient`.
 
-    undecided: the comparison exceeded its time limit. The completion counts as wrong, although it may be right.
+    `undecided`: the comparison exceeded its time limit. The completion counts as wrong, although it may be right.
     """
 
     extracted: str | None
@@ -30,7 +30,7 @@ class Grade:
     undecided: bool = False
 
 
-UNDECIDED_SHARE = 0.001  # a study with more undecided completions stops
+UNDECIDED_SHARE = 0.001  # a program stops with an error if a larger share of completions is undecided
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Grader:
     """The functions of a grader: an entry of GRADERS."""
 
     form: str  # template of a completion that states an answer; %s stands for the answer
-    extract: Callable[[str], str | None]  # the answer of a completion, or None
+    extract: Callable[[str], str | None]  # returns the answer of a completion, or None
     strict: Callable[[str, str], bool]  # (reference, extracted)
-    lenient: Callable[[str, str], bool | None]  # None: undecided
+    lenient: Callable[[str, str], bool | None]  # (reference, extracted); None: undecided
     reads: Callable[[str], bool]  # whether an extracted answer is of the kind that the grader compares
     forgiving: bool = False  # whether lenient counts as correct
     reference: Callable[[str], str] = str.strip  # rewrites the data's answer before the comparison
@@ -50,7 +50,7 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
     """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
     rule = GRADERS[grader]
     extracted = rule.extract(completion)
-    if not extracted:  # also for an empty box
+    if not extracted:  # None, or an empty box
         return Grade(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
     strict, lenient = _compare(rule, rule.reference(answer), extracted)
     correct = lenient if rule.forgiving else strict
@@ -87,8 +87,8 @@ def accepts_reference(grader: str, answer: str) -> bool:
 
 
 def are_equal(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are equal, for the agreement of samples. The relation is symmetric, but not transitive, because
-    Math-Verify rounds decimals."""
+    """Whether two extracted answers are equal; used to measure the agreement of samples. The relation is symmetric but not
+    transitive, because Math-Verify rounds decimals."""
     rule = GRADERS[grader]
     return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
 
@@ -104,7 +104,7 @@ def word_after_marks(completion: str) -> str | None:
 
 
 def number_after_marks(completion: str) -> str | None:
-    """As `word_after_marks`, but skip a colon directly after the marks, and include a currency sign that stands apart from its number."""
+    """Like `word_after_marks`, but skip a colon directly after the marks, and join a currency sign to the word after it."""
     _, mark, tail = completion.rpartition("####")
     match = re.match(r":?\s*((?:\\?[$€£¥₹]\s*)?\S+)", tail)
     return match.group(1) if mark and match else None
@@ -130,12 +130,12 @@ def last_box(completion: str) -> str | None:
 
 
 def same_text(reference: str, extracted: str) -> bool:
-    """Whether both are equal, as in HE's released code for choices: for the reference '(B)', '(B)' is right and 'B' is wrong."""
+    """Whether both texts are equal, as in HE's released code for choices: for reference '(B)', '(B)' is right and 'B' is wrong."""
     return reference == extracted
 
 
 def same_word(reference: str, extracted: str) -> bool:
-    """Whether both are equal except for case and surrounding punctuation."""
+    """Whether both words are equal except for case and surrounding punctuation."""
     return reference.strip(" .,;").casefold() == extracted.strip(" .,;").casefold()
 
 
@@ -143,7 +143,7 @@ LETTER_ALONE, LETTER_IN_BRACKETS = re.compile(r"\(?([A-Za-z])\)?\.?"), re.compil
 
 
 def same_letter(reference: str, extracted: str) -> bool:
-    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal. Anything but one letter is wrong."""
+    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal. Other texts never match."""
     return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
 
 
@@ -170,7 +170,7 @@ def same_integer(reference: str, extracted: str) -> bool:
 
 
 def same_number(reference: str, extracted: str) -> bool:
-    """Whether both are exactly the same number; separators, currency, units and notations of fractions are ignored."""
+    """Whether both are exactly the same number. Separators, currency, units and the notation of fractions are ignored."""
     value = quantities.read_number(extracted)
     return value is not None and value == quantities.read_number(reference)
 
@@ -181,7 +181,7 @@ def reads_number(extracted: str) -> bool:
 
 
 def normalise_integer(answer: str) -> str:
-    """Write a reference that is an integer in digits ('1,080' becomes '1080'). Return any other reference without changes, but stripped."""
+    """Write an integer reference as plain digits ('1,080' becomes '1080'). Any other reference is only stripped."""
     value = quantities.read_number(answer)
     return answer.strip() if value is None or value.denominator != 1 else str(value)
 
@@ -205,8 +205,8 @@ GRADERS: dict[str, Grader] = {
 
 
 def check_grader(name: str, *paths: str) -> None:
-    """Raise a `UserError` if there is no such grader, or if a package that it needs is not installed. `paths`: files that this
-    process grades, which the error about slow grading names."""
+    """Raise a `UserError` if there is no grader `name`, or if a package that the grader needs is not installed. `paths` are the
+    files that this process grades; the error about slow grading names them."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if name.startswith("math"):

@@ -55,7 +55,7 @@ def to_latex(text: str) -> str:
         )
     text = "".join(f" {c} " if unicodedata.category(c) == "No" else c for c in text)  # '5⑨' is not 59
     text = _nfkc(text.translate(SYMBOLS)).translate(SYMBOLS)
-    # An uncomposed mark belongs to its letter, as in Hindi. After a digit it would change the number, and stays.
+    # Remove a combining mark that belongs to a letter, as in Hindi. Keep a mark after a digit, because it changes the number.
     return "".join(_remove_accents(c) if not previous.isdigit() else c for previous, c in zip(" " + text, text))
 
 
@@ -82,7 +82,7 @@ ENDING = re.compile(r"(?:[,;\\ ]|(?<!\.)\.(?!\.))+$")
 
 
 def remove_marks(text: str) -> str:
-    r"""The text without marks around it: '\textbf{(B)}' -> '(B)', '\[18\]' -> '18', '**18**.' -> '18'."""
+    r"""The text without surrounding marks: '\textbf{(B)}' -> '(B)', '\[18\]' -> '18', '**18**.' -> '18'."""
     for pattern, spelling in SPACES:
         text = pattern.sub(spelling, text)
     for _ in range(4):
@@ -169,7 +169,7 @@ def read_number(text: str) -> Fraction | None:
 
 
 def is_number(text: str) -> bool:
-    """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit, so '5 m' is no number."""
+    """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit, so '5 m' is not a number."""
     quantity = read_quantity(text)
     return quantity is not None and not quantity.bare
 
@@ -223,7 +223,7 @@ def _read_value(text: str) -> Quantity | None:
 
 
 def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
-    """(number without sign at `start`, its end, whether it is a fraction or a repeating decimal); None without a number."""
+    """(unsigned number at `start` or None, end of the number, whether the number is a fraction or a repeating decimal)."""
     is_ratio = False
     if match := LATEX_FRACTION.match(text, start) or FRACTION.match(text, start):
         integer, *digits = match.groups()
@@ -274,7 +274,7 @@ QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)  # coins, but 1 quarter a
 MULTIPLES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 TEENS = "four|fif|six|seven|eigh|nine"
 ORDINALS = f"four|fif|six|seven|eigh|nin|ten|eleven|twelf|(?:thir|{TEENS})teen|(?:twen|thir|for|{TEENS})tie|{'|'.join(MULTIPLES)}"
-# A number followed by one of these words is another number, or not the only one: '5 and a half', '2 pi', '3 fifths', '4 or more'.
+# If one of these words follows a number, the text states a different number or several: '5 and a half', '2 pi', '4 or more'.
 NOT_UNITS = re.compile(
     rf"and|or|to|plus|minus|over|divided|hal(?:f|ves|ved)|thirds?|(?:{ORDINALS})ths?|pi|sqrt|roots?|radical|squared|cubed|doubled|tripled"
     "|factorial|mod|modulo|base|remainder|infinity",
@@ -288,9 +288,9 @@ def is_unit(text: str) -> bool:
 
 
 def _read_unit(suffix: str) -> tuple[int | None, bool]:
-    """(factor of the text after a number, whether the text has bare letters).
+    """(factor of the text after a number, whether the text contains bare letters).
 
-    The factor is 1 for units, 10**6 for 'million dollars', None for other texts.
+    The factor is 1 for a unit, 10**6 for 'million dollars', and None if the text is not a unit.
     """
     if not suffix:
         return 1, False
@@ -317,12 +317,12 @@ def _is_percent(suffix: str) -> bool:
 
 
 def _is_symbol(word: str) -> bool:
-    """Whether a word is one letter outside of ASCII, in a script with capitals: 'Ж', but not '個'."""
+    """Whether a word is a single non-ASCII letter of a script that has capital letters: 'Ж', but not '個'."""
     return len(word) == 1 and not word.isascii() and word.lower() != word.upper()
 
 
 def has_variables(text: str) -> bool:
-    r"""Whether the text has letters that are variables, as in '2k', '3ab' or '6 - 5i', but not in '5 cm' or '5\text{ m}'."""
+    r"""Whether the text contains variables: true for '2k', '3ab' and '6 - 5i', false for '5 cm' and '5\text{ m}'."""
     return bool(_find_variables(text))
 
 

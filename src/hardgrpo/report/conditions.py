@@ -1,4 +1,4 @@
-"""Whether a study has data for a figure: decided from the configuration, before any run."""
+"""Decide from the configuration, before any run, whether a study has data for a figure."""
 
 import json
 
@@ -43,7 +43,7 @@ def is_compared(config: dict, study: str) -> bool:
 
 
 def has_tiers(config: dict, study: str) -> bool:
-    """Whether the configuration says that problems of a test have tiers. Tiers in a user's own rows are unknown before they are read."""
+    """Whether the configuration says that problems of a test have tiers. Tiers in a user's own rows are not known yet."""
     return any(settings.has_tiers(config["tasks"][test]) for _, test in tests(config, study))
 
 
@@ -55,7 +55,7 @@ def has_budgets(config: dict, study: str) -> bool:
 
 
 def lines(config: dict, study: str) -> dict[str, str]:
-    """{policy: the policy with the largest budget among those that differ from it only in the budget}."""
+    """{policy: policy with the largest budget among all policies with the same settings except the budget}."""
     rule_of = lambda name: json.dumps(
         {key: value for key, value in config["policies"][name].items() if key != "budget"}, sort_keys=True
     )
@@ -74,8 +74,8 @@ def lines(config: dict, study: str) -> dict[str, str]:
 
 
 def has_labels(config: dict, study: str) -> bool:
-    """Whether runs differ in the labels that they need: of the whole pool, of the chosen prompts, or none. False where prompts are
-    chosen while training, because figure `rollouts` shows labels then."""
+    """Whether runs differ in the labels that they need: of the whole pool, of the chosen prompts, or none. False if a run chooses
+    prompts while it trains, because figure `rollouts` then shows the labels."""
     plan = config["studies"][study]
     needs = {
         (
@@ -102,7 +102,7 @@ def chooses_at_equal_rollouts(config: dict, study: str) -> bool:
 
 
 def limits(config: dict, study: str) -> dict[str, int]:
-    """{test: completion limit} of pairs of tests that grade the same completions: truncated, and uncut."""
+    """{test: completion limit} of all pairs of tests that grade the same completions, one test truncated and the other uncut."""
     token_limits = {}
     for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
         names = paths.eval_tasks(config, study, task, model)

@@ -1,8 +1,8 @@
 """The explorer: every completion of a study and of its base models, as a single self-contained HTML file.
 
-The file holds JSON, gzipped and in base64: an index with the problems and all grades, which the page reads when it opens, and a block
-of texts for each evaluation, which it reads to show or search the evaluation. A browser cannot interpret a completion as HTML, and a
-file with tens of thousands of completions is small enough to mail.
+The file holds JSON, gzipped and in base64: an index with the problems and all grades, which the page reads when it opens, and a
+block of texts for each evaluation, which the page reads to show or search the evaluation. In this form, a browser cannot interpret
+a completion as HTML, and a file with tens of thousands of completions is small enough to mail.
 """
 
 import base64
@@ -73,9 +73,9 @@ def evaluation_files(config: dict, study: str) -> Iterator[tuple[str, dict]]:
 
 
 def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
-    """The graded completions of an evaluation with their texts, which are in a .jsonl.gz in the same folder.
+    """The graded completions of an evaluation with their texts, which are read from a .jsonl.gz in the same folder.
 
-    Bytes that are not UTF-8 become U+DC80 to U+DCFF (Python's surrogateescape); the page shows their numbers.
+    Bytes that are not UTF-8 become U+DC80 to U+DCFF (Python's surrogateescape). The page shows the numbers of these bytes.
     """
     graded = evaluations.read(path)
     if last_step_only:
@@ -104,7 +104,7 @@ def _describe_key(key: tuple) -> str:
 
 
 def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
-    """Grades as lists of small numbers, an entry for each row."""
+    """Grades as lists of small numbers, with one entry for each row."""
     return {
         "problem": rows.problem.tolist(),
         "greedy": (rows.decoding == "greedy").astype(int).tolist(),
@@ -117,7 +117,7 @@ def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
 
 
 def page(title: str, index: dict, texts: list[dict]) -> str:
-    """The HTML file. Its Content-Security-Policy allows only the explorer's script and style, by their checksums."""
+    """The text of the HTML file. Its Content-Security-Policy allows only the explorer's script and style, by their checksums."""
     script, style = ("\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
     values = {"script": Markup(script), "style": Markup(style), "index": pack(index), "texts": map(pack, texts)}
     return web.template("explorer.html", checksum=checksum).render(title=title, **values)

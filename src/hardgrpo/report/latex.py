@@ -19,7 +19,7 @@ MARKS = {"best": r"\textbf", "second": r"\underline"}
 
 
 def escape(text: str) -> str:
-    """Text that TeX prints unchanged. Control characters become "?", and so do line separators, at which pdflatex stops."""
+    """Text that TeX prints unchanged. Control characters and line separators, at which pdflatex stops, become "?"."""
     return "".join(
         CHARACTERS.get(
             character,
@@ -30,7 +30,7 @@ def escape(text: str) -> str:
 
 
 def number(text: str) -> str:
-    """A number that hardgrpo.analysis.formats wrote, in LaTeX."""
+    """A number that was formatted by hardgrpo.analysis.formats, in LaTeX."""
     return "".join(SIGNS.get(character, escape(character)) for character in text)
 
 
@@ -57,9 +57,9 @@ def allow_breaks(cell: str, column: Column) -> str:
 
 
 def table(columns: list[Column]) -> str:
-    r"""A booktabs longtable, which may break over pages; "" without rows.
+    r"""A booktabs longtable, which may break over pages; "" if there are no rows.
 
-    The table has a caption if \tablecaption is defined. A column with a note and the same cell in all rows moves into the caption.
+    The table has a caption if \tablecaption is defined. A column with a note and equal cells in all rows moves into the caption.
     """
     if not columns or not columns[0].cells:
         return ""
@@ -71,7 +71,7 @@ def table(columns: list[Column]) -> str:
         else:
             shown_columns.append(column)
     notes = "; ".join(caption_notes)
-    # In the columns that name the row, a cell that equals the cell above is left empty.
+    # In the columns that name the row, a cell is left empty if it equals the cell above it.
     names = sum(1 for _ in itertools.takewhile(lambda column: column.align == "l" and not column.width, shown_columns))
     lines, previous_row = [], [None] * len(shown_columns)
     for row in zip(*([allow_breaks(render(cell, column.number), column) for cell in column.cells] for column in shown_columns)):
@@ -101,16 +101,16 @@ TEXT_WIDTH = 455  # points
 
 
 def size(columns: list[Column]) -> str:
-    """The largest font in which a table fits the paper's text width; empty for the usual font."""
+    """The command of the largest font in which a table fits the paper's text width; empty for the usual font."""
     length = lambda cell: len(plain(cell).replace("→", ""))  # the digits around an arrow are narrower than average
     characters = sum(max(map(length, (column.header, *column.cells))) for column in columns if not column.width)
     space = TEXT_WIDTH * (1 - sum(column.width for column in columns)) - 7 * len(columns)
-    fonts = {"": 4.6, r"\scriptsize": 4.0}  # points a character, on average
+    fonts = {"": 4.6, r"\scriptsize": 4.0}  # mean width of a character, in points
     return next((font for font, width in fonts.items() if characters * width <= space), r"\tiny")
 
 
 def macros(values: dict[str, str]) -> str:
-    r"""`\result{key}` for every key; an unknown key stops the compilation instead of printing nothing."""
+    r"""Define `\result{key}` for every key. An unknown key stops the compilation."""
     header = (
         "% Made from the summaries by write_numbers.py; not to be edited.\n"
         r"\makeatletter"
@@ -123,5 +123,5 @@ def macros(values: dict[str, str]) -> str:
 
 
 def captions(kind: str, values: dict[str, str]) -> str:
-    r"""Register every table or figure with its caption for main.tex, which defines \register."""
+    r"""A command \register for every table or figure, with its caption. main.tex defines \register."""
     return "".join(f"\\register{{{kind}}}{{{name}}}{{{caption}}}\n" for name, caption in values.items())

@@ -9,7 +9,7 @@ from hardgrpo.report.latex import escape
 from hardgrpo.report.paragraphs import cell
 from hardgrpo.runtime import files
 
-# {format: function that turns the values of a row's columns into text}
+# {format: function from the values of a row's columns to text}
 FORMATS = {
     "points": formats.points,
     "gain": formats.signed_interval,
@@ -41,7 +41,7 @@ def format_values(form: str, *values) -> str:
 
 
 class Numbers:
-    """Macros (`values`) and the origin of each."""
+    """Macros (`values`) and the origin of each macro (`origins`)."""
 
     def __init__(self, tables: files.Tables, first_recipe: str):
         self.values: dict[str, str] = {}
@@ -52,13 +52,13 @@ class Numbers:
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
     def define(self, key: str, text: str, *origin) -> str:
-        """Define a macro and return its use; `origin` is table, line, columns and format."""
+        """Define a macro and return the LaTeX that uses it. `origin` is (table, line, columns, format)."""
         self.values[key] = text
         self.origins.append(dict.fromkeys(ORIGIN, "") | dict(zip(ORIGIN, (key, text, *origin))))
         return rf"\result{{{key}}}"
 
     def add(self, key: str, table: str, row, columns: list[str], form: str) -> str:
-        """Define a macro from a row of a table, unless it is defined; return its use."""
+        """Define a macro from a row of a table, unless the macro exists, and return the LaTeX that uses it."""
         if key in self.values:
             return rf"\result{{{key}}}"
         text = format_values(form, *(getattr(row, column) for column in columns))
@@ -102,8 +102,8 @@ def design(study: dict) -> dict[str, str]:
 
 
 def describe_settings(settings: dict) -> str:
-    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with value None, which the recipe lacks,
-    are left out."""
+    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with the value None, which the recipe
+    does not have, are omitted."""
     words = {
         key: f"({describe_settings(value)})" if isinstance(value, dict) else value
         for key, value in settings.items()

@@ -1,7 +1,7 @@
-"""The values of the paper's paragraphs that depend on results; templates/paragraphs.tex.j2 has their text.
+"""The values of the paper's paragraphs that depend on results. The text of the paragraphs is in templates/paragraphs.tex.j2.
 
-Each function gets `numbers` (numbers.Numbers), whose `tables` are the summaries and whose `add` makes a LaTeX macro of a row, and
-returns LaTeX, or '' where the study lacks the result. A paragraph quotes the smallest and the largest number of a table.
+Each function receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the study lacks the result. `numbers.tables` are the
+summaries, and `numbers.add` makes a LaTeX macro from a row. A paragraph quotes the smallest and the largest number of a table.
 """
 
 import functools
@@ -16,7 +16,7 @@ from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
 
-FEW = 4  # the abstract lists up to 4 estimates; it counts or omits more
+FEW = 4  # the abstract lists up to 4 estimates; if there are more, the abstract counts or omits them
 LEADING, RIVAL = "hard", "random"
 PROPERTIES = {  # of a base model, by the predictor of lead_regressions
     "base_accuracy": "accuracy",
@@ -30,7 +30,7 @@ PROPERTIES = {  # of a base model, by the predictor of lead_regressions
 
 
 def fill(paragraph: str, **values) -> str:
-    """The text of a macro of paragraphs.tex.j2."""
+    """The text that a macro of paragraphs.tex.j2 gives with `values`."""
     return tidy(getattr(_templates(), paragraph)(**values))
 
 
@@ -53,7 +53,7 @@ def _templates():
 
 
 def tidy(text: str) -> str:
-    """Paragraphs with single spaces and no space before punctuation, each a line; blank lines separate them."""
+    """The text with one line per paragraph, blank lines between paragraphs, single spaces, and no space before punctuation."""
     paragraphs = (re.sub(r"[ \n]+", " ", part).strip() for part in re.split(r"\n *\n\s*", text))
     return "\n\n".join(re.sub(r" ([,.;:)])", r"\1", part).replace(r" \seefigure", r"\seefigure") for part in paragraphs if part)
 
@@ -63,7 +63,8 @@ def cell(row) -> str:
 
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
-    """The smallest and the largest estimate of a column as {"number": macro, "arm": label}, or the only estimate; [] without any.
+    """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}. With one row, only one estimate;
+    [] if there is no estimate.
 
     `key` returns the name of a row's macro.
     """
@@ -75,7 +76,7 @@ def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> l
 
 
 def part_key(name: str) -> Callable:
-    """The function that names the macro of a row's part of a gain."""
+    """A function that returns the name of the macro for part `name` of a row's gain."""
     return lambda row: f"{name}.{cell(row)}"
 
 
@@ -91,8 +92,8 @@ def abstract(numbers, study: dict) -> str:
 
 
 def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
-    """Primary claims by `keys`, with the macros of their rows, or with the number of rows by verdict if there are more than
-    `most_rows`."""
+    """Primary claims, grouped by `keys`, with the macros of their rows. A claim with more than `most_rows` rows has the number of
+    rows by verdict instead."""
     table, claims = numbers.tables["claims"], []
     for names, rows in table[table.primary == 1].groupby(keys, sort=False):
         counts = {} if len(rows) <= most_rows else rows.verdict.value_counts().to_dict()
@@ -103,7 +104,7 @@ def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) ->
 
 
 def claim_numbers(numbers, row) -> dict[str, str]:
-    """The macros of a claim's estimate, p ('' where it is unknown) and verdict, with its task and model."""
+    """The macros of a claim's estimate, p ('' if unknown) and verdict, with the task and the model of the row."""
     key = f"claim.{row.id}.{row.model}.{row.task}"
     p = "" if pd.isna(row.p_holm) else numbers.add(f"{key}.p", "claims", row, ["p_holm"], "p")
     estimate = numbers.add(key, "claims", row, ["estimate", "low", "high"], "gain")
@@ -112,7 +113,7 @@ def claim_numbers(numbers, row) -> dict[str, str]:
 
 
 def largest_gains(numbers) -> list[dict]:
-    """The parts of the largest gain of each model and task; [] for more than FEW gains."""
+    """The parts of the largest gain of each model and task; [] if there are more than FEW such gains."""
     table, names = "kinds", ("finishing", "sharpening", "new_solving")
     rows = over_all_tiers(numbers.tables["kinds"])
     if not len(rows):
@@ -122,7 +123,7 @@ def largest_gains(numbers) -> list[dict]:
     for row in best if len(best) <= FEW else []:
         parts = []
         for place, name in enumerate(names, 1):
-            columns = ["gain", *interval(name)[1:], *names]  # all parts, which are rounded so that they add up
+            columns = ["gain", *interval(name)[1:], *names]  # needs all parts, because parts are rounded so that they add up
             number = numbers.add(f"made.{name}.{cell(row)}", table, row, columns, f"part {place}")
             parts.append({"number": number, "name": name.replace("_", " ")})
         gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
@@ -161,8 +162,8 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
 
 
 def resolved_differences(pairs: pd.DataFrame) -> dict:
-    """Whether policies are compared, the differences that are resolved after Holm's correction, and the macro of the detectable
-    difference."""
+    """{"compared": whether policies are compared, "resolved": the differences that are resolved after Holm's correction,
+    "detectable": the macro of the detectable difference}."""
     resolved_pairs = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
@@ -215,7 +216,7 @@ def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
 
 
 def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
-    """Finishing of the largest gain by the strict and the lenient grader; None where they do not differ."""
+    """The part finishing of the largest gain, by the strict and by the lenient grader; None if the two do not differ."""
     rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
     task = rows[rows.grading == "task"]
     if not len(task):
@@ -231,7 +232,7 @@ def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
 
 
 def leads(numbers) -> str:
-    """The property of the base model that explains the lead of `hard` over `random` best, by R^2 over base models."""
+    """The property of the base model that best explains the lead of `hard` over `random`: the largest R^2 over base models."""
     table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
     has_several_models, lines = table.model.nunique() > 1, []
@@ -279,7 +280,7 @@ def elsewhere(numbers) -> str:
 
 
 def overlaps(numbers) -> str:
-    """How many test questions are in a pool or near a question of it, and how many questions of a pool were repeated."""
+    """Number of test questions that equal or are near a question of a pool, and number of repeated questions of a pool."""
     rows = []
     for row in numbers.tables["contamination"].itertuples():
         counts = {
@@ -308,7 +309,7 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
 
 
 def unsolved(numbers) -> str:
-    """How many of the hardest prompts the base model never solved, by the samples that chose them and by held-out samples."""
+    """Share of the hardest prompts that the base model never solved, by the choosing samples and by held-out samples."""
     table, rows = numbers.tables["subsets"], []
     for row in table[table.policy == LEADING].itertuples():
         key, held_out = f"{row.model}.{row.task}.{row.policy}", ""

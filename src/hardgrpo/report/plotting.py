@@ -1,4 +1,4 @@
-"""The style of all figures: safe for colour-blind readers, readable in grey and at column width, saved with the rows drawn."""
+"""The style of all figures: safe for colour-blind readers, readable in grey and at column width. Drawn rows are saved as CSV."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ import pandas as pd  # noqa: E402
 
 matplotlib.rcdefaults()  # Matplotlib may have been imported earlier, with other settings
 STYLE = Path(__file__).with_name("figures.mplstyle")
-COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # inches: width of one column, of the page, and height of the page
+COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # width of a column, width of the page and height of the page, in inches
 
 # Okabe and Ito's colours. Two policies of a figure never share both marker and dashes, so that grey print distinguishes them.
 STYLES = {
@@ -30,14 +30,14 @@ STYLES = {
 COLORS = ("#CC79A7", "#56B4E9", "#E69F00", "#666666")
 MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
 DASHES = ("-", "--", ":", "-.")
-MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")  # markers, where they distinguish models
-FILLS = (None, "white", "0.75", "0.5")  # of markers, by task; None is the policy's colour
+MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")  # markers by model, in figures where markers distinguish models
+FILLS = (None, "white", "0.75", "0.5")  # fill of a marker by task; None is the policy's colour
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 KINDS = [("finishing", "#E69F00", "////"), ("sharpening", "#0072B2", ""), ("new_solving", "#CC79A7", "....")]
 
 
 def style(policy: str, policies: list[str]) -> dict:
-    """Colour, marker and dashes of a policy. The order in `policies` decides those of policies without an entry in STYLES."""
+    """Colour, marker and dashes of a policy. For a policy without an entry in STYLES, its position in `policies` decides."""
     if policy in STYLES:
         return STYLES[policy]
     index = [name for name in policies if name not in STYLES].index(policy)
@@ -49,21 +49,21 @@ def style(policy: str, policies: list[str]) -> dict:
 
 
 def mark(policy: str, policies: list[str], group: int = 0, model: int | None = None) -> dict:
-    """A policy's style for single points. The number of a task, `group`, sets the fill of the marker; with several models the number
-    of a model, `model`, sets its shape."""
+    """A policy's style for single points. The number of the task, `group`, sets the fill of the marker. With several models, the
+    number of the model, `model`, sets the shape of the marker."""
     look = style(policy, policies) | ({} if model is None else {"marker": MODELS[model % len(MODELS)]})
     return look | {"linestyle": "none", "markerfacecolor": FILLS[group % len(FILLS)] or look["color"]}
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
-    """A figure with `count` panels of `height` inches (less if they do not fit on a page), and its axes row by row. Without panels
-    raise a `UserError`."""
+    """A figure with `count` panels, and the panels' axes row by row. Panels have `height` inches, or less if they do not fit on a
+    page. Raise a `UserError` if `count` is 0."""
     if not count:
         raise UserError("no rows to draw in this figure; the study has nothing for it")
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
     rows = -(-count // columns)
     plt.style.use(STYLE)
-    height += 0.5 if count == 1 else 0  # the legend takes height from a single panel
+    height += 0.5 if count == 1 else 0  # space for the legend
     size = (COLUMN if columns == 1 else WIDE, rows * min(height, TALLEST / rows))
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **shared)
     flat = list(axes.flat)
@@ -73,7 +73,7 @@ def panels(count: int, height: float = 2.3, columns: int | None = None, **shared
 
 
 def title(axis, *lines: str) -> None:
-    """Lines above a panel, wrapped to its width."""
+    """Write lines above a panel, wrapped to the panel's width."""
     grid = axis.get_subplotspec().get_gridspec()
     letters = int(15 * axis.figure.get_figwidth() / grid.ncols)
     axis.set_title("\n".join(part for line in lines for part in textwrap.wrap(line, letters)))
@@ -88,11 +88,11 @@ def outer_labels(axes, x: str, y: str) -> None:
             axis.set_ylabel(y)
         if axes.index(axis) + columns >= len(axes):
             axis.set_xlabel(x)
-            axis.tick_params(labelbottom=True)  # also if the last row has no panel below this one
+            axis.tick_params(labelbottom=True)  # also for a panel above an empty place in the last row
 
 
 def policy_ticks(axis, names: list[str]) -> None:
-    """Policies along the x axis, slanted if they would overlap."""
+    """Write policies along the x axis, slanted if they would overlap."""
     width = axis.figure.get_figwidth() / axis.get_subplotspec().get_gridspec().ncols
     crowded = max(map(len, names)) + 1 > 13 * width / len(names)
     axis.set_xticks(range(len(names)), names, **({"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}))
@@ -114,8 +114,8 @@ def spread(index: int, count: int, width: float) -> float:
 
 
 def legend(figure, axes) -> None:
-    """Draw a legend above all panels, each label once. A legend inside a panel would hide data. More than four rows make the figure
-    higher."""
+    """Draw a legend above all panels, with each label once. A legend inside a panel would hide data. A legend of more than four
+    rows makes the figure higher."""
     entries = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels()):
@@ -128,8 +128,8 @@ def legend(figure, axes) -> None:
 
 
 def marks_legend(figure, axis, policies: list[str], tasks: list[str], models: list[str] = ()) -> None:
-    """Draw the legend of points in the style of `mark`: the mark of each policy, the fill of each task, the shape of each model."""
-    keys = axis.twinx()  # invisible axes that hold legend entries
+    """Draw the legend for points in the style of `mark`: mark of each policy, fill of each task, shape of each model."""
+    keys = axis.twinx()  # invisible axes that only hold the legend's entries
     keys.set_axis_off()
     for policy in policies:
         keys.plot([], [], label=policy, **mark(policy, policies, model=0 if models else None))
@@ -150,12 +150,12 @@ def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
             continue
         with files.atomic(path) as temporary:
             figure.savefig(temporary, format=kind, metadata={"CreationDate": None} if kind == "pdf" else {"Software": None})
-        figure.set_layout_engine("none")  # all files have the layout of the first
+        figure.set_layout_engine("none")  # keep the layout of the first file for all files
     plt.close(figure)
 
 
 def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
-    """[(values of the keys, rows)] in the table's order; tests on the task that was trained on come first."""
+    """[(values of the keys, rows)] in the table's order, but tests on the training task come first."""
     panel_groups = list(frame.groupby(keys, sort=False))
     if {"task", "eval_task"} <= set(keys):
         task, test = keys.index("task"), keys.index("eval_task")
@@ -164,7 +164,7 @@ def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
 
 
 def panel_title(model: str, task: str, test: str, models: int, group: pd.DataFrame | None = None) -> str:
-    """Task and test of a panel, the model if there are several, and the recipe of `group` if it is not the study's first."""
+    """Task and test of a panel, the model if there are several, and the recipe of `group` if not the study's first recipe."""
     name = task if test == task else f"{task}, tested on {test}"
     name += f", {group.recipe.iloc[0]}" if group is not None and (group.arm != group.policy).all() else ""
     return name if models == 1 else f"{model}: {name}"
@@ -181,14 +181,14 @@ def seeds(group: pd.DataFrame) -> str:
 
 
 def format_range(numbers, form: str = ",.0f", word: str = "") -> str:
-    """'3 to 5', or '3' if all numbers are equal; followed by `word`, in the plural where needed."""
+    """'3 to 5', or '3' if all numbers are equal, followed by `word` in the singular or plural."""
     smallest, largest = (format(end, form) for end in (min(numbers), max(numbers)))
     text = smallest if smallest == largest else f"{smallest} to {largest}"
     return f"{text} {word}{'' if largest == '1' else 's'}" if word else text
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
-    """Lengths of the error bars below and above column `name`, for `errorbar`; nan without an interval."""
+    """Lengths of the error bars below and above the values of column `name`, for `errorbar`; nan without an interval."""
     return [scale * (frame[name] - frame[f"{name}_low"]), scale * (frame[f"{name}_high"] - frame[name])]
 
 
@@ -198,7 +198,7 @@ def series(axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar
 
 
 def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda axis, group: None):
-    """A figure of the parts of gains, a panel for each test. `note` returns a line above a panel; `draw_more` draws into the panel."""
+    """A figure of the parts of gains, a panel for each test. `note` returns a line above a panel. `draw_more` adds to a panel."""
     models = frame.model.nunique()
     panel_groups = groups(frame, ["model", "task", "eval_task", "recipe"])
     figure, axes = panels(len(panel_groups))
@@ -213,7 +213,7 @@ def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda
 
 
 def parts_bars(axis, group: pd.DataFrame, parts: list[tuple] = PARTS, ticks: str = "policy") -> None:
-    """Draw the parts of each gain side by side, in points, with intervals, and a line at the gain. `ticks` is the column of names."""
+    """Draw the parts of each gain side by side, in points, with intervals and a line at the gain. `ticks`: column of labels."""
     width = 0.8 / len(parts)
     for number, (part, color, hatch) in enumerate(parts):
         places = [index + spread(number, len(parts), 0.8) for index in range(len(group))]

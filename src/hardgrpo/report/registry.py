@@ -1,4 +1,4 @@
-"""Every summary table, and every table and figure of the paper: its inputs and the function that makes it.
+"""List every summary table, and every table and figure of the paper, with its inputs and the function that makes it.
 
 To add a table or a figure, add an entry here and write its function:
 
@@ -6,11 +6,11 @@ To add a table or a figure, add an entry here and write its function:
   (rows of summary tables, or entries of INPUTS). It returns rows.
 - a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords are the summary tables in `of`. It
   returns the rows for the CSV and the columns to show.
-- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the summary tables in `of` and those that
-  `design` returns. It returns the figure and the rows drawn.
+- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the summary tables in `of` and the
+  keywords that `design` returns. It returns the figure and the drawn rows.
 
-The workflow, the programs, the checks and the paper read these entries. Tables and figures that the paper's text does not place come
-at its end.
+The workflow, the programs, the checks and the paper read these entries. Tables and figures that the paper's text does not place are
+printed at the end of the paper.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from hardgrpo.study import paths, settings
 
 # --- summary tables ----------------------------------------------------------------------------------------------------
 
-# Inputs of summary tables besides each other; scripts/summaries/summarize.py reads them.
+# Inputs of summary tables that are not summary tables themselves. scripts/summaries/summarize.py reads them.
 INPUTS = {
     "cells": "evaluation files",
     "updates": "training logs",
@@ -39,14 +39,14 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. The columns are fixed, so that a table without rows has a header."""
+    """A summary table. The columns are fixed, so that a table without rows also has a header."""
 
     module: str
     of: list[str]
     columns: list[str]
 
 
-POLICY = ["model", "task", "policy"]  # of tables of subsets, which no recipe decides
+POLICY = ["model", "task", "policy"]  # keys of tables of subsets, which do not depend on the recipe
 ANSWERED = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered"]
 LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
 PARTS = [*interval("finishing"), *interval("correctness")]
@@ -137,7 +137,7 @@ NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
-    """Columns of summary and judged tables by name; [] for a table that is written by hand (results/published/deviations.csv)."""
+    """{name: columns} of summary and judged tables; [] for a table that is written by hand (results/published/deviations.csv)."""
     tables = SUMMARIES | JUDGED
     return {name: tables[name].columns if name in tables else [] for name in names}
 
@@ -152,7 +152,7 @@ class Table:
     module: str
     of: list[str]
     caption: str
-    design: bool = False  # whether the study's design is a further keyword, `study`
+    design: bool = False  # whether the function also needs the study's design, as the keyword `study`
 
 
 TABLES = {
@@ -219,13 +219,13 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure. `when` decides from the configuration whether a study has data for it."""
+    """A figure. `when` decides from the configuration whether a study has data for the figure."""
 
     of: list[str]
     section: str  # of the report
     title: str
-    caption: str  # in the paper, LaTeX
-    about: str  # in the report
+    caption: str  # caption in the paper, LaTeX
+    about: str  # description in the report
     when: Callable[[dict, str], bool] = lambda config, study: bool(paths.runs(config, study))
     design: Callable[[dict, str], dict] = lambda config, study: {}  # keywords for `draw`, from the configuration
     may_be_empty: list[str] = field(default_factory=list)  # tables that may have no rows
@@ -392,5 +392,5 @@ FIGURES = {
 
 
 def figures_of(config: dict, study: str) -> list[str]:
-    """Figures that the study has data for: a study of recordings may lack training logs, or the pool's probe."""
+    """Figures for which the study has data. A study of recordings may lack training logs or the pool's probe."""
     return [name for name, figure in FIGURES.items() if figure.when(config, study)]

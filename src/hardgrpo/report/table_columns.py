@@ -1,4 +1,4 @@
-"""Tables as columns of cells, which latex.py and web.py write. A cell is text, a formula, a marked number, or a tuple of these."""
+"""Tables as columns of cells, which latex.py and web.py print. A cell is text, a formula, a marked number, or a tuple of cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Math:
 
 @dataclass(frozen=True)
 class Marked:
-    """A number with the rank `best` or `second` in its group."""
+    """A number that is marked as `best` or `second` of its group (`rank`)."""
 
     text: str
     rank: str
@@ -33,14 +33,14 @@ P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. If all cells are equal, LaTeX prints the `note`, if any, in the caption instead of the column."""
+    """A column of a table. If all cells are equal and there is a `note`, LaTeX prints the note in the caption, not the column."""
 
     header: Cell
     cells: list[Cell]
     align: str = "l"
     note: Cell = ""  # e.g. "model {}"
-    number: bool = False  # LaTeX sets + and < as math
-    width: float = 0.0  # share of the line at which text wraps; 0: it does not wrap
+    number: bool = False  # whether LaTeX sets + and < as math
+    width: float = 0.0  # share of the line at which text wraps; 0: text does not wrap
 
 
 def text(frame: pd.DataFrame, name: str, header: Cell, show: Callable = str, note: str = "", width: float = 0.0) -> Column:

@@ -4,8 +4,8 @@ from hardgrpo.report import plotting
 
 
 def draw(curves, series: list[tuple[str, float, str]]):
-    """(figure, rows drawn, {column of `curves`: its axes}): for each model, task and recipe a stack of panels, one for each of
-    `series`: (column of `curves`, scale, label of the axis).
+    """Return (figure, drawn rows, {column of `curves`: axes of the column}). The figure has a stack of panels for each model, task
+    and recipe, with a panel for each of `series`: (column of `curves`, scale, label of the axis).
     """
     columns_drawn = ["model", "task", "policy", "recipe", "first", "step"]
     columns_drawn += [f"{name}{end}" for name, *_ in series for end in ("", "_low", "_high")] + ["seeds"]
@@ -25,7 +25,7 @@ def draw(curves, series: list[tuple[str, float, str]]):
                 places = line.step + plotting.spread(number, len(panel_policies), 0.6 * step)
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
                 plotting.series(axis, places, line, name, scale, 0.5, label=policy, **look)
-            axis.locator_params(axis="x", integer=True)  # there is no half of an update
+            axis.locator_params(axis="x", integer=True)  # updates are whole numbers
             if index % columns == 0:
                 axis.set_ylabel(text)
             panels[name].append(axis)

@@ -1,4 +1,4 @@
-"""The page "Was it worth it?": for each arm of a study the gain with its interval, its parts and its cost."""
+"""The page "Was it worth it?": the gain with its interval, the parts of the gain and the cost, for each arm of a study."""
 
 import pandas as pd
 
@@ -29,13 +29,14 @@ def page(
 
 
 def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
-    """How many test questions of a task are in its pool, or near a question of it; None where this is unknown (recorded models)."""
+    """Numbers of test questions that equal or are near a question of the task's pool, and of repeated questions; None if
+    unknown."""
     rows = contamination[(contamination.task == task) & (contamination.eval_task == task)]
     return {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")} if len(rows) else None
 
 
 def arm(row, prices: dict) -> dict:
-    """The page's entries for one arm. `row` joins gains, parts and spent."""
+    """The page's entries for one arm. `row` joins the tables `gains`, `parts` and `spent`."""
     finishing, correctness = round_parts(row.gain, [row.finishing, row.correctness])
     hours = row.seconds * row.seeds / 3600
     gpus_by_recipe, price = prices["gpus"][row.model], prices["label"].get(row.policy)
@@ -44,7 +45,7 @@ def arm(row, prices: dict) -> dict:
         "name": row.arm,
         "worth_it": worth_it(row.gain_low, row.gain_high),
         "before": points(row.base_accuracy),
-        "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",  # equal to the sum of the printed numbers
+        "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",  # the sum of the printed numbers
         "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
         "detectable": points(row.mdd),
         "finishing": signed_interval(finishing, row.finishing_low, row.finishing_high),
@@ -59,7 +60,7 @@ def arm(row, prices: dict) -> dict:
 
 
 def printed_points(share: float) -> float:
-    """A share in points, rounded as it is printed."""
+    """A share in points, rounded as in print."""
     return float(points(share).replace(MINUS, "-"))
 
 

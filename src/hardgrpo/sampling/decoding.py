@@ -1,7 +1,7 @@
 """Decode a batch of prompts token by token with a causal model of transformers, for probes, evaluations and rollouts.
 
-`transformers.generate` computes every copy of a prompt, and continues every row until the last row has ended. `decode` computes
-equal consecutive prompts once, and drops rows from the batch when they have ended.
+`transformers.generate` computes every copy of a prompt and keeps all rows in the batch until the last row has ended. `decode`
+computes equal consecutive prompts once and removes ended rows from the batch.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,17 @@ from hardgrpo.runtime.errors import UserError
 def decode(
     model, ids: torch.Tensor, mask: torch.Tensor, end_token_ids: list[int], max_tokens: int, sampler: Callable
 ) -> list[tuple[list[int], bool]]:
-    """(token ids, whether they end with an end token) for each row of left-padded prompts; `ids` and `mask` are (rows, width).
+    """Return (token ids, whether the last token is an end token) for each row of left-padded prompts. `ids` and `mask` have the
+    shape (rows, width).
 
-    `sampler(scores, rows, step)` returns the next tokens (n,) of the rows (n,), from their scores (n, vocabulary). Raise a
+    `sampler(scores, rows, step)` returns the next token ids (n,) for `rows` (n,), given `scores` (n, vocabulary). Raise a
     `UserError` if the model has no cache of keys and values, or if its scores are not finite.
     """
     rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
     tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
     lengths = torch.full((rows,), max_tokens, device=ids.device)
     ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
-    active = torch.arange(rows, device=ids.device)  # rows in the batch
+    active = torch.arange(rows, device=ids.device)  # rows that are still in the batch
     cache = DynamicCache(config=model.config)
 
     unique_prompts, copy_of = torch.unique_consecutive(torch.cat([ids, mask], dim=1), dim=0, return_inverse=True)
@@ -57,7 +58,7 @@ def decode(
         remaining = (~ended[active]).nonzero().squeeze(1)
         if len(remaining) == 0:
             break
-        # Dropping rows copies the cache, so rows stay until an eighth of the batch has ended.
+        # Removing rows copies the cache, so ended rows are removed only when they are an eighth of the batch.
         if len(remaining) <= 0.875 * len(active):
             active, ids, mask, positions = active[remaining], ids[remaining], mask[remaining], positions[remaining]
             cache.reorder_cache(remaining)
@@ -69,7 +70,8 @@ def decode(
 class SeededSampling:
     """Inverse-CDF sampling with one uniform number per (row, step) from a generator with the row's seed. Greedy at temperature 0.
 
-    If requested, `log_probabilities` (rows, max_tokens) holds the log-probability of each drawn token at temperature 1, in nats.
+    If `log_probabilities` is true, the attribute `log_probabilities` (rows, max_tokens) holds the log-probability of each drawn
+    token at temperature 1, in nats.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class SeededSampling:
         self.log_probabilities = torch.zeros(len(seeds), max_tokens, device=device) if log_probabilities else None
 
     def __call__(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
-        """Token ids (n,) from scores (n, vocabulary) of `rows` at `step`. Either all rows of a batch are greedy or none."""
+        """Token ids (n,) from scores (n, vocabulary) of `rows` at `step`. A batch must not mix greedy and sampled rows."""
         tokens = self._draw(scores, rows, step)
         if self.log_probabilities is not None:
             scores = scores.float()
@@ -97,7 +99,7 @@ class SeededSampling:
         if self.temperature[0] == 0:
             return scores.argmax(dim=-1)
         cumulative = torch.softmax(scores.double() / self.temperature[rows].unsqueeze(1), dim=-1).cumsum(dim=-1)
-        # Rounding may leave the last sum below one; scaling the draw keeps it within the vocabulary.
+        # Rounding may leave the last sum below one. Scaling the uniform number by this sum keeps the token within the vocabulary.
         targets = self.uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
         return torch.searchsorted(cumulative, targets, right=True).squeeze(1).clamp(max=scores.shape[-1] - 1)
 
@@ -105,10 +107,11 @@ class SeededSampling:
 class GlobalSampling:
     """Draw the same tokens as torch.multinomial, and thus as `transformers.generate`, from torch's global random numbers.
 
-    For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. This class
-    draws these numbers for all rows, including rows that have left the batch, because `generate` does so.
+    For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. Like
+    `generate`, this class draws the exponential numbers for all rows, including rows that have left the batch.
 
-    With `max_tokens`, `log_probabilities` (rows, max_tokens) holds those of the drawn tokens at `temperature`, in nats.
+    With `max_tokens`, the attribute `log_probabilities` (rows, max_tokens) holds the log-probability of each drawn token at
+    `temperature`, in nats.
     """
 
     def __init__(self, rows: int, temperature: float, max_tokens: int = 0, device: torch.device | str = "cpu"):

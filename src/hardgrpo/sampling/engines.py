@@ -1,9 +1,9 @@
 """Sample completions from a model folder, with transformers or vLLM. Every (prompt, sample) has its own seed.
 
-With transformers a completion depends on weights, prompt, seed and limits, but not on other prompts in its batch or shard: its t-th
-token is drawn with the t-th uniform number of its own generator. (Batches of another shape may round the last bit differently.
-Equal batches give equal bits; other batches give the same distribution.) vLLM uses the same seeds for its own generator, so its
-completions differ but have the same distribution.
+With transformers, a completion depends on weights, prompt, seed and limits, but not on other prompts in its batch or shard. The
+t-th token is drawn with the t-th uniform number of the completion's own generator. (Batches of different shapes may round the last
+bit differently. Equal batches give bit-identical results; other batches give the same distribution.) vLLM uses the same seeds for
+its own generator, so completions of vLLM differ from those of transformers but have the same distribution.
 """
 
 import contextlib
@@ -35,9 +35,9 @@ def sample(
 ) -> Iterator[list[Completion]]:
     """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the base model alone).
 
-    One engine serves all adapters. `parts` are lists of indices into `requests`: each adapter then yields one list per part, and
-    takes the next part only when the caller requests the next list. `chat` holds arguments of the chat template. The engine calls
-    `on_ready()` when it has started and `on_batch(completions)`, with a number of completions, after each batch.
+    One engine serves all adapters. With `parts`, lists of indices into `requests`, each adapter yields one list per part. The next
+    part is read only when the caller requests the next list. `chat` holds arguments of the chat template. The engine calls
+    `on_ready()` when it has started, and `on_batch(completions)` with the number of completions after each batch.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -65,7 +65,7 @@ def sample(
 
 
 def load_tokenizer(folder: str):
-    """A model's tokenizer, with the end token as padding token if it has none. Raise a `UserError` if it has no chat template."""
+    """A model's tokenizer. A missing padding token is set (`ensure_padding`). Raise a `UserError` if there is no chat template."""
     tokenizer = model_folders.load_tokenizer(folder, padding_side="left")
     check_chat_template(tokenizer, folder)
     ensure_padding(tokenizer)
@@ -86,8 +86,8 @@ def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
-    """Ids of all tokens that end a completion, for both engines: eos_token_id of the model's configurations and, as in TRL, of the
-    tokenizer. Raise a `UserError` if there is none."""
+    """Ids of all tokens that end a completion, for both engines: `eos_token_id` of the model's two configuration files and, as in
+    TRL, of the tokenizer. Raise a `UserError` if none of them defines an end token."""
     configured = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):
         if (Path(folder) / name).exists():
@@ -115,14 +115,14 @@ def check_chat_template(tokenizer, folder: str) -> None:
 
 
 def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
-    """Tokens that a model's context leaves for the prompt of a completion of `max_tokens`; None if the context is unknown."""
+    """Number of tokens that the context leaves for a prompt if the completion has `max_tokens`; None if the context is unknown."""
     context = getattr(model_folders.load_config(folder), "max_position_embeddings", None)
     return context - max_tokens if context else None
 
 
 def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None) -> None:
-    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the vocabulary. `ids`: names of the
-    prompts. The workflow removes prompts that are too long beforehand (fit_prompts.py)."""
+    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the vocabulary. `ids` are the prompts'
+    names for the message. The workflow removes prompts that are too long beforehand (fit_prompts.py)."""
     config = model_folders.load_config(folder)
     vocabulary_size = getattr(config.get_text_config(), "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
@@ -169,10 +169,10 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 
 
 def load(folder: str):
-    """The model in evaluation mode, on the GPU if there is one. Raise a `UserError` if it cannot be used."""
+    """The model in evaluation mode, on the GPU if there is one. Raise a `UserError` if the model cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = model_folders.load_model(folder, dtype=torch.float32 if device == "cpu" else "auto").to(device).eval()
-    with errors.while_loading(folder), torch.inference_mode():  # the first pass uses some settings that loading does not
+    with errors.while_loading(folder), torch.inference_mode():  # some invalid settings cause an error only in a forward pass
         model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device))
     return model
 
@@ -208,7 +208,8 @@ def generate(
     batch_size: int,
     on_batch: Callable[[int], None] = lambda completions: None,
 ) -> list[Completion]:
-    """Sample one completion per request with transformers, in order. `on_batch` receives the number of completions of a batch."""
+    """Sample one completion per request with transformers. Completions are in the order of `requests`. `on_batch` receives the
+    number of completions of a batch."""
     configured = model.generation_config.eos_token_id
     end_token_ids = configured if isinstance(configured, list) else [configured]
     completions: list[Completion | None] = [None] * len(requests)
@@ -230,7 +231,8 @@ def generate(
 
 
 def _sort_into_batches(prompts: list[list[int]], requests: list[Request], batch_size: int) -> Iterator[list[int]]:
-    """Batches of indices: prompts of similar length (long prompts mostly have long solutions), either all greedy or none."""
+    """Yield batches of indices. Prompts of a batch have similar lengths, because long prompts mostly have long solutions. Greedy
+    requests are in separate batches."""
     for is_greedy in (False, True):
         rows = [index for index, request in enumerate(requests) if (request.temperature == 0) == is_greedy]
         rows.sort(key=lambda index: (-len(prompts[index]), index))
@@ -238,7 +240,7 @@ def _sort_into_batches(prompts: list[list[int]], requests: list[Request], batch_
 
 
 def fix_threads() -> None:
-    """Compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only for the same number of threads."""
+    """Make torch compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only for equal numbers of threads."""
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     if not (threads.isascii() and threads.isdecimal() and int(threads)):
         raise UserError(f"OMP_NUM_THREADS is {printable(threads)!r}, expected a number of threads; unset it")

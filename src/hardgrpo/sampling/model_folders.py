@@ -1,8 +1,8 @@
-"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. No other module does this.
+"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. All other modules use this module.
 
-Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`, and sizes are checked before
-loading. A chat template is a program, and a tokenizer.json can expand a short text without limit. Therefore a child process with
-limited processor time and memory applies templates and tokenizers to prompts. This module imports transformers.
+Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`, and file sizes are checked
+before loading. A chat template is a program, and a tokenizer.json can expand a short text without limit. Therefore a child process
+with limited processor time and memory applies templates and tokenizers to prompts. This module imports transformers.
 """
 
 import array
@@ -27,40 +27,40 @@ from hardgrpo.runtime.errors import UserError
 MIB = 2**20
 # Largest accepted files, in MiB
 MAX_FILE_MIB = {"tokenizer.json": 200, "vocab.json": 200, "merges.txt": 200, "chat_template.jinja": 1, "*.json": 100}
-MIN_LAYER_LIMIT = 1000  # up to this number, more layers than tensors are accepted
+MIN_LAYER_LIMIT = 1000  # a configuration with at most this many layers is accepted, even if there are fewer tensors
 LAYER_KEY = re.compile(r"(?:\w+_)?(?:n|num|encoder|decoder)_(?:\w+_)?(?:layers?|blocks?|experts?)", re.IGNORECASE)
-# Limits of a tokenizer: characters of a token, and the factor by which all replacements together may lengthen a text
+# Limits of a tokenizer: characters of a token, and the factor by which all replacements together may lengthen a text.
 MAX_TOKEN_CHARACTERS, MAX_REPLACEMENT_GROWTH = 10_000, 1000
 MEMORY_BYTES = 2 << 30  # limit for the child process that applies template and tokenizer
-# Processor time for prompts: constant, per prompt and per character. A prompt of 111 characters took 0.0002 s.
+# Limit of processor time: a constant, plus time per prompt and per character. A prompt of 111 characters took 0.0002 s.
 SECONDS, SECONDS_PER_PROMPT, SECONDS_PER_CHARACTER = 20.0, 5e-3, 2e-5
-MAX_EXTRA_TOKENS, MAX_TOKENS_PER_CHARACTER = 100_000, 10  # limits of a prompt's tokens: constant, and per character
+MAX_EXTRA_TOKENS, MAX_TOKENS_PER_CHARACTER = 100_000, 10  # limit of a prompt's tokens: a constant, plus tokens per character
 SAFE_ARGUMENTS = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
 Conversation = list[dict[str, str]]
 
 
 def load_config(folder: str | Path):
-    """The configuration of the model in a folder. Raise a `UserError` if a file is too large or unusable."""
+    """The configuration of the model in a folder. Raise a `UserError` if a file is too large or cannot be used."""
     check_sizes(Path(folder))
     with errors.while_loading(folder):
         return AutoConfig.from_pretrained(folder, local_files_only=True)
 
 
 def load_tokenizer(folder: str | Path, **arguments):
-    """The tokenizer in a folder; `arguments` are passed to from_pretrained. Raise a `UserError` if it is unusable."""
+    """The tokenizer in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if it cannot be used."""
     check_sizes(Path(folder))
     for path in Path(folder).glob("tokenizer*.json"):  # tokenizer_config.json may name tokenizer.4.0.json
         check_growth(path)
     with errors.while_loading(folder):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **arguments)
-        tokens = tokenizer.get_vocab()  # of all files: vocab.json, added_tokens.json, tokenizer_config.json ...
+        tokens = tokenizer.get_vocab()  # tokens from all files: vocab.json, added_tokens.json, tokenizer_config.json ...
     if (longest := max(map(len, tokens), default=0)) > MAX_TOKEN_CHARACTERS:
         raise _growth_error(folder, longest)
     return tokenizer
 
 
 def load_model(folder: str | Path, **arguments):
-    """The model in a folder; `arguments` are passed to from_pretrained. Raise a `UserError` if it is unusable."""
+    """The model in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if the model cannot be used."""
     check_sizes(Path(folder))
     check_layers(Path(folder))
     with errors.while_loading(folder):
@@ -77,8 +77,8 @@ def check_sizes(folder: Path) -> None:
 
 
 def check_layers(folder: Path) -> None:
-    """Raise a `UserError` if the configuration has more layers or experts than the weights have tensors: building such a model
-    would take hours."""
+    """Raise a `UserError` if the configuration has more layers or experts than there are tensors in the weights. transformers would
+    take hours to build a model from such a configuration."""
     tensors = 0
     for path in folder.glob("*.safetensors"):
         with errors.while_loading(folder), safe_open(path, framework="pt") as stream:
@@ -94,8 +94,8 @@ def check_layers(folder: Path) -> None:
 
 
 def check_growth(path: Path) -> None:
-    """Raise a `UserError` if a tokenizer.json can make a text many times longer: by long tokens, or by replacements, whose lengths
-    multiply."""
+    """Raise a `UserError` if a tokenizer.json can make a text many times longer, by long tokens or by successive replacements. The
+    growth factors of successive replacements are multiplied."""
     settings = files.read_json(path, remedy=errors.CHOOSE_ANOTHER)
     vocabulary = model.get("vocab") if isinstance(model := settings.get("model"), dict) else []
     # A vocabulary is {token: number} or [[token, score], ...].
@@ -119,7 +119,7 @@ def _growth_error(path: str | Path, growth: int) -> UserError:
 
 
 def _iterate_entries(settings: object) -> Iterator[tuple[str, object]]:
-    """Yield all (key, value) at every depth."""
+    """Yield (key, value) of all dictionaries in nested settings."""
     stack = [settings]
     while stack:
         entry = stack.pop()
@@ -148,7 +148,7 @@ def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[
 
 
 def render_conversation(tokenizer, conversation: Conversation, source: str) -> str:
-    """The text of a complete conversation under the chat template. `source`: name for messages. Errors as for `token_ids`."""
+    """The text of a complete conversation under the chat template. Error messages start with `source`. Errors: see `token_ids`."""
     (rendered,) = _apply_in_child(
         lambda turns: tokenizer.apply_chat_template(turns, tokenize=False).encode(), source, [conversation]
     )
@@ -163,7 +163,7 @@ def _apply_in_child(apply: Callable[[Conversation], bytes], source: str, convers
     context = multiprocessing.get_context("fork")  # the child inherits the loaded tokenizer
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(sender, apply, conversations, seconds), daemon=True)
-    with warnings.catch_warnings():  # Python 3.12 warns of forks in a program with threads; the child uses no lock of a thread
+    with warnings.catch_warnings():  # Python 3.12 warns of a fork in a program with threads; the child uses no thread's lock
         warnings.simplefilter("ignore", DeprecationWarning)
         child.start()
     sender.close()
@@ -187,7 +187,7 @@ def _apply_in_child(apply: Callable[[Conversation], bytes], source: str, convers
 
 
 def _send(sender, apply: Callable[[Conversation], bytes], conversations: list[Conversation], seconds: float) -> None:
-    """In the child process: send `=` and the return value of `apply` for each conversation, or `!` and its error as JSON."""
+    """Run in the child process. Send `=` and the return value of `apply` for each conversation, or `!` and an error as JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,4 +1,4 @@
-"""Functions of the programs that sample completions: arguments, start of an engine, requests, rows, provenance."""
+"""Functions shared by the programs that sample completions: arguments, start of an engine, requests, rows, provenance."""
 
 import argparse
 import time
@@ -12,7 +12,7 @@ from hardgrpo.study import settings
 
 
 def build_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with the arguments that all these programs have."""
+    """An argument parser with the arguments that all programs that sample completions have in common."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="folder of the base model")
     parser.add_argument("--problems", required=True)
@@ -31,8 +31,8 @@ def build_parser(description: str) -> argparse.ArgumentParser:
 
 
 def start(args: argparse.Namespace) -> None:
-    """Check the arguments and the model, choose the engine, and start the program again in an environment with this engine. Raise a
-    `UserError` if an argument, the machine or the model is unsuitable."""
+    """Check the arguments and the model, choose the engine, and restart the program in an environment that contains this engine.
+    Raise a `UserError` if an argument, the machine or the model is unsuitable."""
     for name in ("samples", "completion_tokens", "batch", "shards"):
         value = getattr(args, name, None)
         if value is not None and value < 1:
@@ -56,7 +56,7 @@ def start(args: argparse.Namespace) -> None:
 def make_request(
     purpose: str, args: argparse.Namespace, problem: dict, sample: int, temperature: float = 1.0, log_probability: bool = False
 ) -> requests.Request:
-    """A request for one completion. Its seed depends on (purpose, seed, problem, sample) alone."""
+    """A request for one completion. The request's seed depends only on (purpose, seed, problem, sample)."""
     messages = tuple(tasks.messages(args.prompt, problem["question"]))
     return requests.Request(messages, requests.sample_seed(purpose, args.seed, problem["id"], sample), temperature, log_probability)
 
@@ -70,7 +70,7 @@ def sample(
     adapters: Iterable[str | None] = (None,),
     parts: Iterable[list[int]] | None = None,
 ) -> Iterator[list[requests.Completion]]:
-    """`engines.sample` with the arguments of the program, after `start`."""
+    """Call `engines.sample` with the arguments of the program. Call `start` first."""
     from hardgrpo.sampling import engines  # imports torch, which `start` must precede
 
     engines.fix_threads()
@@ -81,7 +81,7 @@ def sample(
 
 
 def probe_row(problem: dict, sample: int, request: requests.Request, completion: requests.Completion) -> dict:
-    """A row of a probe's JSON Lines."""
+    """One row of a probe's JSON Lines file."""
     return {
         "id": problem["id"],
         "sample": sample,
@@ -94,7 +94,7 @@ def probe_row(problem: dict, sample: int, request: requests.Request, completion:
 
 
 def write_provenance(args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **fields) -> None:
-    """Write the file of --provenance, if any. `work_seconds` excludes the start of the engine."""
+    """Write the file that --provenance names, if any. `work_seconds` excludes the start of the engine."""
     if args.provenance:
         machine, work_seconds = {"gpus": args.gpus, "engine": args.engine}, round(progress.seconds, 3)
         files.write_json(

@@ -1,14 +1,14 @@
-"""Requests to an engine and its completions, for both engines."""
+"""Requests to an engine and the completions that the engine returns, for both engines."""
 
 import hashlib
 from dataclasses import dataclass
 
-MAX_SEQUENCES = 512  # sequences in a batch of either engine on a GPU
+MAX_SEQUENCES = 512  # maximum number of sequences in a batch on a GPU, for both engines
 
 
 @dataclass(frozen=True)
 class Request:
-    """One completion to sample; temperature 0 is greedy and ignores the seed."""
+    """One completion to sample. Temperature 0 means greedy decoding, which ignores the seed."""
 
     messages: tuple[dict, ...]  # {role, content}
     seed: int
@@ -23,9 +23,9 @@ class Completion:
     text: str
     tokens: int  # generated tokens, including the end token
     finish_reason: str  # "stop" or "length", as vLLM calls them
-    log_probability: float | None = None  # mean over its tokens at temperature 1, in nats; None: not requested
+    log_probability: float | None = None  # mean over the completion's tokens at temperature 1, in nats; None: not requested
 
 
 def sample_seed(*key) -> int:
-    """A seed derived from names and numbers, e.g. (task seed, problem id, sample), equal on every machine."""
+    """A seed derived from names and numbers, e.g. (task seed, problem id, sample). Equal keys give equal seeds on every machine."""
     return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8]) >> 1

@@ -1,4 +1,4 @@
-"""Completions of early-stopped probes, stored for later probes. Probes that would sample the same completions share a folder."""
+"""Store completions of early-stopped probes for later probes. Probes that would sample the same completions share a folder."""
 
 import argparse
 import hashlib
@@ -22,18 +22,18 @@ ROW_TYPES = {"id": str, "sample": int, "completion": str}  # required keys of a 
 
 
 class Store:
-    """A file with one batch of completions per line, which holds the first samples of each problem in order.
+    """A file with one batch of completions per line. The samples of each problem are in order, starting from sample 0.
 
-    A line ends with a tab and its checksum. The first truncated or damaged line and all later lines are ignored. The next batch
-    depends on complete batches alone, so a killed probe ends with the same completions as an uninterrupted probe.
+    A line ends with a tab and the line's checksum. The first truncated or damaged line and all later lines are ignored. The next
+    batch depends only on complete batches, so a killed and resumed probe ends with the same completions as an uninterrupted probe.
     """
 
     def __init__(self, path: Path):
         self.path = path
 
     def batches(self) -> list[list[dict]]:
-        """All batches before the first truncated or damaged line, which is removed from the file with all later lines. Raise a
-        `UserError` for rows without the required keys or out of order."""
+        """Return all batches before the first truncated or damaged line, and remove this line and all later lines from the file.
+        Raise a `UserError` if rows lack required keys or are out of order."""
         batches, valid_bytes = [], 0
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:
@@ -62,7 +62,7 @@ class Store:
         return batches
 
     def add(self, rows: list[dict]) -> None:
-        """Append a batch, and wait until it is on disk."""
+        """Append a batch and wait until the batch is on disk."""
         text = json.dumps(rows).encode()
         with open(self.path, "ab") as stream:
             stream.write(text + b"\t" + _checksum(text) + b"\n")

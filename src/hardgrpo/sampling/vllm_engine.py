@@ -1,4 +1,4 @@
-"""Sample with vLLM, on GPUs or on the CPU. vLLM has its own environment, see environments.py."""
+"""Sample with vLLM, on GPUs or on the CPU. vLLM is installed in its own environment, see environments.py."""
 
 import itertools
 import math
@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these variables on import. It runs in one process, because workers could outlive a killed job. vLLM's CPU build does
-# not start without a cache size (GiB), and is slow when its threads compete for two cores.
+# vLLM reads these variables on import. vLLM runs in one process, because worker processes could outlive a killed job. vLLM's CPU
+# build does not start without a cache size (GiB), and is slow when its threads compete for two cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -15,7 +15,7 @@ for name, value in {
     "OMP_WAIT_POLICY": "PASSIVE",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
-    # Otherwise vLLM compiles kernels for top-k and top-p at its first start on a node; this project does not use them.
+    # Do not compile kernels for top-k and top-p at the first start on a node: this project does not use top-k and top-p.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
 }.items():
     os.environ.setdefault(name, value)
@@ -31,11 +31,11 @@ from hardgrpo.runtime.errors import UserError, while_loading  # noqa: E402
 from hardgrpo.runtime.files import read_json  # noqa: E402
 from hardgrpo.sampling.requests import MAX_SEQUENCES, Completion, Request  # noqa: E402
 
-MAX_QUEUED = 4 * MAX_SEQUENCES  # requests of the engine: its batch and the next requests
+MAX_QUEUED = 4 * MAX_SEQUENCES  # maximum number of requests in the engine: the current batch and the waiting requests
 
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
-    """An engine for a model folder, sequences of up to `context` tokens, and adapters. Raise a `UserError` if it cannot start."""
+    """An engine for the model in `folder` with `adapters` and up to `context` tokens. Raise a `UserError` if it cannot start."""
     is_cpu = current_platform.is_cpu()
     if not is_cpu and gpus < 1:
         raise UserError("engine vllm: this vLLM needs a GPU and the model asks for none; give it `gpus`, or use `make vllm-cpu`")
@@ -65,8 +65,9 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
 def prepare_for_training() -> None:
     """Let TRL replace the weights of an engine on the CPU.
 
-    vLLM's CPU build packs the weights of linear layers when it loads them and drops the originals, which then cannot be replaced.
-    This function makes it keep the originals and multiply with them, which is slower, for trials on a CPU.
+    vLLM's CPU build packs the weights of linear layers when it loads them and drops the original weights, so TRL cannot replace
+    them. This function makes vLLM keep the original weights and multiply with them. This is slower, and is meant for trials on a
+    CPU.
     """
     if current_platform.is_cpu():
         import torch
@@ -86,8 +87,8 @@ def adapter_request(adapters: list[str], adapter: str | None) -> LoRARequest | N
 def draw_completions(
     llm: LLM, prompts: list[list[int]], sampling_params: list[SamplingParams], adapter: LoRARequest | None
 ) -> Iterator[tuple[int, CompletionOutput]]:
-    """Yield (index of the prompt, completion) when a completion ends. The engine then receives a new request, so that its batch
-    stays full until the last requests."""
+    """Yield (index of the prompt, completion) when a completion ends. The engine then receives a new request, so that the engine's
+    batch stays full until all requests are queued."""
     remaining, place_of_request = iter(range(len(prompts))), {}
     while True:
         for place in itertools.islice(remaining, MAX_QUEUED - len(place_of_request)):
@@ -114,7 +115,7 @@ def sample(
     on_batch: Callable[[int], None],
     on_ready: Callable[[], None],
 ) -> Iterator[list[Completion]]:
-    """As `engines.sample`, with one vLLM engine."""
+    """Like `engines.sample`, with one vLLM engine."""
     adapter_folders = [adapter for adapter in adapters if adapter is not None]
     llm = start(folder, max(map(len, prompts)) + max_tokens, adapter_folders, gpus)
     print("engine vllm is ready", flush=True)
@@ -123,7 +124,7 @@ def sample(
         SamplingParams(
             temperature=request.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=request.seed % 2**63,
             max_tokens=max_tokens, stop_token_ids=end_token_ids, detokenize=False,
-            logprobs=0 if request.log_probability else None,  # 0: only of the sampled token
+            logprobs=0 if request.log_probability else None,  # 0: only the log-probability of the sampled token
         )
         for request in requests
     ]  # fmt: skip
@@ -139,7 +140,7 @@ def sample(
                     completions[place] = Completion(text, len(ids), output.finish_reason, mean)
                     on_batch(1)
                 yield completions
-    finally:  # deleting the engine frees no worker and not all memory, which the next model needs (vllm-project/vllm#21073)
+    finally:  # `del` alone ends no worker and frees only part of the memory for the next model (vllm-project/vllm#21073)
         llm.llm_engine.engine_core.shutdown()
         del llm
         cleanup_dist_env_and_memory()

@@ -1,7 +1,8 @@
-"""Compare choices of prompts: the share of chosen prompts that are mixed, measured without selection bias.
+"""Compare choices of prompts, without selection bias, by the share of mixed prompts (some completions right, some wrong).
 
-The completions of every prompt are split at random: one half chooses, the other half measures. Measured on the completions that
-chose them, the hardest prompts would look harder than they are, and the prompts nearest to one half more mixed.
+The completions of every prompt are split at random. One half chooses prompts, the other half measures the chosen prompts. If the
+same completions chose and measured, the hardest prompts would look harder than they are, and the prompts with pass rates nearest to
+one half would look more often mixed than they are.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import stats
 
 CONFIDENT_AGREEMENT, WRONG_PASS_RATE = 0.5, 0.2  # definition of confidently wrong
 CHOICES = ("hardest", "nearest ½", "agreement lowest", "agreement nearest ½", "entropy highest", "random")
-BY_OTHER_MODEL = {f"{choice}, by the other": choice for choice in CHOICES[:5]}  # by the completions of another model
+BY_OTHER_MODEL = {f"{choice}, by the other": choice for choice in CHOICES[:5]}  # choices by the completions of another model
 NEEDS_POOL_LABELS = ("hardest", "nearest ½")  # the other choices need only the answers of the chosen prompts
 COLUMNS = ["choice", "labels", "prompts"]
 MEASURES = ("mixed", "all_right", "all_wrong", "pass_rate", "confidently_wrong", "overlap", "rank_correlation")
@@ -24,15 +25,17 @@ def compare(
     seed: int = 0,
     other_model: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> list[dict]:
-    """Rows of COLUMNS, one per choice: means over `draws` random splits; 95 % intervals for new prompts (percentile bootstrap).
+    """Rows of COLUMNS, one per choice: means over `draws` random splits, and 95 % intervals for new prompts (percentile bootstrap).
 
-    `right` (N, K) says whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers the answers (`signals.answer_codes`).
-    `budget` is a share of the pool. Mixed, all right, all wrong and the pass rate are measured on the K - K // 2 samples that do
-    not choose. `confidently_wrong` and `overlap` (the share of a choice that is also among the hardest) choose and measure on all K
-    samples. Every bootstrap sample is split once, so the intervals include the noise of a single split. Ties are broken at random.
+    `right` (N, K) holds whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers the answers (`signals.answer_codes`).
+    `budget` is a share of the pool. `mixed`, `all_right`, `all_wrong` and `pass_rate` are measured on the K - K // 2 samples that
+    do not choose. For `confidently_wrong` and `overlap` (the share of chosen prompts that are also among the hardest), all K
+    samples both choose and measure. Every bootstrap sample is split once, so the intervals include the noise of a single split.
+    Ties are broken at random.
 
-    `other_model` holds `right` and `codes` of another model for the same prompts. It adds rows for choices by all of that model's
-    completions. `rank_correlation` is Spearman's, between the two models' values of the measure that chooses.
+    `other_model` holds `right` and `codes` of another model for the same prompts. With `other_model`, there are also rows for
+    choices by all completions of the other model. `rank_correlation` is Spearman's correlation between the two models' values of
+    the measure by which prompts are chosen.
     """
     rng = np.random.default_rng(seed)
     size = int(np.floor(round(budget * len(right), 9)))
@@ -50,7 +53,7 @@ def compare(
             "prompts": size,
         }
         for name in MEASURES:
-            estimate = [None, None, None]  # rank_correlation of a choice by the model's own completions
+            estimate = [None, None, None]  # a choice by the model's own completions has no rank_correlation
             if name in split_results[0][choice]:
                 mean = float(np.mean([result[choice][name] for result in split_results]))
                 estimate = [mean, *np.percentile([result[choice][name] for result in bootstrap_results], [2.5, 97.5])]
@@ -98,7 +101,7 @@ def are_confidently_wrong(right: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def _sort_keys(right: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
-    """Sort keys (N,) of each choice; a choice takes the prompts with the lowest keys."""
+    """{choice: sort keys (N,)}. A choice takes the prompts with the lowest keys."""
     rates, agreement = right.mean(axis=1), agreements(codes)
     return {
         "hardest": rates,
@@ -120,12 +123,12 @@ def agreements(codes: np.ndarray) -> np.ndarray:
 
 
 def entropies(codes: np.ndarray) -> np.ndarray:
-    """(N,) entropy of the answers among samples with an answer, in nats; 0 without answers, so that the prompt comes last."""
+    """(N,) entropy of the answers among samples with an answer, in nats. Without answers, it is 0 and the prompt comes last."""
     counts = _counts(codes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)
 
 
 def _counts(codes: np.ndarray) -> np.ndarray:
-    """(N, A) number of samples of a prompt with each answer."""
+    """(N, A) number of samples of each prompt that give each of the A answers."""
     return (codes[:, :, None] == np.arange(max(codes.max(), 0) + 1)).sum(axis=1)

@@ -1,18 +1,18 @@
-"""Stop probing early: sample only until a policy's subset is decided, and choose exactly the subset that full probing would choose.
+"""Stop probing early: sample only until a subset is decided, and choose exactly the subset that full probing would choose.
 
-Each prompt is sampled in order, 0 to K-1, every sample with a fixed seed. After d samples, of which c are right, full probing will
-count between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these bounds decide the membership of
-every prompt:
+The samples 0 to K-1 of each prompt are drawn in order, every sample with a fixed seed. After d samples of a prompt, of which c are
+right, full probing will count between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these bounds
+decide the membership of every prompt:
 
-- a rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt separately;
-- a rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count, tie-break): every prompt is certainly
-  before or certainly behind the cut, and the required number of members is before it.
+- A rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt separately.
+- A rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count, tie-break): every prompt is certainly
+  before or certainly behind the cut, and the required number of members is before the cut.
 
-`Stopper` receives counts and returns the samples to draw next: samples that a proof certainly or probably needs. To estimate these
-probabilities, it draws the remaining samples several times from their posterior; `cheapest_proof` gives the proof for each draw.
-With a confidence below 1, it draws the same samples in the same order, but stops as soon as the expected precision and recall of a
-guess reach the confidence. Decisions depend on the counts alone, so a probe can be resumed. This module is independent of engines
-and graders.
+A *proof* is a set of further samples after which the subset is decided. `Stopper` receives counts and returns the samples to draw
+next: samples that a proof certainly or probably needs. To estimate these probabilities, `Stopper` draws the outcomes of the
+remaining samples several times from their posterior, and `cheapest_proof` gives the proof for each draw. With a confidence below 1,
+`Stopper` draws the same samples in the same order, but stops as soon as the expected precision and recall of a guess reach the
+confidence. Decisions depend only on the counts, so a probe can be resumed. This module is independent of engines and graders.
 """
 
 import math
@@ -26,35 +26,35 @@ from hardgrpo.selection import policies
 STOPPABLE_RULES = [name for name, rule in policies.RULES.items() if rule.by_bounds]
 THRESHOLD_RULES = [name for name in STOPPABLE_RULES if policies.RULES[name].needs == ("threshold",)]
 DRAWS = 24  # draws of all remaining samples from the posterior, for each batch
-DRAWS_FOR_CONFIDENCE = 400  # likewise, for the probability of membership
+DRAWS_FOR_CONFIDENCE = 400  # draws of all remaining samples from the posterior, for the probability of membership
 MIN_NEED_SHARE = 0.5  # a batch takes samples that the proof needs in at least this share of draws
-FORCED, LEADING = 2.0, 0.1  # added to this share, see `priorities`
+FORCED, LEADING = 2.0, 0.1  # added to the share of draws that need a sample, see `priorities`
 RATES = np.linspace(0, 1, 41)  # support of the prior of pass rates
 
 
 @dataclass(frozen=True)
 class TargetSubset:
-    """A subset that the samples must decide. A prompt is an index of `ids`."""
+    """A subset that the samples must decide. Prompts are indices into `ids`."""
 
     ids: list[str]
     samples: int  # K
     policy: dict
     seed: int
     counts_wrong: bool  # count wrong instead of right samples and reverse ties, so that the easiest prompts come first
-    order: np.ndarray  # prompts by tie-break
-    rank: np.ndarray  # of each prompt in that order
+    order: np.ndarray  # prompts in tie-break order
+    rank: np.ndarray  # rank of each prompt in `order`
     min_count: int  # members are prompts before the cut or threshold with at least this count
     size: int | None  # number of members before the cut; None for a rule with a threshold
     max_count: int | None  # largest count before the threshold; None for a rule with a rank
 
     def bounds(self, correct: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest count that full probing can give, each (prompts,), if `correct` of `drawn` samples are right."""
+        """(smallest, largest) count that full probing can give for each prompt, if `correct` of `drawn` samples are right."""
         low = drawn - correct if self.counts_wrong else correct
         return low, low + self.samples - drawn
 
 
 def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> TargetSubset:
-    """The target of a policy (rule, and budget or threshold) in a pool with `samples` = K per prompt.
+    """The target subset of a policy (rule, and budget or threshold) in a pool with `samples` = K samples per prompt.
 
     Raise a `UserError` if the policy needs all samples, if its values are invalid, or if its subset would always be empty.
     """
@@ -84,7 +84,7 @@ def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> Targ
                 f"policy rule {rule}: the subset would be empty (the budget, {policies.format_budget(policy['budget'])}, is less than one of {pool}"
                 " prompts); raise the budget"
             )
-        if rule != "hard_solvable" and size > pool / 2:  # a proof of the complement is cheaper
+        if rule != "hard_solvable" and size > pool / 2:  # deciding the complement needs fewer samples
             counts_wrong, size = not counts_wrong, pool - size
     order = sorted(range(pool), key=lambda prompt: policies.tie_break(ids[prompt], seed), reverse=counts_wrong)
     rank = np.empty(pool, dtype=int)
@@ -114,7 +114,7 @@ def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: i
 
 
 def is_decided(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> bool:
-    """Whether the subset is certain after `drawn` samples of each prompt, of which `correct` are right (both (prompts,))."""
+    """Whether the subset is certain after `drawn` (prompts,) samples of each prompt, of which `correct` (prompts,) are right."""
     low, high = target.bounds(correct, drawn)
     if target.size is None:
         return not is_undecided(low, high, target.min_count, target.max_count).any()
@@ -125,14 +125,15 @@ def is_decided(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> 
 
 
 def cheapest_proof(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, remaining: np.ndarray) -> np.ndarray:
-    """(draws, prompts) further samples of each prompt in the cheapest proof, given the outcomes of the remaining samples.
+    """Number (draws, prompts) of further samples of each prompt in the cheapest proof, given the outcomes of the remaining samples.
 
-    `correct` and `drawn` are (prompts,). `remaining` (draws, prompts, K): whether sample drawn + s < K is right.
+    `correct` and `drawn` have the shape (prompts,). `remaining` (draws, prompts, K) holds at [..., s] whether sample drawn + s, if
+    it is below K, is right.
     """
     draws, prompts, samples = remaining.shape
     start = target.bounds(correct, drawn)[0].astype(np.int16)
     remaining_counts = (samples - drawn).astype(np.int16)
-    # Samples are the first axis, because sums over a short last axis are slow.
+    # The sample axis is the first axis, because sums over a short last axis are slow.
     step = np.arange(samples, dtype=np.int16)[:, None, None]
     is_remaining = step < remaining_counts
     outcomes = np.moveaxis(~remaining if target.counts_wrong else remaining, 2, 0) & is_remaining
@@ -156,10 +157,11 @@ def cheapest_proof(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray,
 
 
 def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
-    """Sums over the pool at every cut: (draws, levels 0 to K, rank limits 0 to prompts).
+    """Sums over the pool at every cut, with the shape (draws, levels 0 to K, rank limits 0 to prompts).
 
-    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. Before the cut (level, rank limit) are prompts
-    with a count of at most `level` whose rank by tie-break is below the limit, and all prompts with a count of at most level - 1.
+    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. The prompts before the cut (level, rank limit) are
+    prompts with a count of at most `level` whose rank by tie-break is below the limit, and all prompts with a count of at most
+    `level` - 1.
     """
     draws, levels, prompts = values.shape
     sums = np.zeros((draws, levels, prompts + 1), dtype=np.int64)
@@ -168,16 +170,16 @@ def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
 
 
 def _valid_cuts(members: np.ndarray, target: TargetSubset) -> np.ndarray:
-    """Cuts with the required number of members before them. If the pool has fewer members, the last cut is valid, too."""
+    """Whether each cut has the required number of members before it. If the pool has fewer members, the last cut is also valid."""
     valid = members == target.size
     valid[:, -1, -1] |= members[:, -1, -1] < target.size
     return valid
 
 
 def oracle_samples(target: TargetSubset, outcomes: np.ndarray, already_drawn: np.ndarray | None = None) -> int:
-    """The smallest number of samples that proves the subset, given all outcomes (prompts, K).
+    """The smallest number of samples that decides the subset, given all outcomes (prompts, K).
 
-    `already_drawn` (prompts,): samples that each prompt already has, all K or none; they do not count.
+    `already_drawn` (prompts,) is the number of samples that each prompt already has, K or 0. These samples are not counted.
     """
     outcomes = np.asarray(outcomes, dtype=bool)
     drawn = np.zeros(len(outcomes), dtype=int) if already_drawn is None else already_drawn
@@ -185,17 +187,18 @@ def oracle_samples(target: TargetSubset, outcomes: np.ndarray, already_drawn: np
 
 
 def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """FORCED, LEADING or 0 for each prompt (prompts,): whether the bounds alone show that a proof needs its next sample.
+    """FORCED, LEADING or 0 for each prompt (prompts,): whether the bounds alone show that a proof needs the prompt's next sample.
 
-    For a rule with a rank, the cut lies between the `size`-th lowest low and the next highest high. Prompts whose bounds span both
-    are forced. If there are none, the same prompts come first by low and by high; prompts that overlap with the next prompt are
-    leading.
+    For a rule with a threshold, undecided prompts are forced. For a rule with a rank, the cut lies between the `size`-th lowest
+    `low` and the (`size` + 1)-th lowest `high`. A prompt is forced if it is among the first `size` prompts by `low` but not by
+    `high`. If no prompt is forced, the first `size` prompts are the same by `low` and by `high`. Of these prompts, a prompt is
+    leading if its `high` reaches the `low` of the next prompt.
     """
     low, high = target.bounds(correct, drawn)
     if target.size is None:
         return FORCED * is_undecided(low, high, target.min_count, target.max_count)
     prompt_count = len(drawn)
-    excluded_count = target.samples + 1  # for prompts that cannot be members: behind all others
+    excluded_count = target.samples + 1  # places prompts that cannot be members behind all other prompts
     low = np.where(high < target.min_count, excluded_count, np.maximum(low, target.min_count)) * prompt_count + target.rank
     high = np.where(target.bounds(correct, drawn)[0] < target.min_count, excluded_count, high) * prompt_count + target.rank
     order = np.argsort(low)
@@ -213,11 +216,11 @@ def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> 
 def choose(
     target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0
 ) -> tuple[policies.Subset, bool] | None:
-    """(the subset of full probing, whether it is certain), or None while it is undecided.
+    """Return (subset of full probing, whether the subset is certain), or None while the subset is undecided.
 
-    With a confidence below 1 and at least one sample of each prompt, a guess suffices if its expected precision (share of the guess
-    that full probing chooses) and expected recall (share of full probing's choice that is in the guess) both reach the confidence.
-    Raise a `UserError` if full probing certainly chooses nothing.
+    With a confidence below 1 and at least one sample of each prompt, a guess is returned if its expected precision (share of the
+    guess that full probing chooses) and its expected recall (share of full probing's choice that is in the guess) both reach the
+    confidence. Raise a `UserError` if full probing certainly chooses no prompt.
     """
     counts = correct + np.rint((target.samples - drawn) * correct / np.maximum(drawn, 1)).astype(int)
     if is_decided(target, correct, drawn):  # any counts within the bounds give the same subset
@@ -241,7 +244,7 @@ def choose(
 
 
 def member_chances(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (prompts,) that full probing chooses each prompt. Draws without a subset count as choosing none."""
+    """Probability (prompts,) that full probing chooses each prompt. A draw without a possible subset chooses none."""
     low, _ = target.bounds(correct, drawn)
     remaining = draw_remaining(correct, drawn, target.samples, DRAWS_FOR_CONFIDENCE)
     is_remaining = np.arange(target.samples) < (target.samples - drawn)[:, None]
@@ -263,7 +266,7 @@ def member_chances(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray)
 
 
 def matched_order(target: TargetSubset) -> list[int]:
-    """Prompts in the order in which base_right_matched takes them."""
+    """Prompts in the order in which the rule base_right_matched takes them."""
     return sorted(range(len(target.ids)), key=lambda prompt: policies.tie_break(target.ids[prompt], target.seed, "matched"))
 
 
@@ -271,11 +274,11 @@ def matched_order(target: TargetSubset) -> list[int]:
 
 
 class Stopper:
-    """`while batch := stopper.ask(): ... stopper.tell(...)`: batches of (prompt, sample) until every target is decided.
+    """Choose batches of (prompt, sample) until every target is decided: `while batch := stopper.ask(): ... stopper.tell(...)`.
 
-    One pool may have several targets (policies, seeds). With `completes_subset`, prompts that are certainly chosen then get their
-    remaining samples, so that their pass rates and order are those of full probing. A guess (confidence below 1) is not completed:
-    more samples would change the guess and cost more than early stopping saves.
+    A pool may have several targets (policies, seeds). With `completes_subset`, the prompts of a certain subset then get their
+    remaining samples, so that their pass rates and order are those of full probing. The prompts of a guess (confidence below 1) do
+    not get their remaining samples, because these samples would change the guess and cost more than early stopping saves.
     """
 
     def __init__(self, targets: list[TargetSubset], batch: int, confidence: float = 1.0, completes_subset: bool = False):
@@ -288,13 +291,13 @@ class Stopper:
         self.correct[prompt], self.drawn[prompt] = correct, drawn
 
     def ask(self) -> list[tuple[int, int]]:
-        """At most `batch` samples to draw, as (prompt, sample), the most needed first; empty when all targets are decided."""
+        """At most `batch` samples to draw, as (prompt, sample), most needed first. Empty when all targets are decided."""
         open_targets, incomplete = [], np.zeros(len(self.drawn), dtype=bool)
         for target in self.targets:
             try:
                 decision = choose(target, self.correct, self.drawn, self.confidence)
             except UserError:
-                continue  # decided: the subset is empty
+                continue  # the target is decided: its subset is empty
             if decision is None:
                 open_targets.append(target)
             elif self.completes_subset and self.confidence >= 1:
@@ -311,14 +314,15 @@ class Stopper:
             policies_of_targets = [target.policy for target in open_targets]
             raise RuntimeError(f"a subset is open, but no sample would help to decide it: {policies_of_targets}")
         needs = need_shares[prompt, step]
-        # Equal needs are ordered by tie-break, which completes few prompts instead of starting many. A guess depends on complete
-        # prompts, because one sample per prompt does not show the distribution of pass rates.
+        # Samples with equal needs are ordered by tie-break, so that few prompts are completed instead of many started. A guess
+        # needs complete prompts, because one sample per prompt does not show the distribution of pass rates.
         order = np.lexsort((open_targets[0].rank[prompt] if open_targets else prompt, step, -needs))[: self.batch]
         batch = order[: max(1, int((needs[order] >= MIN_NEED_SHARE).sum()))]
         return [(int(prompt[index]), int(self.drawn[prompt[index]] + step[index])) for index in batch]
 
     def _sample_priorities(self, targets: list[TargetSubset]) -> np.ndarray:
-        """(prompts, K): the share of draws in which the cheapest proof needs more than s further samples, plus `priorities`."""
+        """(prompts, K): at [:, s] the share of draws in which the cheapest proof needs more than s further samples of the prompt.
+        The value of `priorities` is added at s = 0."""
         remaining = draw_remaining(self.correct, self.drawn, self.samples, DRAWS)
         needs, priority = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
         for target in targets:
@@ -332,7 +336,7 @@ class Stopper:
 def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: int) -> np.ndarray:
     """Draw outcomes (draws, prompts, K) of the remaining samples, with pass rates drawn from their posteriors.
 
-    The random numbers depend on the counts alone, so that a resumed probe makes the same decisions as an uninterrupted probe.
+    The random numbers depend only on the counts, so that a resumed probe makes the same decisions as an uninterrupted probe.
     """
     rng = np.random.default_rng([len(drawn), samples, int(drawn.sum()), int(correct.sum())])
     edges = posteriors(correct, drawn).cumsum(axis=1)[:, :-1]
@@ -344,10 +348,10 @@ def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: 
 
 
 def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.ndarray:
-    """(prompts, RATES) posterior probabilities of RATES; the prior is estimated from the pool by EM (empirical Bayes).
+    """Posterior probabilities (prompts, RATES) of the pass rates RATES. The prior is estimated by EM (empirical Bayes).
 
     A uniform component with the weight of one prompt keeps every rate possible. Early stopping does not change the likelihood,
-    because the numbers of samples depend on the counts alone.
+    because the numbers of samples depend only on the counts.
     """
     count_pairs, pair_of_prompt, sizes = np.unique(np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True)
     correct_counts, wrong_counts = count_pairs[0][:, None], (count_pairs[1] - count_pairs[0])[:, None]
@@ -361,7 +365,7 @@ def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.nd
 
 
 def simulate(stopper: Stopper, outcomes: np.ndarray) -> int:
-    """Run early-stopped probing on given outcomes (prompts, K), and return the number of batches."""
+    """Simulate early-stopped probing with given outcomes (prompts, K), and return the number of batches."""
     batches = 0
     while batch := stopper.ask():
         batches += 1

@@ -1,11 +1,11 @@
-"""Selectors choose during training which prompts the next rollouts are sampled for (ask-and-tell interface).
+"""Selectors choose, during training, the prompts for which rollouts are sampled next (ask-and-tell interface).
 
-A run is a sequence of sampling steps. Each samples `group_size` rollouts for each of `prompts_per_update` prompts, so that runs of
-equal length sample equally many rollouts with every selector. The trainer asks for prompts (`ask`) and reports the share of
-rewarded rollouts of each group (`tell`). A selector depends on the seed and this history alone: it derives its random numbers from
-the seed and the step, so a checkpoint needs only its `state`. The pool of a selector is the run's subset.
+A run is a sequence of sampling steps. Each step samples `group_size` rollouts for each of `prompts_per_update` prompts, so runs
+with equally many steps sample equally many rollouts with every selector. The trainer asks for prompts (`ask`) and reports the share
+of rewarded rollouts of each group (`tell`). A selector depends only on the seed and this history. It derives its random numbers
+from the seed and the step, so a checkpoint needs only the selector's `state`. The pool of a selector is the run's subset.
 
-Each docstring cites the source of the formula, and states where this code differs.
+Each docstring cites the source of the formula and states where this code differs from the source.
 """
 
 import math
@@ -22,7 +22,7 @@ RIDGE = 0.05  # ridge penalty on the slope of `calibrate`, per anchor prompt, as
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Ids of prompts to sample next. `trains`: whether an update trains on their groups; otherwise the rollouts only measure."""
+    """Ids of prompts to sample next. `trains`: whether an update trains on the groups, or the rollouts only measure pass rates."""
 
     ids: list[str]
     trains: bool = True
@@ -56,15 +56,15 @@ def check_anchor_count(settings: dict, prompts: int) -> None:
 
 
 class Selector:
-    """The interface of all kinds. `make` calls KIND(settings with group_size, pool, steps of the run, seed)."""
+    """The interface of all selectors. `make` calls KINDS[kind](settings with group_size, pool, steps of the run, seed)."""
 
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
-        """1 to `max_prompts` ids of the pool to sample next; equal seeds and histories give equal ids. Steps count from 1. The
-        trainer asks again until the step is full."""
+        """Return 1 to `max_prompts` ids of the pool to sample next. Equal seeds and histories give equal ids. Steps are counted
+        from 1. The trainer calls `ask` again until the step has enough prompts."""
         raise NotImplementedError
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
-        """Receive the share of rewarded rollouts of each group after `ask`, in the order of `prompts.ids`."""
+        """Receive the share of rewarded rollouts of each group that `ask` requested, in the order of `prompts.ids`."""
 
     def state(self) -> dict:
         """The history that `ask` needs, as JSON, for a checkpoint."""
@@ -92,8 +92,8 @@ class Epochs:
 
 
 class Dynamic(Selector):
-    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): drop groups that are all right or all wrong, and sample until an
-    update is full. DAPO samples 1,536 prompts at a time for an update of 512, and discards surplus groups."""
+    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): drop groups that are all right or all wrong, and sample until there
+    are enough groups for an update. DAPO samples 1,536 prompts at a time for an update of 512, and discards surplus groups."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
@@ -110,12 +110,12 @@ class Dynamic(Selector):
 
 class Skip(Dynamic):
     """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all right, or all wrong, with
-    probability 1 - max(p^z, least). All-right and all-wrong groups each have their own p, which starts at `explore`. After the
-    first epoch, each sampling step in which at least the share `easy` (`hard`) of the groups was all right (all wrong) lowers p by
-    `step`, and every other step raises it by `step`, within LIMITS. Differences: the released code changes p once per update, and
-    the paper also adapts the number of prompts per step, which is constant here."""
+    probability 1 - max(p^z, least). There is one p for all-right groups and one p for all-wrong groups. Each p starts at `explore`.
+    After the first epoch, a sampling step lowers the p of all-right (all-wrong) groups by `step` if at least the share `easy`
+    (`hard`) of the step's groups was all right (all wrong), and otherwise raises this p by `step`, within LIMITS. Differences: the
+    released code changes p once per update, and the paper also adapts the number of prompts per step, which is constant here."""
 
-    LIMITS = 0.05, 0.95  # of p, in the released code
+    LIMITS = 0.05, 0.95  # lowest and highest p, as in the released code
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         super().__init__(settings, pool, steps, seed)
@@ -157,10 +157,12 @@ class Skip(Dynamic):
 
 
 class Beta(Selector):
-    """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, first Beta(1, 1). Draw a pass rate for every
-    prompt of the pool from it (Thompson sampling) and take those nearest to `target`. After a group of n rollouts with share s
-    rewarded: a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper
-    considers a random part of the pool, eight times the size of an update; this class considers the complete pool."""
+    """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, which starts as Beta(1, 1). Draw a pass rate
+    for every prompt of the pool from its posterior (Thompson sampling), and take the prompts whose drawn rates are nearest to
+    `target`. A group of n rollouts, of which the share s is rewarded, changes the posterior:
+    a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s).
+    Difference: the paper considers a random part of the pool, eight times the size of an update; this class considers the
+    complete pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
@@ -201,7 +203,7 @@ class Targeted(Selector):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
         self.index = {prompt: index for index, prompt in enumerate(pool.ids)}
         self.embeddings = pool.embeddings
-        self.anchor_prompts: list[int] = []  # of this cycle, as indices of the pool
+        self.anchor_prompts: list[int] = []  # anchor prompts of the current cycle, as indices into the pool
         self.shares: list[float] = []  # pass rates of the anchor prompts sampled so far
         self.predicted: np.ndarray | None = None
 
@@ -218,8 +220,8 @@ class Targeted(Selector):
         if self.predicted is None:
             self.predicted = predict_pass_rates(self.embeddings, np.array(self.anchor_prompts), np.array(self.shares))
         rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "targeted", step)))
-        # Gumbel top-k trick: the largest values of log-weight + Gumbel noise are a draw without replacement in proportion to the
-        # weights.
+        # Gumbel top-k trick: the prompts with the largest values of log-weight + Gumbel noise are a draw without replacement in
+        # proportion to the weights.
         scores = -np.abs(self.predicted - 0.5) / self.settings["sharpness"] + rng.gumbel(size=len(self.ids))
         return PromptBatch([self.ids[index] for index in repeat_to(np.argsort(-scores, kind="stable"), max_prompts)])
 
@@ -239,8 +241,8 @@ class Targeted(Selector):
 
 class Curriculum(Selector):
     """A curriculum (Parashar et al., arXiv 2506.06632): one pass over the pool, sorted by tier or by the base model's pass rate,
-    ties in random order. The first step takes the first prompts, the last step the last prompts, and the steps between advance
-    evenly. Difference: the paper draws tiers at random, with probabilities that advance in this way."""
+    with ties in random order. The first step takes the first prompts, the last step takes the last prompts, and the steps between
+    advance evenly. Difference: the paper draws tiers at random, with probabilities that move from the first to the last tiers."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         order = list(pool.ids)
@@ -264,19 +266,20 @@ KINDS = {
 
 
 def derive_seed(seed: int, *words) -> int:
-    """A 64-bit seed derived from the run's seed and all words."""
+    """A 64-bit seed derived from the run's seed and `words`."""
     return random.Random(":".join(map(str, (seed, *words)))).getrandbits(64)
 
 
 def repeat_to(order: np.ndarray, count: int) -> list[int]:
-    """The first `count` entries of `order`, repeated if it is shorter."""
+    """The first `count` entries of `order`. If `order` is shorter, its entries are repeated."""
     return [int(order[index % len(order)]) for index in range(count)]
 
 
 def predict_pass_rates(embeddings: np.ndarray, anchor_prompts: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
-    """The predicted pass rate of every prompt (n,): attention over the anchor prompts, then `calibrate` (arXiv 2506.05316).
+    """Predicted pass rates (n,) of all prompts: attention over the anchor prompts, then `calibrate` (arXiv 2506.05316).
 
-    `embeddings` (n, width) are from `standardise`, `anchor_prompts` (k,) are indices, `anchor_rates` (k,) their pass rates.
+    `embeddings` (n, width) come from `standardise`, `anchor_prompts` (k,) are indices, and `anchor_rates` (k,) are the anchor
+    prompts' pass rates.
     """
     keys = embeddings[anchor_prompts]
     predicted = attend(embeddings @ keys.T, anchor_rates)
@@ -296,9 +299,9 @@ def calibrate(predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np
     (k,) on their leave-one-out predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and c
     from the mean and standard deviation of the anchor prompts' pass rates.
 
-    The result is the anchor prompts' mean pass rate if all pass rates or all leave-one-out predictions are equal, or if w is not
-    positive: then the anchor prompts do not predict each other, and a mean without one of them is the higher, the lower its pass
-    rate.
+    The result is the anchor prompts' mean pass rate if all their pass rates or all leave-one-out predictions are equal, or if w is
+    not positive. A w that is not positive shows that the anchor prompts do not predict each other. (A leave-one-out prediction is
+    then close to the mean of the other anchor prompts. This mean is higher if the omitted prompt has a lower pass rate.)
     """
     if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
         return np.full(len(predicted), anchor_rates.mean())
@@ -319,8 +322,8 @@ def logit(share: np.ndarray) -> np.ndarray:
 
 
 def standardise(embeddings: np.ndarray) -> np.ndarray:
-    """Embeddings (prompts, width) with columns of mean 0 and standard deviation 1, divided by the fourth root of the width: the
-    product of two rows is their attention score q . r / sqrt(width)."""
+    """Embeddings (prompts, width), scaled to columns of mean 0 and standard deviation 1 and then divided by the fourth root of the
+    width. The dot product of two rows is therefore the attention score q . r / sqrt(width)."""
     deviation = embeddings.std(axis=0)
     centred = (embeddings - embeddings.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     return centred / math.sqrt(math.sqrt(embeddings.shape[1]))

@@ -1,8 +1,8 @@
 """Selection policies: choose the prompts of a pool to train on, given the base model's pass rates or another measure.
 
-The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). `hard` takes its beginning and `easy` its
-end, so they are disjoint if the pool is large enough for both. `RULES` holds every rule; `rule` and the other keys of a policy come
-from the configuration.
+The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). The rule `hard` takes the first prompts
+of this order and the rule `easy` the last, so the two subsets are disjoint if the pool is large enough for both. `RULES` holds
+every rule. The key `rule` and the other keys of a policy come from the configuration.
 """
 
 import functools
@@ -29,16 +29,16 @@ BUDGET_FORMS = "expected a share of the pool in (0, 1], {prompts: 50}, or {money
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in order, and the candidates that tie at the last chosen pass rate."""
+    """Chosen ids in order, and the number of candidates with the same pass rate as the last chosen prompt."""
 
     ids: list[str]
-    tied: int  # number of tied candidates; 0 if all of them were chosen
+    tied: int  # number of tied candidates; 0 if all tied candidates were chosen
     tied_chosen: int  # number of tied candidates that were chosen
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The input of a rule: the prompts with a measure, and the keys of the policy."""
+    """The input of a rule: the prompts that have a measure, and the values of the policy's keys."""
 
     measures: dict[str, float]  # id -> pass rate, or another measure, in the order of the dataset
     seed: int
@@ -59,34 +59,34 @@ class Rule:
     """A rule of a policy: an entry of `RULES`."""
 
     choose: Callable[[Pool], Subset]
-    description: str  # of the chosen prompts, for docs/configuration.md
-    needs: tuple[str, ...] = ("budget",)  # keys of a policy
+    description: str  # describes the chosen prompts in docs/configuration.md
+    needs: tuple[str, ...] = ("budget",)  # required keys of a policy with this rule
     accepts_by: bool = False  # whether a policy may have the key `by`
-    needs_measure: bool = True  # False: chooses before any prompt is sampled or annotated
+    needs_measure: bool = True  # False: the rule chooses before any prompt is sampled or annotated
     by_bounds: bool = False  # whether bounds of the pass rates can decide the subset, see early_stopping.py
-    is_released: bool = False  # as HE's released code: ties in the order of the dataset, equal for all seeds
+    is_released: bool = False  # whether the rule follows HE's released code: ties in the order of the dataset, equal for all seeds
 
 
 def halve_budget(budget: float | dict) -> float | dict:
-    """Half of a budget; a number of prompts is rounded down, but at least 1."""
+    """Half of a budget. Half of a number of prompts is rounded down, but is at least 1."""
     if not isinstance(budget, dict):
         return budget / 2
     return budget | ({"prompts": max(1, budget["prompts"] // 2)} if "prompts" in budget else {"money": budget["money"] / 2})
 
 
 def labels_before(policy: dict) -> str:
-    """The prompts whose answers a policy needs to choose: `pool`, `sample` or `none`."""
+    """The prompts whose reference answers a policy needs before it can choose: `pool`, `sample` or `none`."""
     if not RULES[policy["rule"]].needs_measure:
         return "none"
     return {"pass_rate": "pool", "predicted": "sample"}.get(policy.get("by", "pass_rate"), "none")
 
 
 def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None) -> int:
-    """Number of reference answers that a run needs: to choose (of the `pool`, of a `sample`, or none) and to train (of the `chosen`
-    prompts, or none if the reward is not `correct`). A prompt whose answer serves both counts once.
+    """Number of reference answers that a run needs: for the choice (of the `pool`, of a `sample`, or none) and for training (of the
+    `chosen` prompts, or none if the reward is not `correct`). An answer that is used for both is counted once.
 
-    `sampled`: number of prompts that the run samples, if it samples only some of the chosen prompts (a selector, or a short run on
-    all prompts). All arguments are numbers of prompts.
+    `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is the number of prompts that the run samples, if the
+    run samples only some of the chosen prompts (a selector, or a short run on all prompts).
     """
     needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
@@ -109,9 +109,9 @@ def select(
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure).
 
-    Prompts without a measure (None) count in the pool but are never chosen. Rules by tier need `tiers` (id -> difficulty by the
-    structure of the problem). Raise a `UserError` if the rule is unknown, one of its keys is missing or invalid, or the subset
-    would be empty.
+    Prompts without a measure (None) count towards the size of the pool but are never chosen. Rules by tier need `tiers` (id ->
+    difficulty by the structure of the problem). Raise a `UserError` if the rule is unknown, if one of the rule's keys is missing or
+    invalid, or if the subset would be empty.
     """
     if rule not in RULES:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
@@ -155,7 +155,7 @@ def _check_enough(pool: Pool, candidates: list[str]) -> None:
 
 
 def _take(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
-    """The first candidates, as many as the budget pays for. Candidates are in ascending order of `key`."""
+    """Take as many of the first candidates as the budget pays for. Candidates are in ascending order of `key`."""
     _check_enough(pool, candidates)
     ids = candidates[: pool.size]
     tied = tied_chosen = 0
@@ -178,7 +178,7 @@ def _lowest_above_zero(pool: Pool) -> Subset:
 
 
 def _nearest_half(pool: Pool) -> Subset:
-    # Rounding lets 0.4 and 0.6 tie, whose distances differ in the last bit.
+    # The distances of 0.4 and 0.6 differ in the last bit. Rounding makes them equal, so that the two tie.
     distances = {value: round(abs(value - 0.5), 12) for value in set(pool.measures.values())}
     candidates = sorted(pool.ids, key=lambda prompt: (distances[pool.measures[prompt]], tie_break(prompt, pool.seed)))
     return _take(pool, candidates, lambda prompt: abs(pool.measures[prompt] - 0.5))
@@ -240,8 +240,8 @@ def _random_42(pool: Pool) -> Subset:
 
 
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
-    """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts prompts with a measure at the edges of the
-    choice, among which the dataset's order decided."""
+    """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts the prompts whose measure equals the
+    measure of the first or last chosen prompt. The order of the dataset decides which of these prompts are chosen."""
     ids = list(pool.measures)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0
@@ -302,7 +302,7 @@ def sort_by_pass_rate(pass_rates: dict[str, float], seed: int) -> list[str]:
 
 
 def is_budget(budget: object) -> bool:
-    """Whether this is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or money and the price of a label
+    """Whether `budget` is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or money and the price of a label
     ({money: 100, label_price: 2})."""
     is_number = lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not isinstance(budget, dict):
@@ -335,8 +335,8 @@ def _small_budget_reason(budget: float | dict, pool: int) -> str:
 
 
 def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
-    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose from a task's pool of this size,
-    whatever the measures. If the size is not `exact`, it is an upper bound, and only errors that hold for every smaller pool are
+    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose from a pool of size `pool`,
+    whatever the measures are. If `exact` is false, `pool` is an upper bound, and only errors that hold for every smaller pool are
     raised."""
     try:
         _check_size(policy, pool, exact)
@@ -362,7 +362,7 @@ def _check_size(policy: dict, pool: int, exact: bool) -> None:
 
 
 def sample_size(share: float, pool: int) -> int:
-    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` for fewer than two."""
+    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` if the number is below two."""
     size = subset_size(share, pool)
     if size < 2:
         raise UserError(f"calibrated_on: {share} of {pool} prompts is {size}; a line needs at least two, so raise it")
@@ -370,7 +370,7 @@ def sample_size(share: float, pool: int) -> int:
 
 
 def spent_budget_message(budget: float | dict, sample: int) -> str:
-    """The error message for a budget that is spent before the choice."""
+    """The error message for a budget that is spent on annotations before the choice."""
     return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that were annotated before; raise it, or lower calibrated_on"
 
 
@@ -383,7 +383,7 @@ def format_budget(budget: float | dict) -> str:
     return f"{budget['money']:g} at {budget['label_price']:g} a label"
 
 
-@functools.lru_cache(maxsize=2**16)  # a jackknife repeats nearly the same choices
+@functools.lru_cache(maxsize=2**16)  # a jackknife repeats nearly identical choices
 def tie_break(identity: str, seed: int, salt: str = "tie") -> str:
     """A pseudo-random sort key of (seed, salt, id), independent of the pool."""
     return hashlib.sha256(f"{seed}:{salt}:{identity}".encode()).hexdigest()

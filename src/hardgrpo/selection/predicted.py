@@ -1,8 +1,8 @@
-"""Pass rates predicted from signals, by a model fitted on a small annotated random sample of the pool.
+"""Predict pass rates from signals, with a model fitted on a small annotated random sample of the pool.
 
-The model is a logistic regression of right answers on the signals (signals.py), standardised over the pool, with a ridge penalty,
-because a small sample may be separated perfectly. Signals with missing values are omitted, except for the entropy, which counts as
-0 where no completion gives an answer.
+The model is a logistic regression of right answers on the signals (signals.py), standardised over the pool. A ridge penalty is
+needed because the signals may perfectly separate the prompts of a small sample. Signals with missing values are omitted. Only a
+missing entropy (no completion gives an answer) is replaced, by 0.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ RIDGE = 0.05  # penalty on each standardised slope, per prompt of the sample; th
 
 
 def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
-    """Ids of the prompts to annotate for the fit: a random `share` of the pool, which depends on the ids and the seed alone."""
+    """Ids of the prompts to annotate for the fit: a random `share` of the pool, which depends only on the ids and the seed."""
     return sorted(ids, key=lambda prompt: tie_break(prompt, seed, "calibration"))[: sample_size(share, len(ids))]
 
 
@@ -22,7 +22,8 @@ def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float])
     """{id: predicted pass rate} of every prompt. `signals`: {id: values of SIGNALS} of all prompts. `sample_rates`: {id: pass rate} of the
     annotated prompts.
 
-    Raise a `UserError` if the annotated prompts are all right or all wrong, because a fit on them then predicts nothing.
+    Raise a `UserError` if all pass rates of the annotated prompts are 1, or all are 0, because such a fit cannot predict
+    differences.
     """
     import statsmodels.api as sm  # imported late: takes a second, and few policies need it
 
@@ -41,7 +42,7 @@ def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float])
 
 
 def _standardised_features(signals: dict[str, dict]) -> np.ndarray:
-    """Array (prompts, 1 + signals): an intercept, and each standardised signal that has no missing values and is not constant."""
+    """Array (prompts, 1 + signals): the intercept, and every standardised signal that has no missing values and is not constant."""
     columns = [np.ones(len(signals))]
     for name in SIGNALS:
         values = [row[name] for row in signals.values()]

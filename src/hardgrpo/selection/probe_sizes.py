@@ -1,35 +1,37 @@
-"""What a probe of K completions per prompt buys: how the prompts that it chooses behave in other completions.
+"""Compare probe sizes: how prompts that are chosen by a probe of K completions per prompt behave in new completions.
 
-Exact for a pool whose prompts have n > K graded completions: the K that choose are a random sample of the n without replacement, so the
-number of correct ones among them is hypergeometric, and so is the number in a new group of the others. Nothing is simulated.
+The results are exact for a pool in which each prompt has n > K graded completions. The probe is a random sample of K of the n
+completions without replacement, so the number of correct completions in the probe is hypergeometric. The number of correct
+completions in a new group, sampled from the remaining n - K completions, is also hypergeometric. No simulation is needed.
 """
 
 import numpy as np
 from scipy import special, stats
 
 COLUMNS = ["rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "wasted_labels"]
-RULES = {  # rule: rank of a prompt with c of K completions correct; lower ranks are chosen first, nan never
+RULES = {  # rule -> rank of a prompt with c of K completions correct; lower ranks are chosen first, nan is never chosen
     "hard": lambda c, samples: c.astype(float),
     "hard_solvable": lambda c, samples: np.where(c > 0, c, np.nan),
     "nearest_half": lambda c, samples: np.round(np.abs(c / samples - 0.5), 12),
     "easy": lambda c, samples: -c.astype(float),
     "random": lambda c, samples: np.zeros(len(c)),
 }
-PAYS = 0.01  # a larger probe pays while it raises the share of mixed groups by more than one point
+PAYS = 0.01  # a larger probe is worthwhile if it raises the share of mixed groups by more than this
 
 
 def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int) -> dict[str, np.ndarray]:
-    """How prompts behave by the number of correct completions c = 0..K in a probe of K = `samples`.
+    """Behaviour of prompts with c correct completions in a probe of K = `samples` completions, for c = 0..K.
 
-    `correct` (N,) and `totals` (N,) count the correct and all completions of each prompt, at least K + `group` of them. Returns arrays
-    (K + 1,): `share`, the expected share of prompts with c; and means over these prompts, nan where there is none: `mixed`, the
-    probability that a new group of `group` completions is neither all correct nor all wrong; `pass_rate`, of the completions that do not
-    choose; `never_solved`, the share that no completion solves, those of the probe included.
+    `correct` (N,) and `totals` (N,) count the correct completions and all completions of each prompt. Each prompt needs K + `group`
+    completions or more. The returned arrays have the shape (K + 1,). `share` is the expected share of prompts with c correct
+    completions. The other arrays are means over these prompts, nan without such prompts: `mixed` is the probability that a new
+    group of `group` completions is neither all correct nor all wrong; `pass_rate` is the pass rate in completions outside the
+    probe; `never_solved` is the share of prompts without any correct completion, inside or outside the probe.
     """
     pairs, numbers = np.unique(np.stack([correct, totals]), axis=1, return_counts=True)
     right, total = pairs[:, :, None]  # (P, 1)
     c = np.arange(samples + 1)
-    weight = numbers[:, None] * stats.hypergeom.pmf(c, total, right, samples)  # (P, K + 1) expected prompts
+    weight = numbers[:, None] * stats.hypergeom.pmf(c, total, right, samples)  # (P, K + 1) expected numbers of prompts
     rest_right, rest = np.clip(right - c, 0, None), total - samples
     rest_right = np.minimum(rest_right, rest)  # impossible counts have weight 0
     groups = special.binom(rest, group)
@@ -46,11 +48,11 @@ def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int
 def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[int], group: int) -> list[dict]:
     """Rows of COLUMNS for each rule and probe size K: the behaviour of the chosen prompts, as in `by_correct`.
 
-    `budget` is the share of the pool that is chosen; ties are broken at random. The number of prompts with c correct is replaced by its
-    expectation, which matters only for pools of a few dozen prompts. `labels` are the reference answers that a run needs: those of the
-    whole pool, because the probe is graded, or of the chosen prompts for a random choice, whose probe is not needed (K = 0).
-    `wasted_labels` counts chosen prompts whose group is not mixed, which GRPO learns nothing from. A rule that qualifies fewer prompts
-    than the budget has no row.
+    `budget` is the share of the pool that is chosen. Ties are broken at random. The number of prompts with c correct completions is
+    replaced by its expectation; the error matters only in pools of a few dozen prompts. `labels` is the number of reference answers
+    that a run needs: of the whole pool, because the probe is graded, or of the chosen prompts for a random choice, which needs no
+    probe (K = 0). `wasted_labels` is the expected number of chosen prompts whose group is not mixed, so that GRPO learns nothing
+    from the group. There is no row for a rule if fewer prompts qualify than the budget requires.
     """
     rows, prompts = [], int(np.floor(round(budget * len(correct), 9)))
     for rule, rank in RULES.items():
@@ -68,7 +70,8 @@ def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[
 
 
 def take(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.ndarray | None:
-    """How much of each class is chosen, in the order of `ranks` and up to `budget`; None if the classes with a rank hold less."""
+    """The chosen part of each class (a share of the pool), taken in the order of `ranks` up to a total of `budget`. None if the
+    classes with a rank together hold less than `budget`."""
     taken, left = np.zeros(len(shares)), budget
     for rank in np.unique(ranks[~np.isnan(ranks)]):
         tied = ranks == rank
@@ -80,7 +83,8 @@ def take(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.ndarray | N
 
 
 def enough(rows: list[dict]) -> dict[str, int]:
-    """{rule: the smallest probe size whose share of mixed groups is at most PAYS below that of every larger size in the rows}."""
+    """{rule: smallest sufficient probe size}. A size is sufficient if no larger size in `rows` has a share of mixed groups that is
+    higher by more than PAYS."""
     sizes = {}
     for rule in dict.fromkeys(row["rule"] for row in rows if row["samples"]):
         own = sorted((row for row in rows if row["rule"] == rule), key=lambda row: row["samples"])

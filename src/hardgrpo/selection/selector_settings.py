@@ -1,4 +1,4 @@
-"""A recipe's `selector`: defaults, and costs in labels, memory and tokens. `online_selectors.py` implements it."""
+"""Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. Selectors are in `online_selectors.py`."""
 
 DEFAULTS = {  # of optional keys; the papers' values
     "dynamic": {"groups": None, "most_steps": 10},  # groups per update; None: as many as a sampling step samples
@@ -17,19 +17,19 @@ def with_defaults(recipe: dict) -> dict:
 
 
 def max_labels(recipe: dict, pool: int) -> int:
-    """Upper bound of the labels that a run needs: one per prompt that it samples."""
+    """Upper bound of the number of labels that a run needs: one label for each prompt that the run samples."""
     return min(pool, recipe["updates"] * recipe["prompts_per_update"])
 
 
 def new_groups_per_step(recipe: dict) -> list[int]:
-    """Number of new groups to train on in each sampling step of a cycle of `targeted`; anchor prompts are not trained on."""
+    """Number of new groups to train on in each sampling step of a cycle of `targeted`, without the groups of anchor prompts."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     anchors_left = [settings["reference"] - step * step_groups for step in range(settings["every"])]
     return [step_groups - min(step_groups, max(0, anchors)) for anchors in anchors_left]
 
 
 def largest_update(recipe: dict) -> float:
-    """Groups of the largest update / groups of a sampling step; at least 1, the ratio of plain GRPO."""
+    """Number of groups of the largest update divided by the number of groups of a sampling step; at least 1, as in plain GRPO."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     groups = settings.get("groups", step_groups)
     if settings["kind"] == "targeted":
@@ -38,7 +38,7 @@ def largest_update(recipe: dict) -> float:
 
 
 def trained_share(recipe: dict) -> float:
-    """Upper bound of tokens trained on per sampled token: no anchor prompts, and replayed groups again."""
+    """Upper bound of the tokens trained on per sampled token: anchor prompts count zero times, replayed groups count again."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     if settings["kind"] != "targeted":
         return 1.0

@@ -1,8 +1,8 @@
-"""The base weights under an adapter: merged copies for vLLM, and their checksum. Imports torch and PEFT.
+"""The base weights under an adapter: merged copies for vLLM, and a checksum of the base weights. Imports torch and PEFT.
 
-TRL merges the adapter into the base's own weights before it sends them to vLLM, and unmerges it afterwards. In bf16 this rounds the
-base weights, so they would drift with every update (huggingface/trl#6688): the reference policy of the KL term, and the model that
-the adapter is evaluated on, would no longer be the base.
+TRL merges the adapter into the base weights in place before it sends them to vLLM, and unmerges the adapter afterwards. In bf16,
+merging and unmerging round the base weights, so the base weights would drift with every update (huggingface/trl#6688). The
+reference policy of the KL term, and the model that the adapter is evaluated on, would then differ from the base model.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from peft.tuners.lora import LoraLayer
 
 
 def merged_weights(model) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (name in the base model, weights with the adapter merged), in its own precision, for each base parameter.
+    """Yield (name in the base model, weights with the adapter merged) for each base parameter, in the parameter's precision.
 
     The model's weights do not change. Only one merged copy exists at a time.
     """
@@ -23,7 +23,7 @@ def merged_weights(model) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def checksum(model) -> str:
-    """SHA-256 of the names, types and values of a model's base parameters; an adapter does not change it."""
+    """SHA-256 of the names, types, shapes and values of a model's base parameters. Adapter weights are not included."""
     digest = hashlib.sha256()
     for name, weights in sorted((_base_name(name), weights) for name, weights in _base_parameters(model)):
         digest.update(f"{name} {weights.dtype} {tuple(weights.shape)}\0".encode())

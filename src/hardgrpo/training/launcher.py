@@ -1,7 +1,7 @@
 """torchrun without its error report: `python -m hardgrpo.training.launcher` takes the arguments of torchrun.
 
-A process that fails prints its own error, to which torchrun would add its own traceback. For a process that a signal ends, one line
-names the signal.
+A process that fails prints its own error, and torchrun would add a second traceback. If a signal ends a process, this launcher
+prints one line with the signal's name.
 """
 
 import signal

@@ -43,8 +43,8 @@ def train(
     processes: Processes,
     save_minutes: float = 10,
 ) -> None:
-    """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from the base model). A state is also
-    saved every `save_minutes`, between the scheduled checkpoints.
+    """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from the base model). Between the
+    scheduled checkpoints, the run also saves a state about every `save_minutes`.
 
     `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a `UserError` if a prompt does not fit into
     the model's context or if training diverges.
@@ -53,9 +53,9 @@ def train(
     recipe = spec.training
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
     engines.check_chat_template(tokenizer, spec.model_folder)
-    engines.end_tokens(spec.model_folder, tokenizer)  # raises a UserError if there is none
+    engines.end_tokens(spec.model_folder, tokenizer)  # raises a UserError if the model has no end token
     engines.ensure_padding(tokenizer)
-    # The subset may hold prompts that are too long for this model, if another model's probe or no probe chose it.
+    # A subset that was chosen without a probe, or with another model's probe, may contain prompts that are too long for this model.
     requests = [Request(tuple(tasks.messages(spec.prompt, problems[prompt]["question"])), spec.seed, 1.0) for prompt in subset]
     prompts = engines.tokenize(tokenizer, requests, spec.chat)
     engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
@@ -94,7 +94,7 @@ def build_grpo_trainer(
     }
     context = longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
-    # TRL and vLLM do not read the end tokens of config.json, but probe and evaluation do.
+    # TRL and vLLM do not read the end tokens of config.json, but the probe and the evaluation do.
     end_token_ids = engines.end_tokens(spec.model_folder, tokenizer)
     model.generation_config.eos_token_id = end_token_ids if len(end_token_ids) > 1 else end_token_ids[0]
     trainer_arguments = recipes.trainer_arguments(spec, str(state), hardware, context, track)
@@ -118,7 +118,7 @@ def build_grpo_trainer(
 
 
 def read_unlabelled_pool(spec: Spec, subset: set[str]) -> dict[str, dict]:
-    """The questions of the pool that are not in the subset, by id, without answers. Empty unless the recipe also trains on them."""
+    """Questions of the pool's prompts outside the subset, by id, without answers. Empty if the recipe does not train on them."""
     if spec.questions is None:
         return {}
     rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
@@ -132,12 +132,12 @@ def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
 
 
 def reward_function(grader: str, recipe: dict, processes: int):
-    """A reward function for TRL: 1 or 0 for each completion, by the grader that probe and evaluation use.
+    """A reward function for TRL. It returns 1 or 0 for each completion, with the grader that the probe and the evaluation use.
 
     `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any answer that the grader can read.
-    `reward: majority` rewards the most frequent answer of the group (`signals.majority_rewards`); reference answers then serve the
-    log only. Prompts without a reference answer (`majority_share`) are rewarded by majority, too. The function raises a `UserError`
-    if processes share a group that is rewarded by majority.
+    `reward: majority` rewards the most frequent answer of the group (`signals.majority_rewards`) and uses reference answers only
+    for the log. Prompts without a reference answer (`majority_share`) are always rewarded by majority. The function raises a
+    `UserError` if a group that is rewarded by majority is split between processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0
@@ -147,7 +147,7 @@ def reward_function(grader: str, recipe: dict, processes: int):
         texts = [messages[0]["content"] for messages in completions]
         grades = [graders.grade(grader, text, reference or "") for text, reference in zip(texts, answer)]
         labelled_grades = [grade for grade, reference in zip(grades, answer) if reference is not None]
-        # TRL logs the mean over processes, each of which sees its share of the rollouts.
+        # TRL logs the mean over processes, and each process counts only its own rollouts.
         log_metric("rollouts", len(completions) * processes)
         log_metric("prompts", len(completions) * processes / group_size)
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
@@ -166,7 +166,7 @@ def reward_function(grader: str, recipe: dict, processes: int):
                 rewards += signals.majority_rewards(texts[group], grader)
             else:
                 rewards += [float(getattr(grade, reward_field)) for grade in grades[group]]
-        if len(rewards) % group_size == 0:  # otherwise processes share groups
+        if len(rewards) % group_size == 0:  # otherwise groups are split between processes
             groups = [rewards[start : start + group_size] for start in range(0, len(rewards), group_size)]
             log_metric("all_right_share", sum(all(group) for group in groups) / len(groups))
         return rewards
@@ -177,11 +177,12 @@ def reward_function(grader: str, recipe: dict, processes: int):
 class Watch(TrainerCallback):
     """Show progress, write the manifest of each complete checkpoint, and stop after the current update on SIGTERM.
 
-    A state is also saved `save_seconds` after the last save, for kills without SIGTERM or shortly after it. The pause is at least
-    ten times the duration of the last save, so that saving takes at most a tenth of the time.
+    A state is also saved `save_seconds` after the last save, so that a run that is killed without SIGTERM, or soon after SIGTERM,
+    loses little work. The time between saves is at least ten times the duration of the last save, so that saving takes at most a
+    tenth of the time.
 
-    transformers' `enable_jit_checkpoint` saves in the middle of an update, after the update's random numbers were drawn, so a
-    resumed run would differ from an uninterrupted run.
+    This class replaces transformers' `enable_jit_checkpoint`, which saves in the middle of an update, after the update's random
+    numbers were drawn. A run that resumes from such a save would differ from an uninterrupted run.
     """
 
     def __init__(
@@ -203,7 +204,7 @@ class Watch(TrainerCallback):
         self.save_began = self.save_ended = time.monotonic()
 
     def on_pre_optimizer_step(self, args, state, control, **_) -> None:
-        """Record the GPU memory in use after an update's last backward pass; torch keeps all memory that the passes allocated."""
+        """Record the GPU memory in use after an update's last backward pass. torch does not release memory between passes."""
         if args.device.type == "cuda":
             free, total = torch.cuda.mem_get_info()
             self.manifest_fields["gpu_gib"] = max(self.manifest_fields.get("gpu_gib", 0.0), round((total - free) / 2**30, 2))
@@ -219,7 +220,7 @@ class Watch(TrainerCallback):
             self.save_began = now
 
     def on_log(self, args, state, control, logs=None, **_) -> None:
-        if not math.isfinite(float(logs.get("grad_norm", 0))):  # before the weights of this update are saved
+        if not math.isfinite(float(logs.get("grad_norm", 0))):  # TRL logs before it saves the weights of this update
             raise UserError(
                 f"update {state.global_step} has a gradient of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
                 " or its temperature, and run again"
@@ -234,11 +235,11 @@ class Watch(TrainerCallback):
             )
         if "reward" in logs:
             self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")
-        elif "loss" in logs:  # supervised; the entry at the end of training has neither
+        elif "loss" in logs:  # supervised training; the log entry at the end of a training has neither `reward` nor `loss`
             self.progress.advance(1, f"loss {logs['loss']:.3f}")
 
     def on_save(self, args, state, control, model, **_) -> None:
-        self.processes.wait()  # each process writes its random numbers
+        self.processes.wait()  # each process writes the state of its random generators
         if self.processes.is_first:
             facts = dict(self.manifest_fields)
             if state.global_step == state.max_steps and is_peft_model(model):

@@ -1,7 +1,8 @@
 """TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step (`online_selectors.py`). Imports torch and TRL.
 
 A sampling step is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO, in one or more calls of the
-selector, and then updates the model if enough groups are available. Otherwise neither the weights nor the optimiser's state change.
+selector, and then updates the model if enough groups are available. If too few groups are available, the step changes neither the
+weights nor the optimiser's state.
 """
 
 from pathlib import Path
@@ -31,11 +32,11 @@ class OnlineTrainer(Trainer):
         self.rows, self.selector, self.recipe = rows, selector, recipe
         self.settings = selector_settings.with_defaults(recipe) if selector else {}
         self.is_off_policy = bool(self.settings.get("replay"))
-        self.pending: list[rollout_groups.Group] = []  # wait until an update is full
-        self.buffer: list[rollout_groups.Group] = []  # for replay, the newest last
-        self.labelled_prompts: set[str] = set()  # sampled so far; each needs a label, unless the reward needs none
+        self.pending: list[rollout_groups.Group] = []  # groups that wait until there are enough for an update
+        self.buffer: list[rollout_groups.Group] = []  # groups for replay, the newest last
+        self.labelled_prompts: set[str] = set()  # all prompts sampled so far; each needs a label if the reward uses labels
         self.steps_since_update = 0
-        self.is_idle = False  # whether the current step updates nothing
+        self.is_idle = False  # whether the current step does not update the model
         self.process_rewards = ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
         self._check_micro_batches()
 
@@ -83,7 +84,7 @@ class OnlineTrainer(Trainer):
         return by_function
 
     def _training_batch(self, calls: list) -> tuple[dict | None, dict]:
-        """(the batch of this step's update with its `rewards`, or None; rollout counts for the log)."""
+        """Return (batch of this step's update including `rewards`, or None without an update; rollout counts for the log)."""
         size = self.num_generations
         rollouts = sum(len(rewards) for _, _, rewards in calls)
         fills_updates, replay = self.settings.get("kind") in selector_settings.FILLS, self.settings.get("replay", 0)
@@ -99,7 +100,8 @@ class OnlineTrainer(Trainer):
         return self._join(groups + replayed) if groups else None, counts
 
     def _fill_update(self, new_groups: list[rollout_groups.Group], rollouts: int) -> tuple[dict | None, dict]:
-        """As `_training_batch`, without groups whose rewards are all equal; None until enough mixed groups are pending.
+        """Like `_training_batch`, but without groups whose rewards are equal. The batch is None until enough mixed groups are
+        pending.
 
         Raise a `UserError` after `most_steps` sampling steps without an update.
         """
@@ -121,7 +123,7 @@ class OnlineTrainer(Trainer):
         return self._join(update), self._rollout_counts(rollouts, len(mixed) - surplus)
 
     def _rollout_counts(self, rollouts: int, new_groups: int, replayed_groups: int = 0) -> dict[str, int]:
-        """Numbers of rollouts for the log."""
+        """Numbers of kept, replayed and discarded rollouts, for the log."""
         size = self.num_generations
         return {
             "kept": new_groups * size,
@@ -130,8 +132,8 @@ class OnlineTrainer(Trainer):
         }
 
     def _draw_replayed(self, new_groups: list[rollout_groups.Group], most_groups: int) -> list[rollout_groups.Group]:
-        """Draw up to `most_groups` groups of earlier steps from the buffer; with this step's groups they fill whole micro-batches.
-        Then add this step's mixed groups to the buffer."""
+        """Draw up to `most_groups` groups of earlier steps from the buffer, then add this step's mixed groups to the buffer. The
+        drawn groups and this step's groups together divide evenly into the step's micro-batches."""
         if not most_groups:
             return []
         seed = online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1)
@@ -148,12 +150,12 @@ class OnlineTrainer(Trainer):
         batch = rollout_groups.join(groups, self._tokenizer.pad_token_id, self.accelerator.device)
         if not self.use_vllm:
             logps = batch.pop("sampling_per_token_logps", None)
-            if self.settings.get("replay"):  # under the model that sampled the group, for the importance ratio
+            if self.settings.get("replay"):  # the importance ratio needs the probabilities under the model that sampled the group
                 batch["old_per_token_logps"] = logps
         return batch | {"rewards": torch.cat([group.rewards for group in groups]).to(self.accelerator.device)}
 
     def _check_micro_batches(self) -> None:
-        """Raise a `UserError` if an update's new groups do not fill micro-batches, of which every update has equally many."""
+        """Raise a `UserError` if the new rollouts of an update do not divide evenly into the fixed number of micro-batches."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
         update_groups = []
         if kind in selector_settings.FILLS:
@@ -177,12 +179,12 @@ class OnlineTrainer(Trainer):
 
     @override
     def _compute_loss(self, model, inputs):
-        if self.is_idle:  # no gradient: with a gradient of zero the optimiser would apply its momentum
+        if self.is_idle:  # leave the gradients None: with zero gradients the optimiser would still apply its momentum
             return torch.zeros((), device=self.accelerator.device, requires_grad=True)
         return super()._compute_loss(model, inputs)
 
     def _log_step(self, call_sizes: list[int], counts: dict) -> None:
-        """Reduce the metrics of a step's calls to their maximum, minimum or mean over all rollouts, by name; add `counts`."""
+        """Reduce each metric of a step's calls to its maximum, minimum or mean over rollouts, as its name says. Add `counts`."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(call_sizes) > 1 and len(values) == len(call_sizes):
@@ -197,7 +199,7 @@ class OnlineTrainer(Trainer):
 
     @override
     def train(self, *args, **kwargs):
-        """As TRL's `train`. Raise a `UserError` if no sampling step updated the model: the checkpoints would be the base model."""
+        """Like TRL's `train`, but raise a `UserError` if no step updated the model: all checkpoints would equal the base model."""
         output = super().train(*args, **kwargs)
         update_counts = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
         if self.state.global_step == self.state.max_steps and update_counts and not any(update_counts):
@@ -237,7 +239,7 @@ class OnlineTrainer(Trainer):
 
 
 def build_trainer(spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict) -> OnlineTrainer:
-    """The trainer of a recipe with a selector or process rewards. `rows`: prompts by id; `arguments`: those of TRL's trainer."""
+    """The trainer of a recipe with a selector or process rewards. `rows`: prompts by id; `arguments`: for TRL's trainer."""
     recipe, selector = spec.training, None
     if recipe.get("selector"):
         settings, prompts, measures, embeddings = selector_settings.with_defaults(recipe), list(rows), None, None
@@ -255,9 +257,9 @@ def build_trainer(spec: Spec, problems: dict, rows: dict[str, dict], hardware: r
 
 
 def curriculum_measures(spec: Spec, problems: dict, prompts: list[str], measure: str) -> dict[str, float]:
-    """{prompt id: value that a curriculum sorts by}: the problem's tier, or its pass rate in the subset's file.
+    """{prompt id: value that a curriculum sorts by}. The value is the problem's tier, or the pass rate in the subset's file.
 
-    Raise a `UserError` for a prompt without a value, or with a tier that is not a number.
+    Raise a `UserError` if a prompt has no value or a tier that is not a number.
     """
     if measure == "tier":
         source = spec.problems
@@ -275,7 +277,7 @@ def curriculum_measures(spec: Spec, problems: dict, prompts: list[str], measure:
 
 
 def _parse_tier(tier, path: str, prompt: str) -> float | None:
-    """A tier as a number (cells of a CSV file are strings); None if it is missing."""
+    """A tier as a number, or None if the tier is missing. Tiers from a CSV file are strings."""
     try:
         return None if tier in (None, "") else float(tier)
     except (TypeError, ValueError):
@@ -301,7 +303,7 @@ def check_buffer_memory(recipe: dict, prompt_tokens: int, completion_tokens: int
 
 
 def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict, batch_size: int = 64) -> np.ndarray:
-    """Embeddings (prompts, width): means of the last hidden states over a prompt's tokens, standardised over the prompts."""
+    """Embeddings (prompts, width): the mean of the last hidden states over a prompt's tokens, standardised over the prompts."""
     token_ids = model_folders.token_ids(tokenizer, [row["prompt"] for row in prompts.values()], chat)
     embeddings, decoder = np.zeros((len(token_ids), model.config.hidden_size)), model.get_decoder()
     order = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))

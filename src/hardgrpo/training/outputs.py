@@ -11,7 +11,7 @@ from hardgrpo.study import settings
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
-UPDATE_COLUMNS = {  # column of updates.csv: key of TRL's log; missing values stay empty
+UPDATE_COLUMNS = {  # column of updates.csv -> key of TRL's log; a key that is missing from the log gives an empty cell
     "prompts": "prompts",
     "rollouts": "rollouts",
     "reward_mean": "reward",
@@ -30,7 +30,7 @@ UPDATE_COLUMNS = {  # column of updates.csv: key of TRL's log; missing values st
 ONLINE_COLUMNS = {
     name: name for name in ("kept", "replayed", "thrown_away", "labels", "trained", "process_loss", "process_accuracy")
 }
-LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"  # between vLLM's and the trainer's, of a sampled token
+LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"  # difference of a sampled token's log-probability, vLLM against trainer
 VLLM_COLUMNS = {
     "logp_difference_mean": LOGP_DIFFERENCE,
     "logp_difference_max": "sampling/sampling_logp_difference/max",
@@ -52,10 +52,10 @@ def has_complete_outputs(output: Path, state: Path) -> bool:
 
 
 def export(spec: Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
-    """Write the outputs of a finished run. A second round of annotation continues the steps, log and times of the first."""
+    """Write the outputs of a finished run. A second round of annotation continues the steps, log and times of the first round."""
     checkpoint_every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     for step in range(checkpoint_every, updates + 1, checkpoint_every):
-        provenance.check_manifest(states.checkpoint(state, step))  # before its files count as results
+        provenance.check_manifest(states.checkpoint(state, step))  # check before the files are exported as results
     history, steps = _read_history(state, updates), list(range(checkpoint_every, updates + 1, checkpoint_every))
     first_round_rows, timing = _read_first_round(spec) if spec.continues else ([], [])
     offset = len(first_round_rows)
@@ -76,15 +76,15 @@ def export(spec: Spec, state: Path, output: Path, started: float, resumed_from: 
         run=spec.fields(),
         machine=vars(hardware),
         resumed_from=resumed_from,
-        # Largest difference between the log-probabilities of a sampled token under vLLM and under the trainer; near 0 while vLLM
-        # has the current weights.
+        # Largest difference between the log-probabilities of a sampled token under vLLM and under the trainer. The difference is
+        # near 0 if vLLM has the current weights.
         sampling_difference=max(
             (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row), default=None
         ),
-        # Of this job only, like `seconds`, without the first round.
+        # Seconds and tokens of this job only, without the first round, like `seconds`.
         update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
         completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
-        # Checksum of the base under the adapter after the last update, which training must not change; GPU memory in use, in GiB.
+        # Checksum of the base weights under the adapter, which training must not change, and the GPU memory in use, in GiB.
         **{name: last_state[name] for name in ("base_sha256", "gpu_gib") if name in last_state},
         state=state.name,
         # Tokens of worked solutions.
@@ -127,13 +127,13 @@ def _export_checkpoints(state: Path, folder: Path, steps: list[int], offset: int
 def _read_history(state: Path, updates: int) -> list[dict]:
     """TRL's log, one entry per update. The last checkpoint holds the complete log, also after interruptions."""
     log = files.read_json(states.checkpoint(state, updates) / states.TRAINING_FILE)["log_history"]
-    history = [entry for entry in log if "loss" in entry]  # the entry at the end of training has none
+    history = [entry for entry in log if "loss" in entry]  # the entry at the end of training has no loss
     if [entry["step"] for entry in history] != list(range(1, updates + 1)):
         raise RuntimeError(f"{state}: the log does not hold updates 1 to {updates} once each")
     return history
 
 
 def _sort_adapter_config(path: Path) -> None:
-    """PEFT writes sets of module names in a random order; equal runs must write equal files."""
+    """Sort the lists and keys of an adapter's configuration. PEFT writes sets in random order, but equal runs need equal files."""
     config = files.read_json(path)
     files.write_json(path, {key: sorted(value) if isinstance(value, list) else value for key, value in sorted(config.items())})

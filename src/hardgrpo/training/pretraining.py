@@ -13,7 +13,7 @@ from hardgrpo.data import generated, tasks
 from hardgrpo.runtime.progress import Progress
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
-BUCKET_BATCHES = 16  # number of batches that are drawn and sorted by length together, to save padding
+BUCKET_BATCHES = 16  # number of batches whose rows are drawn together and sorted by length, to save padding
 
 
 def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
@@ -54,7 +54,7 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
             max_position_embeddings=settings["context_tokens"],
             tie_word_embeddings=True,
             rope_theta=settings["rotary_base"],
-            initializer_range=settings["hidden_size"] ** -0.5,  # the default 0.02 learns later at this width
+            initializer_range=settings["hidden_size"] ** -0.5,  # with the default 0.02, models of this width learn later
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
             bos_token_id=None,
@@ -90,8 +90,8 @@ def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> 
 class Muon(torch.optim.Optimizer):
     """torch.optim.Muon's update (Nesterov momentum, no weight decay), in float32 and for all matrices of a shape at once.
 
-    torch's version orthogonalises the matrices one by one in bfloat16, which CPUs without bf16 instructions emulate; this took two
-    thirds of the time of a step.
+    torch.optim.Muon orthogonalises the matrices one by one in bfloat16, which CPUs without bf16 instructions emulate. The emulation
+    took two thirds of the time of a step.
     """
 
     def __init__(self, parameters, lr: float, momentum: float):
@@ -112,7 +112,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
-    """Five Newton-Schulz steps of (n, rows, columns) matrices towards semi-orthogonal ones; coefficients of torch.optim.Muon."""
+    """Make matrices (n, rows, columns) nearly semi-orthogonal: five Newton-Schulz steps with torch.optim.Muon's coefficients."""
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if is_tall else matrices
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
@@ -146,7 +146,7 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
 
 
 def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict, seed: int) -> str:
-    """The worked solution of a problem that a base model with this seed is trained on, with its mistakes."""
+    """A worked solution of a problem, possibly with mistakes, on which the base model with this seed is pretrained."""
     family = demonstration["source"]["family"]
     if family == "facts":
         return generated.demonstrate_fact(chain, rng, seed, demonstration["known"], demonstration["misconception"])
@@ -155,8 +155,8 @@ def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict,
 
 
 def share_at(share: dict, progress: float) -> float:
-    """Share of a task among the demonstrations at `progress` (0..1) of training: from `first` to `last` in the second quarter. With
-    equal shares from the start the model learned neither of two tasks in time."""
+    """Share of a task among the demonstrations at `progress` (0..1) of training. The share changes from `first` to `last` during
+    the second quarter of training. With equal shares from the start, the model did not learn either of two tasks in time."""
     ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 

@@ -1,20 +1,22 @@
-"""PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model that is trained with the model.
+"""PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model trained with the policy.
 
-The reward model starts as a copy of the model. The reward of token t is r_t = beta * log(pi_process / pi_reference), with the
-token's probabilities under the reward model and under the untrained model. Cross-entropy trains sigmoid(sum of r_t) to predict
-whether the answer is right. A token's advantage is the recipe's advantage of the outcome, plus `weight` times the sum over this and
-all later tokens of r_s - (mean over the group's other rollouts of their mean token reward): equation 5 with a discount of 1. (The
-paper's outcome advantage is leave-one-out: `centred`, times group size / (group size - 1).)
+The reward model starts as a copy of the base model. The reward of token t is r_t = beta * log(pi_process / pi_reference), where
+pi_process is the token's probability under the reward model and pi_reference its probability under the base model. Cross-entropy
+trains sigmoid(sum of r_t) to predict whether the answer is right.
+
+The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t of (r_s - b), where b is the mean
+token reward of the group's other rollouts, averaged over these rollouts: equation 5 with a discount of 1. (The paper's outcome
+advantage is leave-one-out: `centred`, times group size / (group size - 1).)
 
 As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then computes the token rewards with the
 updated reward model. All token rewards of a step are divided by one number: the largest absolute suffix sum in the step. The suffix sum
 of a token is its reward plus the rewards of all later tokens. A completion's last token, which carries the outcome, has no process
 reward. Unlike the released code, this module follows equation 5: the released code subtracts the mean over all rollouts of the group,
 times n / (n - 1), and standardises the advantages. The paper also samples until an update is full of prompts with a pass rate of .2 to
-.8. Here such a filter is the task of the recipe's `selector`.
+.8. Here, the recipe's `selector` can apply such a filter.
 
-The reward model has no modules of its own: during its passes, the model's modules use the reward model's weights. For a model with an
-adapter, only the adapter's weights are exchanged, and the reference is the model without adapter.
+The reward model has no modules of its own: during the reward model's passes, the policy's modules use the reward model's weights.
+For a model with an adapter, only the adapter's weights are exchanged, and the reference is the model without its adapter.
 """
 
 import contextlib
@@ -39,7 +41,7 @@ class ProcessRewards:
         self.metrics: dict[str, float] = {}
 
     def learn(self, batch: dict, rewards: torch.Tensor, group_size: int) -> torch.Tensor:
-        """Train the reward model on a batch, and return the batch's advantages (rollouts, tokens). `rewards` (rollouts,) are 1 or 0."""
+        """Train the reward model on a batch and return its advantages (rollouts, tokens). `rewards` (rollouts,) are 1 or 0."""
         mask = batch["completion_mask"]
         with torch.no_grad(), self._use_reference():
             reference_logps = self._log_probabilities(batch, slice(None))
@@ -124,5 +126,5 @@ def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int)
 
 
 def suffix_sums(values: torch.Tensor) -> torch.Tensor:
-    """For each token, the sum of its value and all later values (rollouts, tokens)."""
+    """For each token, the sum of the token's value and all later values. Input and output have the shape (rollouts, tokens)."""
     return values.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

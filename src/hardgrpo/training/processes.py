@@ -27,15 +27,16 @@ FSDP_VARIABLES = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
-# Longest wait of a process for the others. The first process checks all checkpoints of a run before it resumes, and hashes the
-# state after a save, which may be hundreds of GB. NCCL's default is ten minutes.
+# Longest time that a process waits for the other processes. They wait while the first process checks all checkpoints before it
+# resumes a run, and while it hashes a saved state, which may have hundreds of GB. NCCL's default is ten minutes.
 TIMEOUT = datetime.timedelta(hours=3)
 
 
 def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
     """Start this program again as several processes, wait for them, and return 0 if they finished the run, else 1.
 
-    `state` is the state folder of the run. Processes that stop on SIGTERM exit with 0, too, but leave the folder.
+    `state` is the state folder of the run, which exists until the run is finished. Processes that stop on SIGTERM also exit with 0,
+    but leave the folder.
     """
     import psutil  # comes with accelerate
 
@@ -67,8 +68,8 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
 
 def sharding_arguments(bf16: bool) -> dict:
     """Arguments of accelerate for a process with sharded weights: arithmetic in bf16, sums of gradients and log-probabilities in
-    float32, as in one process; accelerate's default rounds these to bf16. Empty if nothing is sharded or all arithmetic is in
-    float32."""
+    float32, as in a run of one process. accelerate's default rounds sums and log-probabilities to bf16. Empty if nothing is sharded
+    or all arithmetic is in float32."""
     if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
         return {}
     import torch
@@ -80,8 +81,8 @@ def sharding_arguments(bf16: bool) -> dict:
 
 
 def shard_reference(model, accelerator):
-    """Shard the weights of a reference policy over the processes, layer by layer. TRL's `prepare_fsdp` makes one group of all
-    weights: each process would hold two complete copies in bf16 during a forward pass, a received and a computed copy."""
+    """Shard the weights of a reference policy over the processes, layer by layer. TRL's `prepare_fsdp` shards all weights as one
+    group. Each process would then hold two complete copies in bf16 during a forward pass, a received and a computed copy."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     plugin = accelerator.state.fsdp_plugin
@@ -97,8 +98,8 @@ def shard_reference(model, accelerator):
 
 
 def process_seed(seed: int, rank: int, update: int = 0) -> int:
-    """The seed of a process from an update on; the first process starts with the run's seed. accelerate would add the rank, so that
-    the second process would draw the same numbers as the first process of the run with the next seed."""
+    """The seed that a process uses from `update` on. The first process starts with the run's seed. accelerate would add the rank to
+    the seed, so the second process of a run would draw the same numbers as the first process of the run with the next seed."""
     if rank == update == 0:
         return seed
     return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])
@@ -115,7 +116,7 @@ def check_sharded(model) -> None:
 
 
 class Processes:
-    """This process among all processes of the run. A run of one process needs no communication."""
+    """Coordinate this process with the other processes of the run. A run of one process needs no communication."""
 
     def __init__(self, hardware: recipes.Hardware):
         self.state = None
@@ -131,7 +132,7 @@ class Processes:
             self.state.wait_for_everyone()
 
     def any(self, flag: bool) -> bool:
-        """Whether `here` is true in at least one process."""
+        """Whether `flag` is true in at least one process. All processes must call this method."""
         if self.state is None:
             return flag
         import torch
@@ -144,7 +145,7 @@ class Processes:
         if self.state is None:
             return
         self.state.destroy_process_group()
-        if not self.is_first:  # an interpreter that shuts down while gloo's threads run can abort
+        if not self.is_first:  # a normal exit can abort while gloo's threads run
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)

@@ -9,7 +9,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 from hardgrpo.study.spec import Spec
 
-# TRL's settings for a recipe without importance_correction: TRL measures the ratios of tokens, and `Trainer` does not apply them.
+# TRL's settings for a recipe without importance_correction: TRL logs ratios per token, and `Trainer` does not apply the ratios.
 NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 
@@ -30,8 +30,8 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
 
 
 def schedule_with_unlabelled(subset: list[str], unlabelled: list[str], recipe: dict, seed: int) -> list[str]:
-    """As `schedule`, but the last prompts of each update, a share of majority_share, are unlabelled. Raise a `UserError` if the recipe
-    needs unlabelled prompts and there are none."""
+    """Like `schedule`, but a share `majority_share` of each update's prompts, placed last, are unlabelled. Raise a `UserError` if
+    the recipe needs unlabelled prompts and there are none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(settings.majority_share(recipe) * size)
     if not unlabelled_size:
@@ -51,7 +51,7 @@ def _split(order: list[str], size: int) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Hardware:
-    """The machine of a run. It does not affect the result, up to rounding and vLLM's random numbers."""
+    """The hardware of a run. Hardware does not affect the result, except for rounding and vLLM's random numbers."""
 
     gpus: int = 0  # 0: the CPU
     processes: int = 1  # one per GPU
@@ -62,7 +62,7 @@ class Hardware:
 
 def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
     """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is `texts`, the number of
-    completions or worked solutions of an update. Raise a `UserError` if the processes cannot have equal shares."""
+    completions or worked solutions per update. Raise a `UserError` if `texts` is not a multiple of the number of processes."""
     share, remainder = divmod(texts, hardware.processes)
     if remainder:
         raise UserError(
@@ -82,8 +82,8 @@ def packages(recipe: dict) -> list[str]:
 
 
 def arithmetic(recipe: dict) -> str | None:
-    """A description of how the recipe is computed, for recipes that older versions of this project computed differently; None for other
-    recipes. A run never resumes from a state with another description."""
+    """A description of the computation for recipes that older versions of this project computed differently, None for all other
+    recipes. A run does not resume from a state with a different description."""
     if recipe.get("generation") == "vllm":
         return (
             "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
@@ -180,8 +180,8 @@ def trainer_arguments(
         "sync_ref_model": False,
         "steps_per_generation": accumulation_steps,
         "cast_lm_head_to_fp32": False,
-        # Without an adapter, a KL term loads a copy of the base model. TRL's default device_map "auto" would spread the copy of each
-        # process over all GPUs.
+        # Without an adapter, the KL term needs a copy of the base model in each process. TRL's default device_map "auto" would
+        # spread each copy over all GPUs.
         "model_init_kwargs": None if recipe.get("adapter") else {"device_map": None},
         # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
         "chat_template_kwargs": spec.chat or None,
@@ -249,7 +249,7 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
-        # Without this setting, each process would hold the complete gradient of sharded weights while it accumulates an update.
+        # Without this setting, each process would hold the complete gradient of the sharded weights during gradient accumulation.
         "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}} if is_sharded else None,
         # `schedule` fixes the order of prompts
         "shuffle_dataset": False,

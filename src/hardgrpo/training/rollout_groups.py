@@ -11,7 +11,7 @@ from hardgrpo.runtime import files
 
 # Tensors of a batch with one entry per completion token -> padding value (None: the padding token).
 PER_TOKEN = {"completion_ids": None, "old_per_token_logps": 0.0, "sampling_per_token_logps": 0.0, "ref_per_token_logps": 0.0}
-PER_TOKEN |= {"importance_sampling_ratio": 0.0}  # of importance_correction; a ratio per completion is repeated for each token
+PER_TOKEN |= {"importance_sampling_ratio": 0.0}  # for importance_correction; a ratio per completion is repeated for each token
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Group:
 
 
 def split(batch: dict, prompts: list[str], rewards: torch.Tensor, group_size: int) -> list[Group]:
-    """Split a batch that TRL has sampled and scored into groups, on the CPU. `prompts` are ids, `rewards` (rollouts,)."""
+    """Split a sampled and scored batch of TRL into groups on the CPU. `prompts` are ids; `rewards` has the shape (rollouts,)."""
     batch = {name: value.cpu() for name, value in batch.items()}
     if "importance_sampling_ratio" in batch:
         batch["importance_sampling_ratio"] = batch["importance_sampling_ratio"].expand_as(batch["completion_ids"])

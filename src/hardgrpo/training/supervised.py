@@ -1,8 +1,8 @@
 """Supervised fine-tuning on the worked solutions of the chosen prompts, with TRL's SFTTrainer. Imports torch and TRL.
 
-A text is the prompt as in probe, GRPO and test, then the solution, then the end token. The loss covers the solution and the end
-token. This module tokenizes the texts itself. TRL would apply the chat template to the whole conversation, where some templates
-change the prompt, leave out the end token, or add text after it.
+A training text consists of the prompt, formatted as in the probe, in GRPO and in the evaluation, the solution, and the end token.
+The loss covers the solution and the end token. This module tokenizes the texts itself, because TRL would apply the chat template to
+the whole conversation. Some chat templates then change the prompt, omit the end token, or add text after the end token.
 """
 
 import time
@@ -26,7 +26,7 @@ class Trainer(SFTTrainer):
     """TRL's SFTTrainer, which also logs the prompts, tokens and seconds of each update."""
 
     start_seconds: float | None = None  # start of the current update, by time.perf_counter()
-    trained_tokens = 0  # of the current update, over all processes
+    trained_tokens = 0  # tokens in the loss of the current update, over all processes
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -48,9 +48,9 @@ class Trainer(SFTTrainer):
 
     @override
     def log(self, logs: dict, start_time: float | None = None) -> None:
-        if "loss" in logs:  # the entry at the end of training has none
+        if "loss" in logs:  # the entry at the end of training has no loss
             prompts = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
-            # the names of GRPO's log
+            # Use the key names of GRPO's log.
             logs |= {"prompts": prompts, "rollouts": 0, "completions/mean_length": self.trained_tokens / prompts}
             logs |= {"step_time": time.perf_counter() - self.start_seconds}
             self.start_seconds = None

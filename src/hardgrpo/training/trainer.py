@@ -1,13 +1,13 @@
-"""TRL's GRPOTrainer without the work that cannot change its result.
+"""TRL's GRPOTrainer without computation that cannot change the result.
 
 - `decoding.decode` samples the rollouts. It draws the same tokens as `generate`, but computes each prompt once per group and drops
   rows that have ended.
 - The forward and backward pass of a micro-batch are skipped if all advantages are zero (groups all right or all wrong) and the loss
-  has no other terms, because the gradient is then zero. With several micro-batches per update, rows without an advantage are put
-  together, the others are sorted by length, and the padding of each micro-batch is trimmed.
+  has no other terms, because the gradient is then zero. With several micro-batches per update, rows with zero advantage are placed
+  last, the other rows are sorted by length, and the padding of each micro-batch is trimmed.
 
-With one micro-batch an update has the same bits as TRL's; with several, the same gradient up to rounding. Other metrics that TRL
-logs per micro-batch (entropy, clip ratios) are means over the computed micro-batches.
+With one micro-batch per update, the updated weights equal TRL's bit by bit. With several micro-batches, the gradient equals TRL's
+up to rounding. Metrics that TRL logs per micro-batch (entropy, clip ratios) are means over the computed micro-batches.
 """
 
 from pathlib import Path
@@ -61,13 +61,13 @@ class Trainer(GRPOTrainer):
         rank = self.accelerator.process_index
         name = f"rng_state_{rank}.pth" if self.accelerator.num_processes > 1 else "rng_state.pth"
         if checkpoint is not None and not (Path(checkpoint) / name).exists():
-            # Another number of processes saved the checkpoint. Without a new seed this process would repeat the numbers of the
-            # first updates.
+            # A different number of processes saved the checkpoint. Without a new seed, this process would repeat the random numbers
+            # of the first updates.
             set_seed(processes.process_seed(self.args.seed, rank, self.state.global_step))
 
     @override
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
-        # FSDP needs equally many forward passes in all processes, and with dropout TRL draws random numbers for ended rows, too.
+        # FSDP needs equally many forward passes in all processes, and with dropout TRL also draws random numbers for ended rows.
         if self.use_vllm or self.is_fsdp_enabled or has_active_dropout(self.model):
             outputs = super()._generate_single_turn(prompt_ids, images, multimodal_fields, num_generations, has_tool_images)
             if self.use_vllm and is_peft_model(self.model) and not self.has_sent_weights:
@@ -101,8 +101,8 @@ class Trainer(GRPOTrainer):
             masked = self.accelerator.gather((weights == 0).float().mean())
             self._metrics["train"]["masked_share"].append(masked.mean().item())
         if not self.is_off_policy:
-            # TRL recomputes the probabilities of vLLM's rollouts before the update, in batches of other shapes. Rounding could take
-            # the ratio beyond a narrow limit. Without these probabilities the ratio is 1, as for rollouts of transformers.
+            # TRL recomputes the probabilities of vLLM's rollouts before the update, in batches of other shapes, so rounding could
+            # move the ratio beyond a narrow clipping limit. Without these probabilities the ratio is 1, as with transformers.
             batch.pop("old_per_token_logps", None)
         return batch
 
@@ -115,7 +115,7 @@ class Trainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if not is_new_batch or self.args.steps_per_generation == 1 or not self.model.training:
             return inputs
-        # The logged KL, the loss bnpo and a router loss are averages over each micro-batch, so rows must stay in their micro-batch.
+        # The logged KL, the loss "bnpo" and a router loss are averages over a micro-batch, so rows must stay in their micro-batch.
         if self.beta == 0 and self.loss_type != "bnpo" and not self.aux_loss_enabled:
             self._buffered_inputs = regroup(self._buffered_inputs)
         self._buffered_inputs = [trim_padding(batch) for batch in self._buffered_inputs]
@@ -139,7 +139,7 @@ def has_active_dropout(model) -> bool:
 
 
 def regroup(batches: list[dict]) -> list[dict]:
-    """Redistribute the rows of all micro-batches: rows with an advantage first, longest first, then the others."""
+    """Redistribute the rows of all micro-batches: first rows with a nonzero advantage, then the others, longest first."""
     rows = {name: torch.cat([batch[name] for batch in batches]) if has_rows(value) else value for name, value in batches[0].items()}
     lengths = rows["completion_mask"].sum(dim=1)
     advantages = rows["advantages"].reshape(len(lengths), -1)  # one per rollout, or one per token
