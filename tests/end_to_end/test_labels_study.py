@@ -106,7 +106,7 @@ def test_labels_can_be_held_constant(study, tmp_path):
     done = world.snakemake("results/summaries/mini/gains.csv")
     assert done.returncode != 0
     assert (
-        "holds labels constant, but hard/seed0 has 24 and agreement_lowest/seed0 has 5"
+        "holds labels constant, but mini/hard/seed0 has 24 and mini/agreement_lowest/seed0 has 5"
         in (world.folder / "results/logs/summarize/mini.log").read_text()
     )
 

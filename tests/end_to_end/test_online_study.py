@@ -69,7 +69,7 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
         ):
             assert float(row[counted]) == sum(float(one[logged]) for one in log)
         assert float(row["updates"]) == sum(float(one["trained"]) for one in log)
-    assert float(found["all, small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four anchor prompts are not trained on"
+    assert float(found["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four anchor prompts are not trained on"
 
 
 def test_labels_are_those_of_the_prompts_that_were_sampled(study):

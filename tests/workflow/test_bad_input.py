@@ -123,7 +123,7 @@ def test_runs_that_spent_differently_stop_the_summary(finished):
     done = finished.snakemake("results/summaries/mini/parity.csv")
     said = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "holds updates constant, but hard/seed0 has 4 and random/seed0 has 3" in said
+    assert "holds updates constant, but mini/hard/seed0 has 4 and mini/random/seed0 has 3" in said
 
 
 def test_a_split_that_a_task_does_not_have_is_told(world):
