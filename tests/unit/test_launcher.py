@@ -10,7 +10,15 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.slow  # imports torch
 
-PROGRAM = "import os, signal, sys, time\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nif os.environ['RANK'] == '1':\n    time.sleep(60)\n"
+# The first process fails once the second has started: a signal to a Python that still starts would print a traceback.
+PROGRAM = """import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+if os.environ["RANK"] == "1":
+    open("started", "w").close()
+    time.sleep(60)
+while not os.path.exists("started"):
+    time.sleep(0.05)
+"""
 
 
 @pytest.mark.parametrize(
