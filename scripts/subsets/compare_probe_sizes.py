@@ -51,7 +51,7 @@ def main() -> None:
             f"{100 * row[name]:>{width}.1f}" for name, width in (("mixed", 9), ("pass_rate", 13), ("never_solved", 16))
         )
         print(f"{row['rule']:<15}{row['samples']:>4}{shares}{row['labels']:>9}{row['wasted_labels']:>9.0f}")
-    smallest = ", ".join(f"{rule} {size}" for rule, size in probe_sizes.enough(rows).items())
+    smallest = ", ".join(f"{rule} {size}" for rule, size in probe_sizes.sufficient_sizes(rows).items())
     print(f"\nCompletions after which a larger probe raises the share of mixed groups by at most a point: {smallest}.")
     print("These numbers describe the prompts of this file. If they were selected by difficulty, another pool may differ.")
 

@@ -50,8 +50,8 @@ def study(finished_world, tmp_path_factory):
 
 
 def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
-    found = {(row["policy"], row["recipe"]): row for row in rows(study.folder / "results/summaries/mini/rollouts.csv")}
-    assert set(found) == {("all", name) for name in RECIPES if name != "small_plain"}
+    rollouts = {(row["policy"], row["recipe"]): row for row in rows(study.folder / "results/summaries/mini/rollouts.csv")}
+    assert set(rollouts) == {("all", name) for name in RECIPES if name != "small_plain"}
     for name in RECIPES:
         log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
         assert sum(float(row["rollouts"]) for row in log) == ROUNDS * SAMPLED
@@ -60,7 +60,7 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
             continue
         for row in log:
             assert float(row["kept"]) + float(row["thrown_away"]) == float(row["rollouts"])
-        row = found["all", name]
+        row = rollouts["all", name]
         for counted, logged in (
             ("generated", "rollouts"),
             ("kept", "kept"),
@@ -69,7 +69,7 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
         ):
             assert float(row[counted]) == sum(float(one[logged]) for one in log)
         assert float(row["updates"]) == sum(float(one["trained"]) for one in log)
-    assert float(found["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four anchor prompts are not trained on"
+    assert float(rollouts["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four anchor prompts are not trained on"
 
 
 def test_labels_are_those_of_the_prompts_that_were_sampled(study):

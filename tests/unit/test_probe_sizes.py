@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fork_server
 from conftest import ROOT, path_of
 from hardgrpo.runtime import files
-from hardgrpo.selection import probe_sizes
+from hardgrpo.selection import policies, probe_sizes
 
 
 def enumerated(correct: int, total: int, samples: int, group: int) -> dict[int, tuple[float, float, float]]:
@@ -50,27 +50,43 @@ POOLS = st.lists(st.tuples(st.integers(0, 12), st.integers(12, 16)), min_size=1,
 def test_classes_add_up_to_the_pool_whatever_the_probe(pool, samples, group):
     correct, totals = np.array(pool).T
     behaviour = probe_sizes.by_correct(correct, totals, samples, group)
-    whole = probe_sizes.by_correct(correct, totals, 0, group)
+    unprobed = probe_sizes.by_correct(correct, totals, 0, group)
     assert behaviour["share"].sum() == pytest.approx(1)
     for name in ("mixed", "pass_rate", "never_solved"):
-        assert np.nansum(behaviour["share"] * behaviour[name]) == pytest.approx(whole[name][0]), "a probe does not change the pool"
+        assert np.nansum(behaviour["share"] * behaviour[name]) == pytest.approx(unprobed[name][0]), (
+            "a probe does not change the pool"
+        )
 
 
 def test_rules_choose_their_classes_in_order_and_split_ties_evenly():
     shares, c = np.array([0.5, 0.2, 0.2, 0.1]), np.arange(4)
     rank = {rule: probe_sizes.RULES[rule](c, 3) for rule in probe_sizes.RULES}
-    assert probe_sizes.take(shares, rank["hard"], 0.6) == pytest.approx([0.5, 0.1, 0, 0])
-    assert probe_sizes.take(shares, rank["hard_solvable"], 0.3) == pytest.approx([0, 0.2, 0.1, 0])
-    assert probe_sizes.take(shares, rank["nearest_half"], 0.2) == pytest.approx([0, 0.1, 0.1, 0])
-    assert probe_sizes.take(shares, rank["easy"], 0.2) == pytest.approx([0, 0, 0.1, 0.1])
-    assert probe_sizes.take(shares, rank["random"], 0.5) == pytest.approx(shares / 2)
-    assert probe_sizes.take(shares, rank["hard_solvable"], 0.6) is None, "only half of the prompts qualify"
+    assert probe_sizes.choose_shares(shares, rank["hard"], 0.6) == pytest.approx([0.5, 0.1, 0, 0])
+    assert probe_sizes.choose_shares(shares, rank["hard_solvable"], 0.3) == pytest.approx([0, 0.2, 0.1, 0])
+    assert probe_sizes.choose_shares(shares, rank["nearest_half"], 0.2) == pytest.approx([0, 0.1, 0.1, 0])
+    assert probe_sizes.choose_shares(shares, rank["easy"], 0.2) == pytest.approx([0, 0, 0.1, 0.1])
+    assert probe_sizes.choose_shares(shares, rank["random"], 0.5) == pytest.approx(shares / 2)
+    assert probe_sizes.choose_shares(shares, rank["hard_solvable"], 0.6) is None, "only half of the prompts qualify"
+
+
+@pytest.mark.parametrize("rule", ["hard", "hard_solvable", "nearest_half", "easy"])
+def test_rules_choose_as_many_of_each_rank_as_the_policies_do(rule):
+    counts = np.array([40, 10, 20, 10, 20])  # prompts with 0 to 4 of 4 completions correct
+    pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
+    ranks = probe_sizes.RULES[rule](np.arange(5), 4)
+    for budget in (0.1, 0.25, 0.5):
+        chosen = np.zeros(5)
+        for prompt in policies.select(pass_rates, rule, 0, budget=budget).ids:
+            chosen[int(prompt[1])] += 1
+        shares = probe_sizes.choose_shares(counts / counts.sum(), ranks, budget)
+        for rank in np.unique(ranks[~np.isnan(ranks)]):
+            assert 100 * shares[ranks == rank].sum() == pytest.approx(chosen[ranks == rank].sum())
 
 
 def test_a_larger_probe_stops_paying_where_no_later_one_is_better_by_more_than_a_point():
     rows = [{"rule": "hard", "samples": k, "mixed": mixed} for k, mixed in ((1, 0.5), (2, 0.58), (4, 0.585), (8, 0.5))]
-    assert probe_sizes.enough(rows) == {"hard": 2}
-    assert probe_sizes.enough([*rows, {"rule": "hard", "samples": 16, "mixed": 0.6}]) == {"hard": 16}
+    assert probe_sizes.sufficient_sizes(rows) == {"hard": 2}
+    assert probe_sizes.sufficient_sizes([*rows, {"rule": "hard", "samples": 16, "mixed": 0.6}]) == {"hard": 16}
 
 
 def run(folder, *arguments):

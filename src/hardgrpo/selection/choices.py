@@ -8,6 +8,8 @@ one half would look more often mixed than they are.
 import numpy as np
 from scipy import stats
 
+from hardgrpo.selection import policies
+
 CONFIDENT_AGREEMENT, WRONG_PASS_RATE = 0.5, 0.2  # definition of confidently wrong
 CHOICES = ("hardest", "nearest ½", "agreement lowest", "agreement nearest ½", "entropy highest", "random")
 BY_OTHER_MODEL = {f"{choice}, by the other": choice for choice in CHOICES[:5]}  # choices by the completions of another model
@@ -38,7 +40,7 @@ def compare(
     the measure by which prompts are chosen.
     """
     rng = np.random.default_rng(seed)
-    size = int(np.floor(round(budget * len(right), 9)))
+    size = policies.subset_size(budget, len(right))
     split_results = [_measure_split(right, codes, size, rng, other_model) for _ in range(draws)]
     bootstrap_results = []
     for _ in range(draws):

@@ -8,6 +8,8 @@ completions in a new group, sampled from the remaining n - K completions, is als
 import numpy as np
 from scipy import special, stats
 
+from hardgrpo.selection import policies
+
 COLUMNS = ["rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "wasted_labels"]
 RULES = {  # rule -> rank of a prompt with c of K completions correct; lower ranks are chosen first, nan is never chosen
     "hard": lambda c, samples: c.astype(float),
@@ -16,7 +18,7 @@ RULES = {  # rule -> rank of a prompt with c of K completions correct; lower ran
     "easy": lambda c, samples: -c.astype(float),
     "random": lambda c, samples: np.zeros(len(c)),
 }
-PAYS = 0.01  # a larger probe is worthwhile if it raises the share of mixed groups by more than this
+LEAST_IMPROVEMENT = 0.01  # a larger probe is worthwhile if it raises the share of mixed groups by more than this
 
 
 def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int) -> dict[str, np.ndarray]:
@@ -32,15 +34,15 @@ def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int
     right, total = pairs[:, :, None]  # (P, 1)
     c = np.arange(samples + 1)
     weight = numbers[:, None] * stats.hypergeom.pmf(c, total, right, samples)  # (P, K + 1) expected numbers of prompts
-    rest_right, rest = np.clip(right - c, 0, None), total - samples
-    rest_right = np.minimum(rest_right, rest)  # impossible counts have weight 0
-    groups = special.binom(rest, group)
-    mixed = 1 - (special.binom(rest_right, group) + special.binom(rest - rest_right, group)) / groups
+    remaining_correct, remaining = np.clip(right - c, 0, None), total - samples
+    remaining_correct = np.minimum(remaining_correct, remaining)  # impossible counts have weight 0
+    groups = special.binom(remaining, group)
+    mixed = 1 - (special.binom(remaining_correct, group) + special.binom(remaining - remaining_correct, group)) / groups
     expected = weight.sum(axis=0)
     with np.errstate(invalid="ignore"):
         means = {
             name: (weight * values).sum(axis=0) / expected
-            for name, values in (("mixed", mixed), ("pass_rate", rest_right / rest), ("never_solved", right == 0))
+            for name, values in (("mixed", mixed), ("pass_rate", remaining_correct / remaining), ("never_solved", right == 0))
         }
     return {"share": expected / len(correct), **means}
 
@@ -54,41 +56,43 @@ def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[
     probe (K = 0). `wasted_labels` is the expected number of chosen prompts whose group is not mixed, so that GRPO learns nothing
     from the group. There is no row for a rule if fewer prompts qualify than the budget requires.
     """
-    rows, prompts = [], int(np.floor(round(budget * len(correct), 9)))
+    rows, prompts = [], policies.subset_size(budget, len(correct))
     for rule, rank in RULES.items():
         for samples in [0] if rule == "random" else sizes:
             behaviour = by_correct(correct, totals, samples, group)
             ranks = rank(np.arange(samples + 1), samples)
-            taken = take(behaviour["share"], ranks, prompts / len(correct))
-            if taken is None:
+            chosen_shares = choose_shares(behaviour["share"], ranks, prompts / len(correct))
+            if chosen_shares is None:
                 continue
             row = {"rule": rule, "samples": samples, "prompts": prompts, "labels": prompts if rule == "random" else len(correct)}
             for name in ("mixed", "pass_rate", "never_solved"):
-                row[name] = float(np.nansum(taken * behaviour[name]) / taken.sum())
+                row[name] = float(np.nansum(chosen_shares * behaviour[name]) / chosen_shares.sum())
             rows.append(row | {"wasted_labels": prompts * (1 - row["mixed"])})
     return rows
 
 
-def take(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.ndarray | None:
-    """The chosen part of each class (a share of the pool), taken in the order of `ranks` up to a total of `budget`. None if the
-    classes with a rank together hold less than `budget`."""
-    taken, left = np.zeros(len(shares)), budget
+def choose_shares(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.ndarray | None:
+    """The chosen part of each class, as a share of the pool. Classes are chosen in ascending order of `ranks` up to a total of
+    `budget`. None if the classes with a rank together hold less than `budget`."""
+    chosen_shares, remaining_budget = np.zeros(len(shares)), budget
     for rank in np.unique(ranks[~np.isnan(ranks)]):
         tied = ranks == rank
         available = shares[tied].sum()
-        part = min(1.0, left / available) if available > 0 else 0.0
-        taken[tied] = part * shares[tied]
-        left -= part * available
-    return None if left > 1e-9 else taken
+        part = min(1.0, remaining_budget / available) if available > 0 else 0.0
+        chosen_shares[tied] = part * shares[tied]
+        remaining_budget -= part * available
+    return None if remaining_budget > 1e-9 else chosen_shares
 
 
-def enough(rows: list[dict]) -> dict[str, int]:
+def sufficient_sizes(rows: list[dict]) -> dict[str, int]:
     """{rule: smallest sufficient probe size}. A size is sufficient if no larger size in `rows` has a share of mixed groups that is
-    higher by more than PAYS."""
+    higher by more than LEAST_IMPROVEMENT."""
     sizes = {}
     for rule in dict.fromkeys(row["rule"] for row in rows if row["samples"]):
-        own = sorted((row for row in rows if row["rule"] == rule), key=lambda row: row["samples"])
+        rule_rows = sorted((row for row in rows if row["rule"] == rule), key=lambda row: row["samples"])
         sizes[rule] = next(
-            row["samples"] for place, row in enumerate(own) if all(later["mixed"] - row["mixed"] <= PAYS for later in own[place:])
+            row["samples"]
+            for place, row in enumerate(rule_rows)
+            if all(later["mixed"] - row["mixed"] <= LEAST_IMPROVEMENT for later in rule_rows[place:])
         )
     return sizes
