@@ -47,7 +47,7 @@ def main() -> None:
     pass_at_k = {}  # rows with the largest k
     for row in read(tables["pass_at_k"], CELL, ["k", *interval("gain")]):
         pass_at_k[key(row)] = max(row, pass_at_k.get(key(row), row), key=itemgetter("k"))
-    first_recipe = arms.first_or_only(args.first_recipe, [row["recipe"] for row in gains])
+    first_recipe = arms.default_recipe(args.first_recipe, [row["recipe"] for row in gains])
     for row in gains:
         row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
     own_rows = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]

@@ -1,10 +1,10 @@
 """Compare probe sizes on measured difficulties: how prompts that are chosen by K completions behave, for each rule by pass rates.
 
-    python scripts/subsets/compare_probe_sizes.py --difficulty results/difficulty/tiny-seed0/swaps.csv --output probe_sizes.csv
+    python scripts/subsets/compare_probe_sizes.py --difficulty D.csv --output probe_sizes.csv
 
 A difficulty file has the columns id, samples and correct, and one row per prompt; scripts/probe/measure_difficulty.py writes such
 files. K of a prompt's completions are used to choose prompts, and a group of the remaining completions measures the chosen prompts.
-The result is exact for the pool of the file (no simulation). The program prints the table and the smallest sufficient K: all larger
+The numbers are computed, not simulated. The program prints the table and the smallest sufficient K: all larger
 probes raise the share of mixed groups by at most one percentage point.
 """
 
@@ -45,12 +45,12 @@ def main() -> None:
     rows = probe_sizes.compare(correct, totals, args.budget, sorted(set(sizes)), args.group)
     files.write_rows(args.output, probe_sizes.COLUMNS, files.round_floats(rows))
     print(f"{args.difficulty}: {len(correct)} prompts; {rows[0]['prompts']} are chosen; groups of {args.group}\n")
-    print(f"{'rule':<15}{'K':>4}{'mixed %':>9}{'pass rate %':>13}{'never solved %':>16}{'labels':>9}{'wasted':>9}")
+    print(f"{'rule':<15}{'K':>4}{'mixed %':>9}{'pass rate %':>13}{'never solved %':>16}{'labels':>9}{'unmixed':>9}")
     for row in rows:
         shares = "".join(
             f"{100 * row[name]:>{width}.1f}" for name, width in (("mixed", 9), ("pass_rate", 13), ("never_solved", 16))
         )
-        print(f"{row['rule']:<15}{row['samples']:>4}{shares}{row['labels']:>9}{row['wasted_labels']:>9.0f}")
+        print(f"{row['rule']:<15}{row['samples']:>4}{shares}{row['labels']:>9}{row['unmixed_prompts']:>9.0f}")
     smallest = ", ".join(f"{rule} {size}" for rule, size in probe_sizes.sufficient_sizes(rows).items())
     print(f"\nCompletions after which a larger probe raises the share of mixed groups by at most a point: {smallest}.")
     print("These numbers describe the prompts of this file. If they were selected by difficulty, another pool may differ.")

@@ -22,21 +22,24 @@ def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=["arm", "minus_arm"], errors="ignore")
 
 
-def first_or_only(first_recipe: str, recipes: Iterable[str]) -> str:
-    """The study's first recipe. If unknown (""), the only recipe of a table, or "" if the table has several."""
+def default_recipe(first_recipe: str, recipes: Iterable[str]) -> str:
+    """The recipe that labels leave out: `first_recipe`, or, if it is "", the only name in `recipes` other than "" and RECORDED. "" if
+    there is not exactly one such name."""
     names = {*recipes} - {"", RECORDED}
     return first_recipe or (names.pop() if len(names) == 1 else "")
 
 
 def add_labels(table: pd.DataFrame, first_recipe: str) -> pd.DataFrame:
-    """The table with the column `arm` and, if there is a column `minus`, `minus_arm`. Without a recipe, the label is the policy."""
+    """The table with the label of the arm in the column `arm`, and that of the subtracted arm in `minus_arm`.
+
+    A table without the column `policy` gets no `arm`, one without `minus` no `minus_arm`. Where the column or the cell of the recipe is
+    empty, the label is the policy alone.
+    """
+    default = default_recipe(first_recipe, table.recipe.dropna() if "recipe" in table else [])
     labels = {}
-    if "recipe" in table:
-        first_recipe = first_or_only(first_recipe, table.recipe.dropna())
     for column, policy, recipe in (("arm", "policy", "recipe"), ("minus_arm", "minus", "minus_recipe")):
-        if policy in table and not table.empty:
+        if policy in table:
             recipes = table[recipe].fillna("") if recipe in table else [""] * len(table)
-            labels[column] = [label(*names, first_recipe) for names in zip(table[policy], recipes)]
-        elif policy in table:
-            labels[column] = []
-    return table.assign(**{name: pd.Series(values, table.index, dtype=object) for name, values in labels.items()})
+            arms = [label(*arm, default) for arm in zip(table[policy], recipes)]
+            labels[column] = pd.Series(arms, table.index, dtype=object)
+    return table.assign(**labels)

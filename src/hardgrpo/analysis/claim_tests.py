@@ -12,16 +12,16 @@ from hardgrpo.analysis import arms, statistics
 from hardgrpo.analysis.published import unpaired
 from hardgrpo.analysis.verdicts import Study, cell_of, relation
 
-RECIPES = {"policy": "recipe", "minus": "minus_recipe"}  # {key of a policy: key of its recipe}
+RECIPE_KEYS = {"policy": "recipe", "minus": "minus_recipe"}  # {key of a policy: key of its recipe}
+LABEL_KEYS = {"policy": "arm", "minus": "minus_arm"}
 NO_INTERVAL = (np.nan, np.nan)
 
 
 def label_arms(claim: dict, first_recipe: str) -> dict:
-    """The claim with the labels of its arms. Keys `recipe` and `minus_recipe` default to the study's first recipe."""
-    labels = {"policy": "arm", "minus": "minus_arm"}
+    """The claim with the labels of its arms. An arm without `recipe` or `minus_recipe` has the label of the study's first recipe."""
     return claim | {
-        labels[key]: arms.label(claim[key], claim.get(recipe, first_recipe), first_recipe)
-        for key, recipe in RECIPES.items()
+        LABEL_KEYS[key]: arms.label(claim[key], claim.get(recipe, first_recipe), first_recipe)
+        for key, recipe in RECIPE_KEYS.items()
         if key in claim
     }
 

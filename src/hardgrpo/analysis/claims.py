@@ -5,7 +5,7 @@ A claim's `test` is a key of `claim_tests.TESTS`. analysis/verdicts.py gives the
 
 from pathlib import Path
 
-from hardgrpo.analysis.claim_tests import PRIMARY, RECIPES, TESTS, label_arms
+from hardgrpo.analysis.claim_tests import PRIMARY, RECIPE_KEYS, TESTS, label_arms
 from hardgrpo.analysis.verdicts import DESCRIPTIVE, SCOPE_KEYS, TESTED, Study, add_verdicts
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -52,11 +52,11 @@ def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
         has_type = type(claim.get(key)) in ((int, float) if kind is float else (kind,))
         if not has_type:
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
-    optional_keys = [*(RECIPES[key] for key in RECIPES if key in required_keys), "tested", "only", "primary", "replicates"]
+    optional_keys = [*(RECIPE_KEYS[key] for key in RECIPE_KEYS if key in required_keys), "tested", "only", "primary", "replicates"]
     unread_keys = claim.keys() - required_keys.keys() - {"id", "paper", "claim", "test", *optional_keys}
     if unread_keys:
         return f"test '{claim['test']}' does not read '{min(unread_keys)}'; it reads {', '.join([*required_keys, *optional_keys])}"
-    for key, recipe in RECIPES.items():
+    for key, recipe in RECIPE_KEYS.items():
         policy, comma, name = str(claim.get(key, "")).partition(", ")
         if comma:
             return f"{key}: '{claim[key]}' names a policy and a recipe; write {key}: {policy} and {recipe}: {name}"

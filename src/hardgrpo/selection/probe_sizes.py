@@ -1,8 +1,9 @@
 """Compare probe sizes: how prompts that are chosen by a probe of K completions per prompt behave in new completions.
 
-The results are exact for a pool in which each prompt has n > K graded completions. The probe is a random sample of K of the n
+Each prompt of the pool has n graded completions, at least K + the group size. The probe is a random sample of K of the n
 completions without replacement, so the number of correct completions in the probe is hypergeometric. The number of correct
-completions in a new group, sampled from the remaining n - K completions, is also hypergeometric. No simulation is needed.
+completions in a new group, sampled from the remaining n - K completions, is also hypergeometric. The numbers
+are therefore computed, not simulated.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import special, stats
 
 from hardgrpo.selection import policies
 
-COLUMNS = ["rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "wasted_labels"]
+COLUMNS = ["rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "unmixed_prompts"]
 RULES = {  # rule -> rank of a prompt with c of K completions correct; lower ranks are chosen first, nan is never chosen
     "hard": lambda c, samples: c.astype(float),
     "hard_solvable": lambda c, samples: np.where(c > 0, c, np.nan),
@@ -25,24 +26,30 @@ def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int
     """Behaviour of prompts with c correct completions in a probe of K = `samples` completions, for c = 0..K.
 
     `correct` (N,) and `totals` (N,) count the correct completions and all completions of each prompt. Each prompt needs K + `group`
-    completions or more. The returned arrays have the shape (K + 1,). `share` is the expected share of prompts with c correct
-    completions. The other arrays are means over these prompts, nan without such prompts: `mixed` is the probability that a new
-    group of `group` completions is neither all correct nor all wrong; `pass_rate` is the pass rate in completions outside the
-    probe; `never_solved` is the share of prompts without any correct completion, inside or outside the probe.
+    completions or more. The returned arrays have the shape (K + 1,). `share`: expected share of prompts with c correct completions.
+    The other arrays are means over the prompts with c correct completions, nan where none is expected. `mixed`: mean probability
+    that a new group of `group` completions is neither all correct nor all wrong. `pass_rate`: mean pass rate in completions outside
+    the probe. `never_solved`: share of prompts without any correct completion, inside or outside the probe.
     """
-    pairs, numbers = np.unique(np.stack([correct, totals]), axis=1, return_counts=True)
-    right, total = pairs[:, :, None]  # (P, 1)
+    count_pairs, prompt_counts = np.unique(np.stack([correct, totals]), axis=1, return_counts=True)
+    pair_correct, pair_total = count_pairs[:, :, None]  # (P, 1)
     c = np.arange(samples + 1)
-    weight = numbers[:, None] * stats.hypergeom.pmf(c, total, right, samples)  # (P, K + 1) expected numbers of prompts
-    remaining_correct, remaining = np.clip(right - c, 0, None), total - samples
-    remaining_correct = np.minimum(remaining_correct, remaining)  # impossible counts have weight 0
-    groups = special.binom(remaining, group)
-    mixed = 1 - (special.binom(remaining_correct, group) + special.binom(remaining - remaining_correct, group)) / groups
+    weight = prompt_counts[:, None] * stats.hypergeom.pmf(
+        c, pair_total, pair_correct, samples
+    )  # (P, K + 1) expected numbers of prompts
+    remaining = pair_total - samples
+    remaining_correct = np.clip(pair_correct - c, 0, remaining)  # impossible counts have weight 0
+    group_count = special.binom(remaining, group)
+    mixed = 1 - (special.binom(remaining_correct, group) + special.binom(remaining - remaining_correct, group)) / group_count
     expected = weight.sum(axis=0)
     with np.errstate(invalid="ignore"):
         means = {
             name: (weight * values).sum(axis=0) / expected
-            for name, values in (("mixed", mixed), ("pass_rate", remaining_correct / remaining), ("never_solved", right == 0))
+            for name, values in (
+                ("mixed", mixed),
+                ("pass_rate", remaining_correct / remaining),
+                ("never_solved", pair_correct == 0),
+            )
         }
     return {"share": expected / len(correct), **means}
 
@@ -50,10 +57,10 @@ def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int
 def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[int], group: int) -> list[dict]:
     """Rows of COLUMNS for each rule and probe size K: the behaviour of the chosen prompts, as in `by_correct`.
 
-    `budget` is the share of the pool that is chosen. Ties are broken at random. The number of prompts with c correct completions is
-    replaced by its expectation; the error matters only in pools of a few dozen prompts. `labels` is the number of reference answers
-    that a run needs: of the whole pool, because the probe is graded, or of the chosen prompts for a random choice, which needs no
-    probe (K = 0). `wasted_labels` is the expected number of chosen prompts whose group is not mixed, so that GRPO learns nothing
+    `budget` is the share of the pool that is chosen. Of tied prompts, the expected part is taken. The numbers of prompts with c correct
+    completions are expectations, so that the results are approximate in pools of a few dozen prompts. `labels`: the reference
+    answers that a run needs. Rules other than `random` grade a probe of the whole pool; `random` (K = 0) needs the answers of the
+    chosen prompts alone. `unmixed_prompts` is the expected number of chosen prompts whose group is not mixed, so that GRPO learns nothing
     from the group. There is no row for a rule if fewer prompts qualify than the budget requires.
     """
     rows, prompts = [], policies.subset_size(budget, len(correct))
@@ -67,7 +74,7 @@ def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[
             row = {"rule": rule, "samples": samples, "prompts": prompts, "labels": prompts if rule == "random" else len(correct)}
             for name in ("mixed", "pass_rate", "never_solved"):
                 row[name] = float(np.nansum(chosen_shares * behaviour[name]) / chosen_shares.sum())
-            rows.append(row | {"wasted_labels": prompts * (1 - row["mixed"])})
+            rows.append(row | {"unmixed_prompts": prompts * (1 - row["mixed"])})
     return rows
 
 
