@@ -307,7 +307,7 @@ def break_(path, value):
         ),
         (
             break_("models/qwen2.5-math-1.5b-trajectory/source/chosen_from", 0),
-            ["models.qwen2.5-math-1.5b-trajectory.source.chosen_from", "How many epochs of each prompt"],
+            ["models.qwen2.5-math-1.5b-trajectory.source.chosen_from", "expected: Number of first epochs"],
         ),
         (break_("models/qwen2.5-math-1.5b-trajectory/source/origin", None), ["source", "'origin' is missing", "its licence"]),
         (break_("studies/trajectories/tasks", ["swaps"]), ["studies.trajectories.tasks", "neither tasks nor runs; write []"]),
