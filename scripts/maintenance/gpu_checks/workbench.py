@@ -24,6 +24,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 PROBLEMS = 64
+SMALL_MODEL_GPUS = {"micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}  # of models without `gpus`
 
 
 class Failed(Exception):
@@ -54,6 +55,11 @@ class Setting:
 REAL = Setting("qwen3-4b", ("qwen3-14b", "phi-4"), "gsm8k", gpus=1)
 
 
+def one_model(name: str) -> Setting:
+    """The setting with one model for all checks. A completion is rewarded if it has an answer, because a small model seldom solves a problem."""
+    return Setting(name, (name,), REAL.task, REAL.gpus, changes={"reward": "finished"})
+
+
 def stand_in() -> Setting:
     """The setting for a CPU, with the model and a task of a finished miniature. vLLM and 4 bits are used if their packages are installed."""
     task = next((task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()), "arithmetic")
@@ -69,6 +75,9 @@ class Workbench:
         self.setting, self.folder = setting, folder
         self.config = load.read()
         self.gpus, self.task = setting.gpus, self.config["tasks"][setting.task]
+        for name in (setting.small, *setting.large):
+            if name not in self.config["models"]:
+                raise UserError(f"--model is '{name}', which is not in config/models.yaml; expected one of: {', '.join(self.config['models'])}")
         folder.mkdir(parents=True, exist_ok=True)
 
     # --- models and problems -----------------------------------------------------------------------------------------------
@@ -210,9 +219,8 @@ class Workbench:
 
     def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
         """The settings of a model's training on a number of GPUs."""
-        return settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full") | {
-            "count": gpus
-        }
+        own_settings = settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full")
+        return SMALL_MODEL_GPUS | own_settings | {"count": gpus}
 
     def expected_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
         """The estimated memory in GiB on each GPU, by part and in total."""
