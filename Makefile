@@ -15,7 +15,7 @@
 # ENVIRONMENTS=/shared/folder, with any target: makes environments in this folder, for all clones with the same locks. The file .environments
 #                 stores the folder. Only you and root may have write permission; ENVIRONMENTS_OWNER=ACCOUNT also trusts the account that made
 #                 the environments
-# make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third)
+# make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third; MODEL=smollm2-135m)
 # make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian in
 #                 DEBIAN=FOLDER is kept
 #
@@ -89,7 +89,7 @@ gpu: .venv-gpu/gpu.ready
 cluster: .venv/training.ready .venv-gpu/gpu.ready
 
 gpu-check: .venv/training.ready .venv-gpu/gpu.ready
-	.venv/bin/python scripts/maintenance/gpu_check.py $(if $(FROM),--from $(FROM))
+	.venv/bin/python scripts/maintenance/gpu_check.py $(if $(FROM),--from $(FROM)) $(if $(MODEL),--model '$(MODEL)')
 
 readme: .venv/training.ready
 	.venv/bin/python scripts/maintenance/follow_readme.py --root '$(DEBIAN)' $(if $(QUICK),--quick)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import ROOT, World, path_of, until
+from hardgrpo.runtime import errors
 
 CHECKS = 10
 
@@ -99,3 +100,22 @@ def test_what_a_check_needs_is_named(world):
 def test_the_checks_pass_on_this_machine_s_gpus():
     done = check(ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_a_failed_program_is_reported_by_its_error_and_not_by_what_libraries_say_after_it(tmp_path, monkeypatch):
+    """NCCL warns at the end of every process that vLLM has used."""
+    monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
+    import workbench
+
+    bench = workbench.Workbench(workbench.stand_in(), tmp_path)
+    (tmp_path / "program.py").write_text("import sys\nprint('error: no such kernel')\nprint('[rank0] a warning')\nsys.exit(1)\n")
+    with pytest.raises(workbench.Failed, match="error: no such kernel"):
+        bench.run("program", tmp_path / "program.py")
+
+
+def test_a_model_that_is_not_configured_is_refused(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
+    import workbench
+
+    with pytest.raises(errors.UserError, match="smollm3.*not in config/models.yaml"):
+        workbench.Workbench(workbench.one_model("smollm3"), tmp_path)

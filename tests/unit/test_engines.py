@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import re
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -270,3 +271,13 @@ def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
 def test_a_full_gpu_is_one_line_that_says_what_to_lower(error):
     message = errors.explain(error)
     assert "the GPU's memory is full" in message and "micro_batch" in message and "vllm_memory" in message and "\n" not in message
+
+
+def test_a_tool_that_is_not_executable_is_not_called_a_folder_that_cannot_be_written(tmp_path):
+    """Some ways of unpacking a wheel drop the permission to run, for example of Triton's ptxas."""
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\n")
+    with pytest.raises(PermissionError) as refused:
+        subprocess.run([tool], check=False)
+    message = errors.explain(refused.value)
+    assert message.startswith(f"cannot run {tool}: Permission denied") and "chmod +x" in message

@@ -1,7 +1,8 @@
 """The checks of gpu_check.py, in order. A check returns its numbers, or raises `Failed` with the reason.
 
-Tolerances are those of arithmetic in bf16, whose steps are 1/256: log-probabilities of a token differ by about a hundredth between two
-implementations. Numbers without a limit serve for comparison with the plan.
+Tolerances are those of arithmetic in bf16. Logits between 16 and 32 are rounded to multiples of 1/8, an error with a standard deviation of
+.036; between two implementations a token's log-probability then differs by .041 on average, and the KL is .0013. Measured with SmolLM2-135M
+on an H100: .043 and .0011. Numbers without a limit serve for comparison with the plan.
 """
 
 from hardgrpo.data import tasks
@@ -17,12 +18,13 @@ from pathlib import Path
 
 from workbench import ROOT, Failed, Run, Workbench
 
-TOKEN_DIFFERENCE = 0.03  # mean difference of a token's log-probability between vLLM and the trainer, before any update
+PROBE_DIFFERENCE = 0.03  # between two probes' means of the log-probability of a token
+TOKEN_DIFFERENCE = 0.06  # mean difference of a token's log-probability between vLLM and the trainer, before any update
 LATER_DIFFERENCE = 0.1  # the same mean difference, after updates
 GROWTH, ROUNDING = 1.5, 0.005  # largest growth of the mean difference during training: this factor plus this amount
 LEAST_KL = 0.005  # smallest KL of the last update: from this KL on, a vLLM without the trained weights exceeds the growth
-SCORE_DIFFERENCE = 0.05  # between vLLM and transformers, both with an adapter
-FIRST_KL = 1e-3  # largest KL before training; not exactly 0, because policy and reference compute in batches of different shapes
+SCORE_DIFFERENCE = 0.06  # between vLLM and transformers, both with an adapter
+FIRST_KL = 2e-3  # largest KL before training; not exactly 0, because policy and reference compute in batches of different shapes
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
 COLD = {warm.SOCKET: warm.OFF}  # environment of programs that are killed
 KERNEL = """
@@ -77,7 +79,7 @@ def check_sampling(bench: Workbench) -> dict:
         numbers[f"{name}_same_texts"] = round(same_share, 3)
         difference = abs(numbers["first_log_probability"] - numbers[f"{name}_log_probability"])
         expect(
-            difference < TOKEN_DIFFERENCE, f"{name}: completions are {difference:.3f} nats a token less likely than first", numbers
+            difference < PROBE_DIFFERENCE, f"{name}: completions are {difference:.3f} nats a token less likely than first", numbers
         )
     return numbers
 
@@ -198,7 +200,7 @@ def check_two_gpus(bench: Workbench) -> dict:
             statistics.fmean(row["log_probability"] for row in rows)
             - statistics.fmean(row["log_probability"] for row in single_rows)
         )
-        expect(difference < TOKEN_DIFFERENCE, "one engine on two GPUs says other things", numbers)
+        expect(difference < PROBE_DIFFERENCE, "one engine on two GPUs says other things", numbers)
         bench.train("visible", bench.setting.small, recipe)  # one GPU, though CUDA_VISIBLE_DEVICES may not be set
     run = bench.train("two", bench.setting.small, recipe, gpus=2)
     check_differences(run, numbers | run_numbers(run))

@@ -77,7 +77,9 @@ class Workbench:
         self.gpus, self.task = setting.gpus, self.config["tasks"][setting.task]
         for name in (setting.small, *setting.large):
             if name not in self.config["models"]:
-                raise UserError(f"--model is '{name}', which is not in config/models.yaml; expected one of: {', '.join(self.config['models'])}")
+                raise UserError(
+                    f"--model is '{name}', which is not in config/models.yaml; expected one of: {', '.join(self.config['models'])}"
+                )
         folder.mkdir(parents=True, exist_ok=True)
 
     # --- models and problems -----------------------------------------------------------------------------------------------
@@ -142,7 +144,8 @@ class Workbench:
         output = self.log(name)
         if status:
             lines = output.strip().splitlines() or [f"exit status {status}"]
-            raise Failed(f"{self.folder / name}.log ends with: {lines[-1]}")
+            error_lines = [line for line in lines if line.startswith("error:")] or lines  # NCCL warns after the error
+            raise Failed(f"{self.folder / name}.log says: {error_lines[-1]}")
         return output
 
     @contextlib.contextmanager

@@ -211,6 +211,13 @@ def explain(error: BaseException) -> str | None:
         errno.ENAMETOOLONG,
         errno.EISDIR,
     ):
+        if (
+            isinstance(error, PermissionError)
+            and error.filename
+            and os.access(error.filename, os.W_OK)
+            and os.path.isfile(error.filename)
+        ):
+            return f"cannot run {error.filename}: {error.strerror}; make it executable (chmod +x), or install its package again"
         return f"cannot write {error.filename}: {error.strerror}; choose a folder that you may write to and run again"
     elif isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename:
         return f"{error.filename}: {error.strerror}; nothing was removed: run the same command again when the disk answers"

@@ -6,6 +6,7 @@
 import math
 import os
 import time
+import warnings
 from pathlib import Path
 
 import torch
@@ -29,6 +30,8 @@ from hardgrpo.training import base_weights, outputs, recipes, supervised
 from hardgrpo.training.processes import Processes
 from hardgrpo.training.trainer import Trainer
 
+# TRL 1.16 uses the old names of arguments of transformers 5.23, which would warn in every update.
+warnings.filterwarnings("ignore", "`.*gradient_checkpointing.*` is deprecated", FutureWarning)
 LARGE_DIFFERENCE = 0.1  # nats; a run warns if the mean difference of log-probabilities is larger
 
 
