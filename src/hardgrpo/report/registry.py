@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
 from hardgrpo.report import conditions
+from hardgrpo.selection import probe_sizes
 from hardgrpo.study import paths, settings
 
 # --- summary tables ----------------------------------------------------------------------------------------------------
@@ -93,6 +94,15 @@ SUMMARIES = {
 }  # fmt: skip
 
 
+# Tables of analyses of published numbers, by the kind of the analysis. The function `name` receives the counts and the analysis.
+COUNT_TABLES = {
+    "probe_sizes": {
+        "probe_sizes": Summary("count_tables", ["counts"], ["model", "task", "file", "pool", *probe_sizes.COLUMNS]),
+    },
+    "before_after": {},
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Judged:
     """A table made from summary tables and the papers' claims or numbers (scripts/summaries/judge_claims.py)."""
@@ -138,7 +148,7 @@ NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 def columns(*names: str) -> dict[str, list[str]]:
     """{name: columns} of summary and judged tables; [] for a table that is written by hand (results/published/deviations.csv)."""
-    tables = SUMMARIES | JUDGED
+    tables = {**SUMMARIES, **JUDGED, **{name: table for group in COUNT_TABLES.values() for name, table in group.items()}}
     return {name: tables[name].columns if name in tables else [] for name in names}
 
 
@@ -391,6 +401,33 @@ FIGURES = {
 }  # fmt: skip
 
 
+# Figures of analyses of published numbers, by the kind of the analysis.
+COUNT_FIGURES = {
+    "probe_sizes": {
+        "samples_per_prompt": Figure(
+            ["probe_sizes"], "Results", "How many samples per prompt?",
+            "Chosen prompts in new samples, by the number of samples per prompt that chose them.",
+            "How the prompts that each rule chooses behave in new samples of the same model, by the number of samples per prompt that chose"
+            " them: the share whose group of rollouts is mixed (only these train), the pass rate, and the share that the model never"
+            " solves in all of its samples. The dotted line is a random choice, which needs no samples; the large mark is the number of"
+            " samples after which a larger probe raises the share of mixed groups by at most a point. Exact for these prompts; they"
+            " were selected by difficulty, so that another pool differs.",
+        ),
+    },
+    "before_after": {},
+}  # fmt: skip
+
+
+ALL_FIGURES = FIGURES | {name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()}
+
+
+def summary_tables(config: dict, study: str) -> list[str]:
+    """Names of the summary tables of a study."""
+    return list(COUNT_TABLES[config["analyses"][study]["kind"]] if settings.is_analysis(config, study) else SUMMARIES)
+
+
 def figures_of(config: dict, study: str) -> list[str]:
     """Figures for which the study has data. A study of recordings may lack training logs or the pool's probe."""
+    if settings.is_analysis(config, study):
+        return list(COUNT_FIGURES[config["analyses"][study]["kind"]])
     return [name for name, figure in FIGURES.items() if figure.when(config, study)]

@@ -1,0 +1,35 @@
+"""Compute the summary tables of an analysis of published numbers of right answers.
+
+    python scripts/summaries/summarize_counts.py --counts results/counts/probing.csv --analysis '{"kind": "probe_sizes", ...}' \\
+        --output results/summaries/probing
+
+--analysis is the analysis's entry in the configuration as JSON. COUNT_TABLES in src/hardgrpo/report/registry.py lists the tables of
+each kind of analysis.
+"""
+
+from hardgrpo.analysis import count_tables
+from hardgrpo.data import published_counts
+from hardgrpo.report import registry
+from hardgrpo.runtime import errors, files
+
+import argparse
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--counts", required=True)
+    parser.add_argument("--analysis", required=True, type=files.as_object)
+    parser.add_argument("--output", required=True, type=Path, help="folder of the tables")
+    args = parser.parse_args()
+
+    counts = published_counts.read(args.counts)
+    entries = registry.COUNT_TABLES[args.analysis["kind"]]
+    tables = {name: getattr(count_tables, name)(counts, args.analysis) for name in entries}
+    for name, rows in tables.items():
+        files.write_rows(args.output / f"{name}.csv", entries[name].columns, files.round_floats(rows))
+        print(f"{args.output}/{name}.csv: {len(rows)} rows")
+
+
+if __name__ == "__main__":
+    errors.run(main)
