@@ -31,6 +31,7 @@ SECTIONS = {
     "CurriculumSelector": "A curriculum: `recipes.NAME.selector`",
     "Study": "A study: `studies.NAME`",
     "Analysis": "An analysis of published numbers: `analyses.NAME`",
+    "Claim": "Claims: an entry of `analyses.NAME.claims`",
     "Original": "Published files: `analyses.NAME.source`",
 }
 

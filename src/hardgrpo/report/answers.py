@@ -9,7 +9,7 @@ from collections.abc import Callable
 import jinja2
 import pandas as pd
 
-from hardgrpo.analysis import count_tables, formats, summaries
+from hardgrpo.analysis import claims, count_tables, formats, summaries, verdicts
 from hardgrpo.report import markdown, registry, web
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -30,7 +30,10 @@ def read_tables(analysis: dict, tables: files.Tables) -> dict[str, pd.DataFrame]
 
 def judge(analysis: dict, tables: dict[str, pd.DataFrame]) -> list[dict]:
     """Rows of claims.csv: the claims of an analysis with their estimates and verdicts."""
-    return []
+    rows = {name: frame.to_dict("records") for name, frame in tables.items()}
+    tasks = {analysis["prompts"]: {"completion_tokens": None, "problems": analysis["prompts"]}}
+    study = verdicts.Study(rows, "", tasks, weaker=[], own_bases=[])
+    return claims.judge([claim | {"primary": True} for claim in analysis.get("claims", [])], study)
 
 
 def text(analysis: dict, tables: dict[str, pd.DataFrame]) -> str:

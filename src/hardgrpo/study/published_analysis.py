@@ -36,6 +36,38 @@ class Original(Strict):
             yield "folder", "'..' leaves the repository; name a folder of the repository"
 
 
+class Claim(Strict):
+    """A claim of a paper, named before the tables are made. Its verdict: see docs/statistics.md."""
+
+    id: Name
+    """A name for the claim."""
+
+    paper: str
+    """The paper that makes the claim."""
+
+    claim: str
+    """The claim, in words."""
+
+    test: Literal["unsolved_gain", "mixed_lead"]
+    """unsolved_gain: prompts that the base model solves in none of the samples that choose gain nothing, within `margin`.
+    mixed_lead: after training, groups of the prompts that `policy` chooses are mixed more often than groups of a random choice."""
+
+    replicates: Annotated[int, Field(ge=2)]
+    """The number of seeds that a verdict takes."""
+
+    margin: Annotated[float, Field(gt=0)] | None = None
+    """Only for unsolved_gain: the margin, a share."""
+
+    policy: str | None = None
+    """Only for mixed_lead: the rule that chooses."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        for key, test in (("margin", "unsolved_gain"), ("policy", "mixed_lead")):
+            if (getattr(self, key) is not None) != (self.test == test):
+                problem = "remove it" if self.test != test else "add it"
+                yield key, f"belongs to test {test} alone; {problem}"
+
+
 class Analysis(Strict):
     """An analysis of published numbers of right answers: a study without arms, which samples and trains nothing."""
 
@@ -74,6 +106,9 @@ class Analysis(Strict):
 
     source: Original
 
+    claims: list[Claim] | None = None
+    """Only for kind before_after: the claims that are judged, at most one of each paper."""
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.probe + self.group > self.samples:
             yield (
@@ -83,3 +118,8 @@ class Analysis(Strict):
             )
         if self.kind == "before_after" and len(self.source.files) != 1:
             yield "source.files", f"kind before_after reads one file, found {len(self.source.files)}; name one"
+        if self.claims and self.kind != "before_after":
+            yield "claims", f"kind {self.kind} has no claims; remove them"
+        papers = [claim.paper for claim in self.claims or []]
+        if len(set(papers)) < len(papers):
+            yield "claims", "a paper has two claims here; only one of each paper gets a verdict"
