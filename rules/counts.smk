@@ -57,8 +57,6 @@ rule count_answers:
 
 
 for kind, tables in registry.COUNT_TABLES.items():
-    if not tables:
-        continue
 
     rule:
         name:

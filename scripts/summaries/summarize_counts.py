@@ -27,8 +27,17 @@ def main() -> None:
     entries = registry.COUNT_TABLES[args.analysis["kind"]]
     tables = {name: getattr(count_tables, name)(counts, args.analysis) for name in entries}
     for name, rows in tables.items():
-        files.write_rows(args.output / f"{name}.csv", entries[name].columns, files.round_floats(rows))
+        files.write_rows(args.output / f"{name}.csv", entries[name].columns, rounded(rows))
         print(f"{args.output}/{name}.csv: {len(rows)} rows")
+
+
+def rounded(rows: list[dict]) -> list[dict]:
+    """The rows with floats rounded to ten significant digits and nine decimals, because differences of nearly equal numbers have fewer
+    digits that are the same on every machine."""
+    return [
+        {key: round(value, 9) + 0.0 if isinstance(value, float) else value for key, value in row.items()}
+        for row in files.round_floats(rows)
+    ]
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import jinja2
 import pandas as pd
 
 from hardgrpo.analysis import claims, count_tables, formats, summaries, verdicts
+from hardgrpo.analysis.columns import interval
 from hardgrpo.report import markdown, registry, web
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -71,7 +72,8 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
     by_rule = {rule: group.set_index("samples") for rule, group in together.groupby("rule", sort=False)}
     return {
         "by_rule": by_rule,
-        "random": by_rule["random"].iloc[0],
+        "mixed_by_size": {rule: by_size(line.mixed) for rule, line in by_rule.items()},
+        "several": len(sizes) > 1,
         "sufficient": sizes_by_file[count_tables.ALL],
         "pool": int(together.pool.iloc[0]),
         "chosen": f"{int(together.prompts.iloc[0]):,}",
@@ -81,4 +83,76 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
     }
 
 
-VALUES: dict[str, Callable[[dict, dict[str, pd.DataFrame]], dict]] = {"probe_sizes": samples_per_prompt}
+def by_size(mixed: pd.Series) -> str:
+    """Shares by the number of samples, in per cent: "50.7 by 1 sample, 81.2 by 2, 89.5 by 4"."""
+    parts = [f"{points(mixed[size])} by {size}" for size in SHOWN_SIZES if size in mixed.index]
+    return ", ".join([f"{part} sample" if place == 0 else part for place, part in enumerate(parts)])
+
+
+def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
+    """Values of answers_before_after.md.j2."""
+    classes, choices = tables["difficulty_classes"], tables["choices_after"]
+    by_rule = {row.rule: row._asdict() for row in choices.itertuples()}
+    reach, counts = tables["pass_at_each_k"], tables["solved_counts"]
+    first, last = (reach[reach.seed.isna() & (reach.k == k)].iloc[0] for k in (1, analysis["samples"]))
+    unsolved = classes[classes.correct == 0].iloc[0]
+    class_columns = {
+        "right": [f"{correct:.0f}" for correct in classes.correct],
+        "prompts": [f"{prompts:.0f}" for prompts in classes.prompts],
+        "before %": list(map(points, classes.before)),
+        "gain": changes(classes, "gain"),
+        "mixed before %": list(map(points, classes.mixed_before)),
+        "mixed after %": shares(classes, "mixed"),
+        "newly solved %": shares(classes, "newly_solved"),
+        "lost %": shares(classes, "lost"),
+    }
+    choice_columns = {
+        "rule": [f"`{rule}`" for rule in choices.rule],
+        "before %": list(map(points, choices.before)),
+        "gain": changes(choices, "gain"),
+        "gain less random": changes(choices, "gain_lead"),
+        "mixed before %": list(map(points, choices.mixed_before)),
+        "mixed after %": shares(choices, "mixed"),
+        "mixed after less random": changes(choices, "mixed_lead"),
+    }
+    return {
+        "gain": lambda rule: formats.change_interval(*(by_rule[rule][name] for name in interval("gain"))),
+        "mixed": lambda rule: (
+            f"{points(by_rule[rule]['mixed_before'])} to {share_interval(*(by_rule[rule][name] for name in interval('mixed')))}"
+        ),
+        "newly": f"{counts.only_after.mean():.0f}",
+        "lost": f"{counts.only_before.mean():.0f}",
+        "prompts": f"{int(counts.prompts.iloc[0]):,}",
+        "reach": formats.change_interval(*last[interval("gain")]),
+        "gain_at_1": formats.change_interval(*first[interval("gain")]),
+        "again": unsolved.solved_before,
+        "solved": unsolved.solved,
+        "claims": judge(analysis, tables),
+        "interval": formats.change_interval,
+        "classes": pd.DataFrame(class_columns),
+        "choices": pd.DataFrame(choice_columns),
+        "choices_prompts": int(choices.prompts.iloc[0]),
+    }
+
+
+def changes(frame: pd.DataFrame, name: str) -> list[str]:
+    """A column of changes with their intervals, in points; "" without an estimate."""
+    rows = frame[interval(name)].itertuples(index=False)
+    return [formats.change_interval(*row) if formats.is_known(row[0]) else "" for row in rows]
+
+
+def shares(frame: pd.DataFrame, name: str) -> list[str]:
+    """A column of shares with their intervals, in per cent."""
+    return [share_interval(*row) for row in frame[interval(name)].itertuples(index=False)]
+
+
+def share_interval(share: float, low: float, high: float) -> str:
+    """'30.2 [27.1, 33.2]', in per cent; the interval does not leave 0 to 100."""
+    ends = f" [{points(max(low, 0.0))}, {points(min(high, 1.0))}]" if formats.is_known(low, high) else ""
+    return points(share) + ends
+
+
+VALUES: dict[str, Callable[[dict, dict[str, pd.DataFrame]], dict]] = {
+    "probe_sizes": samples_per_prompt,
+    "before_after": before_after,
+}

@@ -94,12 +94,20 @@ SUMMARIES = {
 }  # fmt: skip
 
 
+PROMPTS = ["model", "task"]  # keys of tables of analyses of published numbers
+BEFORE_AFTER = ["before", *interval("gain"), "mixed_before", *interval("mixed")]
+
 # Tables of analyses of published numbers, by the kind of the analysis. The function `name` receives the counts and the analysis.
 COUNT_TABLES = {
     "probe_sizes": {
-        "probe_sizes": Summary("count_tables", ["counts"], ["model", "task", "file", "pool", *probe_sizes.COLUMNS]),
+        "probe_sizes": Summary("count_tables", ["counts"], [*PROMPTS, "file", "pool", *probe_sizes.COLUMNS]),
     },
-    "before_after": {},
+    "before_after": {
+        "difficulty_classes": Summary("count_tables", ["counts"], [*PROMPTS, "chosen_by", "correct", "prompts", *BEFORE_AFTER, "solved_before", "solved", *interval("newly_solved"), *interval("lost"), "seeds"]),
+        "choices_after": Summary("count_tables", ["counts"], [*PROMPTS, "rule", "chosen_by", "prompts", *BEFORE_AFTER, *interval("gain_lead"), *interval("mixed_lead"), "seeds"]),
+        "solved_counts": Summary("count_tables", ["counts"], [*PROMPTS, "seed", "samples", "both", "only_before", "only_after", "never", "prompts"]),
+        "pass_at_each_k": Summary("count_tables", ["counts"], [*PROMPTS, "k", "seed", "before", *interval("after"), *interval("gain"), "samples", "prompts", "seeds"]),
+    },
 }  # fmt: skip
 
 
@@ -414,7 +422,15 @@ COUNT_FIGURES = {
             " were selected by difficulty, so that another pool differs.",
         ),
     },
-    "before_after": {},
+    "before_after": {
+        "before_after_training": Figure(
+            ["difficulty_classes", "pass_at_each_k"], "Results", "Before and after training, by difficulty",
+            r"Pass rate and mixed groups before and after training, by the right answers before training, and pass@$k$.",
+            "Pass rate and share of mixed groups before and after training on all prompts, by the share of right answers of the base model:"
+            " half of its samples choose the place on the axis, the other half measure. Right: pass@k over all prompts. Bars and the band"
+            " are 95 % intervals for new prompts and new seeds.",
+        ),
+    },
 }  # fmt: skip
 
 
