@@ -23,29 +23,9 @@ from hardgrpo.report import answers, registry
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, probe_sizes
 from hardgrpo.study import checks
+from published_files import write_csv, write_parquet
 
 CONFIG = project_config.config()
-
-
-def write_parquet(path: Path, difficulties: list, questions: list[str] | None = None) -> Path:
-    """A file in AdaRFT's form."""
-    questions = questions or [f"{path.stem}: question {number}?" for number in range(len(difficulties))]
-    rows = [
-        {"prompt": [{"role": "user", "content": question}], "extra_info": {"difficulty": difficulty, "index": number}}
-        for number, (question, difficulty) in enumerate(zip(questions, difficulties))
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    return path
-
-
-def write_csv(path: Path, rows: list[list], seeds: int = 2) -> Path:
-    """A file in the form of unlearnable-set-measurement; shares have four decimals."""
-    header = ["qid", "initial_pass1", "class", *(f"pass1_seed{seed}" for seed in range(1, seeds + 1))]
-    lines = [[name, f"{share:.4f}", "boundary", *(f"{value:.4f}" for value in after)] for name, share, *after in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(",".join(map(str, line)) for line in [header, *lines]) + "\n")
-    return path
 
 
 def run(program: str, *arguments):
@@ -255,6 +235,18 @@ def counts_of(correct: list[int], *after: list[int], samples: int) -> list[dict]
 def test_a_file_that_is_too_small_for_the_budget_is_named():
     with pytest.raises(UserError, match="f: a budget of 0.1 of 3 prompts is less than one prompt; raise the budget"):
         count_tables.probe_sizes(counts_of([1, 2, 3], samples=8), analysis("probe_sizes", samples=8, probe=2, group=2))
+
+
+def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
+    generator = np.random.default_rng(0)
+    correct, *after = (generator.integers(0, 33, 40).tolist() for _ in range(4))
+    for kind, tables in registry.COUNT_TABLES.items():
+        entry = analysis(kind, samples=32, probe=4)
+        for name, table in tables.items():
+            rows = getattr(count_tables, name)(counts_of(correct, *after, samples=32), entry)
+            assert rows and all(list(row.keys() ^ set(table.columns)) == [] for row in rows), name
+        drawn = [name for figure in registry.COUNT_FIGURES[kind].values() for name in figure.of]
+        assert set(drawn) <= tables.keys()
 
 
 # --- before and after --------------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_published_counts import write_csv, write_parquet
 
 from conftest import RECORDINGS, ROOT
 from hardgrpo.runtime import files
+from published_files import write_csv, write_parquet
 
 
 def configure(config) -> None:
@@ -44,7 +44,7 @@ def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, t
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert words in done.stdout, "the page is printed"
     paper = published.folder / f"paper/{study}"
-    assert {path.name for path in (paper / "figures").glob("*.*")} == {f"{figure}.{kind}" for kind in ("pdf", "png", "csv")}
+    assert {path.name for path in (paper / "figures").glob(f"{figure}.*")} == {f"{figure}.{kind}" for kind in ("pdf", "png", "csv")}
     assert words in (paper / "answers.md").read_text() and (paper / "claims.csv").is_file()
     assert (published.folder / f"results/summaries/{study}/{table}.csv").is_file()
     locked = json.loads((published.folder / "inputs.lock").read_text())["originals"]

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
 from hardgrpo.report import conditions
-from hardgrpo.selection import probe_sizes
 from hardgrpo.study import paths, settings
 
 # --- summary tables ----------------------------------------------------------------------------------------------------
@@ -100,7 +99,7 @@ BEFORE_AFTER = ["before", *interval("gain"), "mixed_before", *interval("mixed")]
 # Tables of analyses of published numbers, by the kind of the analysis. The function `name` receives the counts and the analysis.
 COUNT_TABLES = {
     "probe_sizes": {
-        "probe_sizes": Summary("count_tables", ["counts"], [*PROMPTS, "file", "pool", *probe_sizes.COLUMNS]),
+        "probe_sizes": Summary("count_tables", ["counts"], [*PROMPTS, "file", "pool", "rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "unmixed_prompts"]),
     },
     "before_after": {
         "difficulty_classes": Summary("count_tables", ["counts"], [*PROMPTS, "chosen_by", "correct", "prompts", *BEFORE_AFTER, "solved_before", "solved", *interval("newly_solved"), *interval("lost"), "seeds"]),

@@ -121,8 +121,9 @@ class Drawing:
         return expand("paper/{study}/figures/{figure}.{kind}", study=study, figure=self.figure_names(study), kind=kinds)
 
     def paper_tables(self, study: str) -> list[str]:
+        """The tables of the paper; for an analysis of published numbers the page of answers and the verdicts on its claims."""
         if settings.is_analysis(self.config, study):
-            return []
+            return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
         kinds = ["tex", "csv", "html"]
         tables = expand("paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=kinds)
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
@@ -135,7 +136,7 @@ class Drawing:
     def paper(self, study: str) -> list[str]:
         """Figures, tables, the page "Was it worth it?", and the report of the checks. For an analysis: figures, and the page of answers."""
         if settings.is_analysis(self.config, study):
-            return [*self.figures(study), f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
+            return self.figures(study) + self.paper_tables(study)
         return self.figures(study) + self.paper_tables(study) + self.worth(study) + [f"paper/{study}/verified.txt"]
 
     def pdf(self, study: str) -> list[str]:
@@ -203,7 +204,8 @@ class Drawing:
     def show_results_command(self, study: str) -> str:
         """The command that prints the results of a study."""
         if settings.is_analysis(self.config, study):
-            return f"cat paper/{study}/answers.md"
+            page = f"paper/{study}/answers.md"
+            return f"cat {page}" if os.path.exists(page) else "true"
         # If only a part of the study has run, the agreement with the reference does not exist yet.
         compared = [] if self.is_drawing_only() else [path for path in self.agreement(study) if Path(path).exists()]
         agreement = " ".join(["", "--agreement", *compared]) if compared else ""
