@@ -33,17 +33,19 @@ def main() -> None:
     args = parser.parse_args()
 
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download
-    name, is_local = f"{args.repository}/{args.path}", args.local.is_file()
+    is_local = args.local.is_file()
     with files.atomic(args.output) as temporary:
         if is_local:
             temporary.write_bytes(files.read_bytes(args.local))
         else:
             temporary.write_bytes(download(f"{args.server}/{args.repository}/raw/{args.commit}/{args.path}", args.local))
         try:
-            state = inputs.check_original(args.lock, name, args.commit, temporary, args.update_inputs)
+            state = inputs.check_repository_file(args.lock, args.repository, args.commit, args.path, temporary, args.update_inputs)
         except errors.UserError as error:
             raise errors.UserError(f"{args.local}: {error}" if is_local else error) from None
-    print(f"{args.output}: {name} at {args.commit[:12]}, {'a local copy' if is_local else 'downloaded'}, {state}")
+    print(
+        f"{args.output}: {args.path} of {args.repository} at {args.commit[:12]}, {'a local copy' if is_local else 'downloaded'}, {state}"
+    )
 
 
 def download(address: str, local: Path) -> bytes:

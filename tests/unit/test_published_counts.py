@@ -185,18 +185,19 @@ def get(folder: Path, server: str, *arguments, path: str = "data/numbers.csv", c
 def test_a_file_is_downloaded_or_copied_and_must_be_that_of_the_lock(tmp_path, server):
     done = get(tmp_path, server)
     assert done.returncode == 0 and "downloaded, new in the lock" in done.stdout, done.stderr
-    entry = json.loads((tmp_path / "inputs.lock").read_text())["originals"]["owner/name/data/numbers.csv"]
+    entry = json.loads((tmp_path / "inputs.lock").read_text())["repositories"]["owner/name@0123abc"]
     facts = {"bytes": 10, "sha256": hashlib.sha256(b"published\n").hexdigest()}
-    assert entry == {"commit": "0123abc", "files": {"numbers.csv": facts}}
+    assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": facts}}
     (tmp_path / "local.csv").write_text("published\n")
     assert "a local copy, as locked" in get(tmp_path, "http://127.0.0.1:9").stdout, "needs no server"
     (tmp_path / "out.csv").unlink()
     (tmp_path / "local.csv").write_text("published\nand more\n")
-    assert_refused(get(tmp_path, server), f"{tmp_path}/local.csv: file owner/name/data/numbers.csv is not what", "found 19 bytes")
+    assert_refused(get(tmp_path, server), f"{tmp_path}/local.csv: data/numbers.csv of owner/name is not what", "found 19 bytes")
     (tmp_path / "local.csv").write_text("published\n")
     assert_refused(get(tmp_path, server, commit="fffffff"), "found commit fffffff, expected 0123abc")
     assert not (tmp_path / "out.csv").exists()
     assert "replaced in the lock" in get(tmp_path, server, "--update-inputs", commit="fffffff").stdout
+    assert list(json.loads((tmp_path / "inputs.lock").read_text())["repositories"]) == ["owner/name@fffffff"]
 
 
 def test_a_file_that_cannot_be_downloaded_is_named_with_the_place_to_put_it(tmp_path, server):

@@ -47,8 +47,8 @@ def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, t
     assert {path.name for path in (paper / "figures").glob(f"{figure}.*")} == {f"{figure}.{kind}" for kind in ("pdf", "png", "csv")}
     assert words in (paper / "answers.md").read_text() and (paper / "claims.csv").is_file()
     assert (published.folder / f"results/summaries/{study}/{table}.csv").is_file()
-    locked = json.loads((published.folder / "inputs.lock").read_text())["originals"]
-    assert sum(name.startswith("someone/numbers/") for name in locked) == (2 if study == "probing" else 1)
+    locked = json.loads((published.folder / "inputs.lock").read_text())["repositories"]["someone/numbers@0123abc"]
+    assert len(locked["files"]) == (2 if study == "probing" else 1)
     assert published.plan("--config", f"study={study}") == {}
     said = published.snakemake("-n", "explorer", "--config", f"study={study}")
     assert "has no completions, so there is nothing to explore" in said.stdout + said.stderr
@@ -63,8 +63,11 @@ def test_a_file_that_is_not_that_of_the_lock_or_has_other_shares_is_named(publis
     assert published.snakemake("--config", "study=before_after").returncode == 0
     path.write_text(text)
     done = published.snakemake("--config", "study=before_after")
-    assert done.returncode != 0 and "data/mine/p.csv: file someone/numbers/" in done.stdout + done.stderr
-    assert "is not what inputs.lock says: p.csv: found" in done.stdout + done.stderr
+    assert (
+        done.returncode != 0
+        and "data/mine/p.csv: EXPERIMENTS/E0_seed_stability/analysis/p.csv of someone/numbers" in done.stdout + done.stderr
+    )
+    assert "is not what inputs.lock says: found" in done.stdout + done.stderr
     done = published.snakemake("--config", "study=before_after", "update_inputs=true")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     header, first, *rest = text.splitlines()
