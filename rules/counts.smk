@@ -68,7 +68,7 @@ for kind, tables in registry.COUNT_TABLES.items():
         log:
             f"results/logs/summarize_{kind}/{{study}}.log",
         wildcard_constraints:
-            study=any_of(names.analyses),
+            study=any_of(name for name in names.analyses if config["analyses"][name]["kind"] == kind),
         localrule: True
         container:
             IMAGE["figures"]

@@ -66,20 +66,21 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "never solved %": list(map(points, shown.never_solved)),
         "labels wasted": [f"{prompts:.0f}" for prompts in shown.unmixed_prompts],
     }
-    sizes = pd.DataFrame(
+    file_sizes = pd.DataFrame(
         [{"prompts": f"{file} ({int(rows[rows.file == file].pool.iloc[0]):,})"} | size for file, size in sizes_by_file.items()]
     )
     by_rule = {rule: group.set_index("samples") for rule, group in together.groupby("rule", sort=False)}
     return {
         "by_rule": by_rule,
         "mixed_by_size": {rule: by_size(line.mixed) for rule, line in by_rule.items()},
-        "several": len(sizes) > 1,
+        "several": len(file_sizes) > 1,
         "sufficient": sizes_by_file[count_tables.ALL],
         "pool": int(together.pool.iloc[0]),
         "chosen": f"{int(together.prompts.iloc[0]):,}",
         "least": probes.LEAST_IMPROVEMENT,
         "shown": pd.DataFrame(columns),
-        "sizes": sizes.astype(object),
+        "sizes": file_sizes.map(lambda cell: cell if isinstance(cell, str) else f"{cell:.0f}".replace("nan", "")),
+        "sizes_of_files": [size["nearest_half"] for file, size in sizes_by_file.items() if file != count_tables.ALL],
     }
 
 

@@ -58,7 +58,7 @@ class Claim(Strict):
     margin: Annotated[float, Field(gt=0)] | None = None
     """Only for unsolved_gain: the margin, a share."""
 
-    policy: str | None = None
+    policy: Literal["hard", "hard_solvable", "nearest_half", "middle", "easy"] | None = None
     """Only for mixed_lead: the rule that chooses."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
@@ -91,7 +91,7 @@ class Analysis(Strict):
     population: str
     """The prompts and runs that the results describe, in words."""
 
-    samples: Count
+    samples: Annotated[int, Field(ge=2, le=1000)]
     """Samples per prompt behind each published pass rate. Each pass rate must be a multiple of 1/samples."""
 
     probe: Count
