@@ -103,9 +103,8 @@ def locate(place: str, paths: list[Path]) -> str | None:
     """
     # The name of a study may have dots: studies.mini.2 is a place of mini.2.yaml, not of mini.yaml.
     entry_of = lambda path: f"{path.parent.name}.{path.stem}" if path.parent.name in FOLDERS else None
-    entry = max(
-        (entry_of(path) for path in paths if entry_of(path) and f"{place}.".startswith(f"{entry_of(path)}.")), key=len, default=None
-    )
+    names = [name for name in map(entry_of, paths) if name and f"{place}.".startswith(f"{name}.")]
+    entry = max(names, key=len, default=None)
     best, most_keys = None, 2
     for path in paths:
         if entry_of(path) not in (None, entry):
@@ -114,7 +113,7 @@ def locate(place: str, paths: list[Path]) -> str | None:
             node = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         except yaml.YAMLError:  # libyaml refuses some texts that PyYAML's own reader accepts, such as half a surrogate pair
             continue
-        line, matched_keys = _descend(node, place.removeprefix(f"{entry}").lstrip(".") if entry_of(path) else place)
+        line, matched_keys = _descend(node, place.removeprefix(entry).lstrip(".") if entry_of(path) else place)
         matched_keys += 2 if entry_of(path) else 0
         if matched_keys >= most_keys:
             best, most_keys = f"{path}:{line}", matched_keys

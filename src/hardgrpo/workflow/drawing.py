@@ -165,8 +165,7 @@ class Drawing:
 
     def packed(self, wildcards: Wildcards) -> list[str]:
         """The files of a study's crate: its summaries and its paper."""
-        names = registry.summary_tables(self.config, wildcards.study)
-        return self._summaries(wildcards.study, names) + self.paper(wildcards.study)
+        return self._summaries(wildcards.study, list(registry.SUMMARIES)) + self.paper(wildcards.study)
 
     def workflow_files(self) -> list[str]:
         """The files of a study's crate that describe the workflow: rules, their functions, and the catalogue of the configuration."""
