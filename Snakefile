@@ -54,7 +54,7 @@ rule paper:
 
 rule crate:
     input:
-        f"paper/{config['study']}/crate.zip",
+        drawing.crate(config["study"]),
     message:
         f"The crate of study {config['study']} is packed"
 
@@ -98,6 +98,7 @@ include: "rules/training.smk"
 include: "rules/rounds.smk"
 include: "rules/evaluation.smk"
 include: "rules/summaries.smk"
+include: "rules/counts.smk"
 include: "rules/figures.smk"
 include: "rules/paper.smk"
 include: "rules/explorer.smk"

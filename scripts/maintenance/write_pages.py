@@ -11,7 +11,7 @@ program.
 from hardgrpo.runtime import errors, files, seals
 from hardgrpo.study import load, paths
 from pages import committed as summaries
-from pages import configuration, costs, gpus, imports, recommended, results, studies, tables, templates
+from pages import configuration, costs, gpus, imports, published_numbers, recommended, results, studies, tables, templates
 
 import argparse
 import shutil
@@ -25,6 +25,8 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), summaries.RE
     "truncation.png": summaries.TRUNCATION,
     "labels.png": summaries.LABELS,
     "rollouts.png": summaries.ONLINE,
+    "samples_per_prompt.png": "probing",
+    "before_after_training.png": "before_after",
 }
 
 
@@ -34,6 +36,7 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
         "readme", **results.values(root, config), **recommended.values(root, config)
     ),
     ("docs/which-prompts.md", "recommended"): recommended.page,
+    ("docs/which-prompts.md", "samples"): published_numbers.samples,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/reproduce.md", "studies"): studies.table,
     ("docs/costs.md", "spent"): costs.spent,
@@ -44,6 +47,7 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
 # {generated file: function (root, config) -> text}. Tables (CSV) hold shares where the pages show points.
 FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/results.md": results.page,
+    "docs/published-numbers.md": published_numbers.page,
     "docs/claims.csv": lambda root, config: csv(summaries.all_claims(root, config)),
     "docs/gpus.csv": lambda root, config: csv(gpus.table(config)),
     "docs/tables.csv": lambda root, config: csv(tables.made_from(root, config)),

@@ -57,11 +57,12 @@ def main() -> None:
     for study in studies:
         facts, jobs = plan_jobs(args, study)
         study_name, gpu = facts["config"]["study"], args.gpu or facts["setting"]["gpu"]
-        label_rows += label_counts.planned_labels(facts["config"], study_name)
-        effects += power.detectable_effects(facts["config"], study_name)
-        power_rows += power.required_seeds(
-            facts["config"], study_name, claims.read(ROOT / "paper/claims.yaml"), *printed_results, gpu
-        )
+        if not settings.is_analysis(facts["config"], study_name):
+            label_rows += label_counts.planned_labels(facts["config"], study_name)
+            effects += power.detectable_effects(facts["config"], study_name)
+            power_rows += power.required_seeds(
+                facts["config"], study_name, claims.read(ROOT / "paper/claims.yaml"), *printed_results, gpu
+            )
         for job in jobs:
             if not outputs & set(job["output"]):
                 dry_run.append(job | {"study": facts["config"]["study"]})
@@ -128,6 +129,10 @@ def snakemake(command: list[str], configfiles: list[str], environment: dict) -> 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:
     """The changes to the configuration by the what-if options."""
+    if settings.is_analysis(config, config["study"]):
+        raise errors.UserError(
+            f"{config['study']} is an analysis of published numbers, without seeds and limits; leave out the what-if"
+        )
     study, changes = config["studies"][config["study"]], {}
     if args.seeds:
         changes["studies"] = {config["study"]: {"seeds": list(range(args.seeds))}}

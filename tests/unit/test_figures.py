@@ -32,11 +32,11 @@ OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "groups",
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
     """Run the program for a figure; returns the figure, still open, and the rows beside it."""
-    kept, design = [], registry.FIGURES[figure].design(CONFIG, study)
+    kept, design = [], registry.ALL_FIGURES[figure].design(CONFIG, study)
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
     arguments = ["--tables", *map(str, files.Tables.below(summaries).values()), "--design", json.dumps(design), "--output", *paths]
-    arguments += ["--first-recipe", settings.first_recipe(CONFIG["studies"][study])]
+    arguments += ["--first-recipe", settings.first_recipe(CONFIG["studies"].get(study, {"arms": []}))]
     monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
     draw_figure.main()
     return kept[0], pd.read_csv(folder / f"{figure}.csv")
@@ -271,22 +271,39 @@ STUDIES = {
 def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
     for figure in STUDIES[study]:
         drawn, _ = draw(figure, study, tables(study), tmp_path, monkeypatch)
-        drawn.draw_without_rendering()
-        width, height = drawn.get_size_inches()
-        assert width in (plotting.COLUMN, plotting.WIDE) and height <= plotting.TALLEST + 0.01, figure
-        texts = all_texts(drawn)
-        boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
-        assert min(text.get_fontsize() for text in texts) >= 7, figure
-        for words, box in boxes:
-            assert drawn.bbox.x0 - 2 <= box.x0 and box.x1 <= drawn.bbox.x1 + 2, f"{figure}: '{words}' is cut off at a side"
-            assert drawn.bbox.y0 - 2 <= box.y0 and box.y1 <= drawn.bbox.y1 + 2, f"{figure}: '{words}' is cut off"
-        for axis in drawn.axes:
-            ticks = [label.get_window_extent() for label in tick_labels(axis, "x") if not label.get_rotation()]
-            for one, other in zip(ticks[:-1], ticks[1:]):
-                assert one.x1 < other.x0 or abs(one.y0 - other.y0) > 5, f"{figure}: labels of the x axis run into each other"
-        titles = [axis.title.get_window_extent() for axis in drawn.axes if axis.get_title()]
-        for i, one in enumerate(titles):
-            assert not any(one.overlaps(other) for other in titles[:i]), f"{figure}: titles run into each other"
+        assert_fits(drawn, figure)
+
+
+@pytest.mark.parametrize("study", CONFIG["analyses"])
+def test_figures_of_published_numbers_fit_their_page_and_are_drawn_again_alike(study, tmp_path, monkeypatch):
+    for figure in registry.figures_of(CONFIG, study):
+        contents = []
+        for _ in range(2):
+            drawn, rows = draw(figure, study, ROOT / f"results/reference/{study}", tmp_path, monkeypatch, ("pdf", "png", "csv"))
+            contents.append([(tmp_path / f"{figure}.{kind}").read_bytes() for kind in ("pdf", "png", "csv")])
+        assert len(rows) and contents[0] == contents[1]
+        assert_fits(drawn, figure)
+        labels = [axis.xaxis.label.get_window_extent() for axis in drawn.axes if axis.get_xlabel()]
+        assert not any(one.overlaps(other) for i, one in enumerate(labels) for other in labels[:i])
+
+
+def assert_fits(drawn, figure: str) -> None:
+    drawn.draw_without_rendering()
+    width, height = drawn.get_size_inches()
+    assert width in (plotting.COLUMN, plotting.WIDE) and height <= plotting.TALLEST + 0.01, figure
+    texts = all_texts(drawn)
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    assert min(text.get_fontsize() for text in texts) >= 7, figure
+    for words, box in boxes:
+        assert drawn.bbox.x0 - 2 <= box.x0 and box.x1 <= drawn.bbox.x1 + 2, f"{figure}: '{words}' is cut off at a side"
+        assert drawn.bbox.y0 - 2 <= box.y0 and box.y1 <= drawn.bbox.y1 + 2, f"{figure}: '{words}' is cut off"
+    for axis in drawn.axes:
+        ticks = [label.get_window_extent() for label in tick_labels(axis, "x") if not label.get_rotation()]
+        for one, other in zip(ticks[:-1], ticks[1:]):
+            assert one.x1 < other.x0 or abs(one.y0 - other.y0) > 5, f"{figure}: labels of the x axis run into each other"
+    titles = [axis.title.get_window_extent() for axis in drawn.axes if axis.get_title()]
+    for i, one in enumerate(titles):
+        assert not any(one.overlaps(other) for other in titles[:i]), f"{figure}: titles run into each other"
 
 
 def tick_labels(axis, side: str) -> list[Text]:

@@ -30,6 +30,9 @@ SECTIONS = {
     "TargetedSelector": "Predicted pass rates and replay: `recipes.NAME.selector`",
     "CurriculumSelector": "A curriculum: `recipes.NAME.selector`",
     "Study": "A study: `studies.NAME`",
+    "Analysis": "An analysis of published numbers: `analyses.NAME`",
+    "Claim": "Claims: an entry of `analyses.NAME.claims`",
+    "Original": "Published files: `analyses.NAME.source`",
 }
 
 LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "none"}

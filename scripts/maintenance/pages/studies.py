@@ -15,6 +15,9 @@ def table(root: Path, config: dict) -> str:
         lines.append(
             f"| `{name}` | {study.get('question') or study['title']} | {trained_on(config, study)} | {runs} | {gpu_hours(config, name)} | {committed} |"
         )
+    for name, analysis in config.get("analyses", {}).items():
+        committed = "committed" if (root / paths.reference(name)).is_dir() else ""
+        lines.append(f"| `{name}` | {analysis['question']} | nothing: published numbers | 0 |  | {committed} |")
     return "\n".join(lines)
 
 

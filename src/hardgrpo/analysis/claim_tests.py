@@ -269,6 +269,28 @@ def rollouts_saved(claim: dict, study: Study) -> list[dict]:
     ]
 
 
+# --- published numbers before and after training -----------------------------------------------------------------------
+
+
+def unsolved_gain(claim: dict, study: Study) -> list[dict]:
+    """The gain in pass rate of the prompts that the base model solves in none of the samples that choose. The claim is that the gain
+    lies within `margin` (a share) of zero."""
+    return [
+        _cell_result(
+            row | {"problems": row["prompts"]}, f"gain, solved in 0 of {row['chosen_by']:.0f} samples", _interval(row, "gain")
+        )
+        for row in study.rows("difficulty_classes", claim, correct=0)
+    ]
+
+
+def mixed_lead(claim: dict, study: Study) -> list[dict]:
+    """The share of groups that are mixed after training, of the prompts that `policy` chooses less that of a random choice."""
+    return [
+        _cell_result(row | {"problems": row["prompts"]}, f"mixed groups, {row['rule']} - random", _interval(row, "mixed_lead"))
+        for row in study.rows("choices_after", claim, rule=claim["policy"])
+    ]
+
+
 # --- regressions over cells: without intervals, because cells are not independent ----------------------------------------
 
 
@@ -323,5 +345,9 @@ TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = 
     "rollouts_saved": (rollouts_saved, {"policy": str}),
     "fit": (fit, {"predictor": str}),
     "fit_base": (fit_base, {"policies": list}),
+}
+COUNT_TESTS = {  # of the claims of analyses of published numbers: study/published_analysis.py
+    "unsolved_gain": (unsolved_gain, {"margin": float}),
+    "mixed_lead": (mixed_lead, {"policy": str}),
 }
 PRIMARY = ("difference", "new_solving")  # the tests that a primary claim may have

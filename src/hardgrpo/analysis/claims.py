@@ -5,7 +5,7 @@ A claim's `test` is a key of `claim_tests.TESTS`. analysis/verdicts.py gives the
 
 from pathlib import Path
 
-from hardgrpo.analysis.claim_tests import PRIMARY, RECIPE_KEYS, TESTS, label_arms
+from hardgrpo.analysis.claim_tests import COUNT_TESTS, PRIMARY, RECIPE_KEYS, TESTS, label_arms
 from hardgrpo.analysis.verdicts import DESCRIPTIVE, SCOPE_KEYS, TESTED, Study, add_verdicts
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -16,7 +16,8 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
         claim_columns = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
-        results = TESTS[claim["test"]][0](label_arms(claim, study.first_recipe), study)
+        function, _ = {**TESTS, **COUNT_TESTS}[claim["test"]]
+        results = function(label_arms(claim, study.first_recipe), study)
         if claim_columns["primary"]:
             results = add_verdicts(results, claim)
         else:

@@ -94,10 +94,10 @@ def _check_data_file(path: Path) -> None:
     if archive:
         files.read_text(path, errors="replace")  # limits the unpacked size
     if path.name.lower().endswith(".parquet"):
-        _check_unpacked(path)
+        check_unpacked(path)
 
 
-def _check_unpacked(path: Path) -> None:
+def check_unpacked(path: Path) -> None:
     """Raise a `UserError` if a Parquet file is far larger when unpacked. The format stores a text that all rows share only once."""
     import pyarrow
     import pyarrow.parquet

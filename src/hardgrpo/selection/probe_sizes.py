@@ -19,6 +19,7 @@ RULES = {  # rule -> rank of a prompt with c of K completions correct; lower ran
     "easy": lambda c, samples: -c.astype(float),
     "random": lambda c, samples: np.zeros(len(c)),
 }
+ORDER = ("hard", "hard_solvable", "nearest_half", "middle", "easy", "random")  # RULES and `middle`, in the order of tables
 LEAST_IMPROVEMENT = 0.01  # a larger probe is worthwhile if it raises the share of mixed groups by more than this
 
 
@@ -64,10 +65,10 @@ def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[
     from the group. There is no row for a rule if fewer prompts qualify than the budget requires.
     """
     rows, prompts = [], policies.subset_size(budget, len(correct))
-    for rule, rank in RULES.items():
+    for rule in ORDER:
         for samples in [0] if rule == "random" else sizes:
             behaviour = by_correct(correct, totals, samples, group)
-            ranks = rank(np.arange(samples + 1), samples)
+            ranks = class_ranks(rule, samples, behaviour["share"])
             chosen_shares = choose_shares(behaviour["share"], ranks, prompts / len(correct))
             if chosen_shares is None:
                 continue
@@ -76,6 +77,23 @@ def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[
                 row[name] = float(np.nansum(chosen_shares * behaviour[name]) / chosen_shares.sum())
             rows.append(row | {"unmixed_prompts": prompts * (1 - row["mixed"])})
     return rows
+
+
+def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
+    """Ranks (K + 1,) of the prompts with c = 0..K of K = `samples` completions correct, as in RULES, or for rule `middle`: the
+    distance of c from the median, nan outside of the quartiles. `shares` (K + 1,) are the expected shares of the classes."""
+    c = np.arange(samples + 1)
+    if rule != "middle":
+        return RULES[rule](c, samples)
+    first_quartile, median, third_quartile = (_quantile(shares, level) for level in (0.25, 0.5, 0.75))
+    return np.where((first_quartile <= c) & (c <= third_quartile), np.abs(c - median), np.nan)
+
+
+def _quantile(shares: np.ndarray, level: float) -> float:
+    """The class at which the cumulative share reaches `level`, or the mean of two classes between which it lies."""
+    cumulative = np.cumsum(shares)
+    lower, upper = (int(np.searchsorted(cumulative, level + margin)) for margin in (-1e-9, 1e-9))
+    return (lower + min(upper, len(shares) - 1)) / 2
 
 
 def choose_shares(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.ndarray | None:

@@ -50,7 +50,7 @@ def check_writable(*folders: str) -> None:
 def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
     """Yield (place, what is wrong and what to do) for mistakes that concern several objects of a configuration."""
     tasks, models = config["tasks"], config["models"]
-    yield from unknown_names("study", "studies", [config["study"]], config["studies"])
+    yield from unknown_names("study", "studies", [config["study"]], config["studies"] | config.get("analyses", {}))
     for name, task in tasks.items():
         if "cut_from" in task:
             yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task["cut_from"]))

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from hardgrpo.study.model import Model
 from hardgrpo.study.policy import Policy
+from hardgrpo.study.published_analysis import Analysis
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.strict import Count, Name, Strict
 from hardgrpo.study.study import Study
@@ -53,7 +54,7 @@ class Configuration(Strict):
     """The keys of config.yaml. All other keys are refused."""
 
     study: str
-    """The study to run and draw: a name in `studies`."""
+    """The study to run and draw: a name in `studies` or `analyses`."""
 
     data: str
     """Folder of local input files. Paths of sources and recordings are relative to this folder."""
@@ -95,6 +96,13 @@ class Configuration(Strict):
 
     studies: dict[Name, Study]
     """A study is a named set of runs with its figures and tables."""
+
+    analyses: dict[Name, Analysis] | None = None
+    """An analysis of published numbers of right answers: a study without arms, which samples and trains nothing."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        for name in sorted(set(self.studies) & set(self.analyses or {})):
+            yield f"analyses.{name}", "a study has the same name; give the analysis another"
 
 
 @functools.cache

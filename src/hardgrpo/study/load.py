@@ -1,7 +1,7 @@
 """Read the configuration: the catalogue in config/, overlaid by config.yaml and the user's files (--configfile).
 
 config/tasks.yaml, models.yaml, policies.yaml and recipes.yaml contain one section each. config/studies/NAME.yaml contains one
-study. Without config/, the whole configuration is in config.yaml.
+study, config/analyses/NAME.yaml one analysis of published numbers. Without config/, the whole configuration is in config.yaml.
 """
 
 import copy
@@ -15,6 +15,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 SECTIONS = ("tasks", "models", "policies", "recipes")  # sections whose entries may have the key `extends`
+FOLDERS = ("studies", "analyses")  # sections with a file for each entry
 LONGEST_CHAIN = 100  # largest number of entries that extend each other
 
 
@@ -77,8 +78,8 @@ def _catalogue(folder: str | Path) -> dict:
     catalogue: dict = {}
     for path in sources(folder):
         content, name = files.read_yaml(path), path.stem
-        if path.parent.name == "studies":
-            catalogue.setdefault("studies", {})[name] = content
+        if path.parent.name in FOLDERS:
+            catalogue.setdefault(path.parent.name, {})[name] = content
         elif not isinstance(content, dict) or set(content) != {name} or not isinstance(content[name], dict):
             raise UserError(f"{path}: expected one key, `{name}`, and below it an entry for each name")
         else:
@@ -90,7 +91,8 @@ def sources(folder: str | Path = ".") -> list[Path]:
     """The files of the catalogue in a folder."""
     config = Path(folder) / "config"
     sections = [config / f"{section}.yaml" for section in SECTIONS]
-    return [path for path in sections if path.is_file()] + sorted((config / "studies").glob("*.yaml"))
+    entries = [path for folder in FOLDERS for path in sorted((config / folder).glob("*.yaml"))]
+    return [path for path in sections if path.is_file()] + entries
 
 
 def locate(place: str, paths: list[Path]) -> str | None:
@@ -100,19 +102,19 @@ def locate(place: str, paths: list[Path]) -> str | None:
     last in `paths`.
     """
     # The name of a study may have dots: studies.mini.2 is a place of mini.2.yaml, not of mini.yaml.
-    is_of_study = lambda path: path.parent.name == "studies"
-    names = [path.stem for path in paths if is_of_study(path) and f"{place}.".startswith(f"studies.{path.stem}.")]
-    study = max(names, key=len, default=None)
+    entry_of = lambda path: f"{path.parent.name}.{path.stem}" if path.parent.name in FOLDERS else None
+    names = [name for name in map(entry_of, paths) if name and f"{place}.".startswith(f"{name}.")]
+    entry = max(names, key=len, default=None)
     best, most_keys = None, 2
     for path in paths:
-        if is_of_study(path) and path.stem != study:
+        if entry_of(path) not in (None, entry):
             continue
         try:
             node = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         except yaml.YAMLError:  # libyaml refuses some texts that PyYAML's own reader accepts, such as half a surrogate pair
             continue
-        line, matched_keys = _descend(node, place.removeprefix(f"studies.{study}").lstrip(".") if is_of_study(path) else place)
-        matched_keys += 2 if is_of_study(path) else 0
+        line, matched_keys = _descend(node, place.removeprefix(entry).lstrip(".") if entry_of(path) else place)
+        matched_keys += 2 if entry_of(path) else 0
         if matched_keys >= most_keys:
             best, most_keys = f"{path}:{line}", matched_keys
     return best

@@ -37,7 +37,7 @@ def too_small(config: dict, policy: str, task: str) -> str | None:
 def choosing_policies(config: dict, task: str, targets: Collection[str]) -> dict[str, dict]:
     """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset` needs the policy of the key `subset`;
     target `all`, or no target, needs the policies of the configured study."""
-    subset, study = config["subset"], config["studies"][config["study"]]
+    subset, study = config["subset"], config["studies"].get(config["study"], {"tasks": []})  # an analysis has no tasks
     names = [subset["policy"]] if "subset" in targets and subset["task"] == task else []
     if (not targets or "all" in targets) and task in study["tasks"]:
         names += [name for name in settings.policies_of(study) if settings.has_arm(study, policy=name, task=task)]

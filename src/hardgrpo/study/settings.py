@@ -208,6 +208,11 @@ def early_stop(config: dict) -> tuple[tuple[str, ...], str | None]:
     return ((), f"{sharers[0]} shares this probe") if sharers else ((base, task), None)
 
 
+def is_analysis(config: dict, study: str) -> bool:
+    """Whether a study is an analysis of published numbers, without arms and runs."""
+    return study in config.get("analyses", {})
+
+
 def is_recorded(config: dict, model: str) -> bool:
     return entry(config, model)["source"]["kind"] == "recorded"
 

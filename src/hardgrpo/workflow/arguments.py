@@ -189,6 +189,15 @@ class Arguments:
     def checkpoints(self, wildcards: Wildcards, input) -> str:
         return f"--checkpoints {os.path.dirname(input.checkpoints)}"
 
+    # --- analyses of published numbers ---
+
+    def analysis(self, wildcards: Wildcards) -> dict:
+        """The entry of an analysis in the configuration."""
+        return settings.sorted_slice(self.config["analyses"][wildcards.study])
+
+    def analysis_as_json(self, wildcards: Wildcards) -> str:
+        return as_json(self.config["analyses"][wildcards.study])
+
     # --- summaries and papers ---
 
     def study(self, wildcards: Wildcards) -> str:
@@ -201,7 +210,7 @@ class Arguments:
 
     def first_recipe(self, wildcards: Wildcards) -> str:
         """The study's first recipe, which labels of arms leave out."""
-        return settings.first_recipe(self.config["studies"][wildcards.study])
+        return settings.first_recipe(self.config["studies"].get(wildcards.study, {"arms": []}))  # an analysis has no arms
 
     def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
         """The part of a study's design that a figure shows."""

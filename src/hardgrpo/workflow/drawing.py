@@ -13,7 +13,7 @@ from hardgrpo.report import registry
 from hardgrpo.study import claim_conditions, paths, pools, settings
 from hardgrpo.workflow.failures import raises_workflow_error
 
-SUMMARIES = list(registry.SUMMARIES)
+NO_SUMMARIES = "`figures` and `paper` make no summaries: they draw finished ones"
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
@@ -45,12 +45,16 @@ class Drawing:
         """Inputs of a study's summaries. If all targets are drawings, return a path that cannot exist, so that Snakemake uses the
         existing summaries and plans no run."""
         if self.is_drawing_only():
-            return "`figures` and `paper` make no summaries: they draw finished ones"
+            return NO_SUMMARIES
         study = wildcards.study
         with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(self.config, study)]
         comparisons = pools.comparisons(self.config, study)
         tests, compared_pools = ([comparison[key] for comparison in comparisons] for key in ("test", "pool"))
         return paths.results(self.config, study) + with_prompts + list(dict.fromkeys(tests + compared_pools))
+
+    def counts(self, wildcards: Wildcards) -> str:
+        """The input of the summaries of an analysis of published numbers; see `results`."""
+        return NO_SUMMARIES if self.is_drawing_only() else paths.counts(wildcards.study)
 
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
@@ -61,7 +65,8 @@ class Drawing:
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
             return computed
-        is_complete = {folder: paths.has_tables(folder, SUMMARIES) for folder in (computed, reference)}
+        names = registry.summary_tables(self.config, study)
+        is_complete = {folder: paths.has_tables(folder, names) for folder in (computed, reference)}
         choices = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[self.config["draw"]]
         folder = next((choice for choice in choices if is_complete[choice]), None)
         if folder is None:
@@ -84,7 +89,7 @@ class Drawing:
         names = list(names)
 
         def files(wildcards: Wildcards) -> list[str]:
-            summaries = [name for name in names if name in registry.SUMMARIES]
+            summaries = [name for name in names if name in registry.summary_tables(self.config, wildcards.study)]
             judged = [f"paper/{wildcards.study}/{name}.csv" for name in names if name in registry.JUDGED]
             by_hand = [BY_HAND[name] for name in names if name in BY_HAND]
             return self._summaries(wildcards.study, summaries) + judged + by_hand
@@ -96,10 +101,14 @@ class Drawing:
         is_message = ":" in folder
         return [folder] if is_message else [f"{folder}/{name}.csv" for name in names]
 
+    def analysis_tables(self, wildcards: Wildcards) -> list[str]:
+        """All summary tables of an analysis of published numbers."""
+        return self._summaries(wildcards.study, registry.summary_tables(self.config, wildcards.study))
+
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
         """The configured study's tables. The tables are inputs of the targets `figures` and `paper`, because Snakemake does not
         report a missing input of a figure that already exists."""
-        return self._summaries(self.config["study"], SUMMARIES)
+        return self._summaries(self.config["study"], registry.summary_tables(self.config, self.config["study"]))
 
     # --- drawings of a study ---
 
@@ -112,6 +121,9 @@ class Drawing:
         return expand("paper/{study}/figures/{figure}.{kind}", study=study, figure=self.figure_names(study), kind=kinds)
 
     def paper_tables(self, study: str) -> list[str]:
+        """The tables of the paper; for an analysis of published numbers the page of answers and the verdicts on its claims."""
+        if settings.is_analysis(self.config, study):
+            return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
         kinds = ["tex", "csv", "html"]
         tables = expand("paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=kinds)
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
@@ -122,16 +134,25 @@ class Drawing:
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
-        """Figures, tables, the page "Was it worth it?", and the report of the checks."""
+        """Figures, tables, the page "Was it worth it?", and the report of the checks. For an analysis: figures, and the page of answers."""
+        if settings.is_analysis(self.config, study):
+            return self.figures(study) + self.paper_tables(study)
         return self.figures(study) + self.paper_tables(study) + self.worth(study) + [f"paper/{study}/verified.txt"]
 
     def pdf(self, study: str) -> list[str]:
         """The paper as PDF, if TeX is installed."""
-        return [f"paper/{study}/paper.pdf"] if self.has_tex else []
+        return [f"paper/{study}/paper.pdf"] if self.has_tex and not settings.is_analysis(self.config, study) else []
 
     def explorer(self, study: str) -> list[str]:
         """The explorer, if the study has completions."""
-        return [f"paper/{study}/explorer.html"] if paths.evaluations(self.config, study) else []
+        has_completions = not settings.is_analysis(self.config, study) and paths.evaluations(self.config, study)
+        return [f"paper/{study}/explorer.html"] if has_completions else []
+
+    def crate(self, study: str) -> str:
+        """The crate, or for an analysis a path that cannot exist and says why there is none."""
+        if settings.is_analysis(self.config, study):
+            return f"config.yaml: analyses.{study} has no runs, so there is no crate"
+        return f"paper/{study}/crate.zip"
 
     def agreement(self, study: str) -> list[str]:
         """The comparison with the committed reference, if the study has runs and a reference."""
@@ -144,7 +165,7 @@ class Drawing:
 
     def packed(self, wildcards: Wildcards) -> list[str]:
         """The files of a study's crate: its summaries and its paper."""
-        return self._summaries(wildcards.study, SUMMARIES) + self.paper(wildcards.study)
+        return self._summaries(wildcards.study, list(registry.SUMMARIES)) + self.paper(wildcards.study)
 
     def workflow_files(self) -> list[str]:
         """The files of a study's crate that describe the workflow: rules, their functions, and the catalogue of the configuration."""
@@ -158,17 +179,21 @@ class Drawing:
 
         A study that was finished without TeX stays finished when TeX is installed later; a message says how to make its PDF.
         """
+        if settings.is_analysis(self.config, study):
+            return self.paper(study)
         pdf = [] if self._is_without_pdf(study) else self.pdf(study)
         files = paths.results(self.config, study) + paths.prunings(self.config, study)
         return files + self.paper(study) + pdf + self.agreement(study) + self.explorer(study)
 
     def suggest_pdf(self, study: str) -> None:
         """Log how to make the PDF of a study that was finished without TeX, if TeX is installed now."""
-        if self.has_tex and self._is_without_pdf(study) and self.workflow.is_main_process:
+        if self.pdf(study) and self._is_without_pdf(study) and self.workflow.is_main_process:
             logger.info(f"Study {study} was finished without TeX. Make its PDF now: {_make_pdf(study)}")
 
     def note_missing_pdf(self, study: str) -> None:
         """Called after each run: if the study is finished without a PDF, write a note that says how to make the PDF."""
+        if settings.is_analysis(self.config, study):
+            return
         note = _note(study)
         if os.path.exists(f"paper/{study}/paper.pdf"):
             note.unlink(missing_ok=True)
@@ -177,6 +202,9 @@ class Drawing:
 
     def show_results_command(self, study: str) -> str:
         """The command that prints the results of a study."""
+        if settings.is_analysis(self.config, study):
+            page = f"paper/{study}/answers.md"
+            return f"cat {page}" if os.path.exists(page) else "true"
         # If only a part of the study has run, the agreement with the reference does not exist yet.
         compared = [] if self.is_drawing_only() else [path for path in self.agreement(study) if Path(path).exists()]
         agreement = " ".join(["", "--agreement", *compared]) if compared else ""

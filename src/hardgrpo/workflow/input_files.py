@@ -170,6 +170,21 @@ class InputFiles:
     def _recording(self, model: str, task: str) -> dict:
         return self.config["models"][model]["source"]["recordings"][task]
 
+    # --- analyses of published numbers ---
+
+    def original(self, wildcards: Wildcards) -> str | list[str]:
+        """The local copy of a file that an analysis reads, if it exists. Otherwise the file is downloaded."""
+        copy = self.original_copy(wildcards)
+        return copy if os.path.isfile(copy) else []
+
+    def original_copy(self, wildcards: Wildcards) -> str:
+        """The path of the local copy of a file that an analysis reads."""
+        folder = self.config["analyses"][wildcards.study]["source"]["local"]
+        return os.path.join(self.config["data"], folder, wildcards.file)
+
+    def originals(self, wildcards: Wildcards) -> list[str]:
+        return paths.originals(self.config, wildcards.study)
+
     # --- papers ---
 
     def texts(self, wildcards: Wildcards) -> list[str]:

@@ -33,5 +33,6 @@ class Names:
         self.sampled_tasks = [name for name, task in tasks.items() if "cut_from" not in task]
         self.cut_tasks = [name for name, task in tasks.items() if "cut_from" in task]
         self.policies_in_rounds = [name for name, policy in config["policies"].items() if settings.has_rounds(policy)]
+        self.analyses = list(config.get("analyses", {}))
         # (base, task) of the probe that stops early, or (); the reason why `probe.stop` is ignored, or None.
         self.stopped_probe, self.stop_obstacle = settings.early_stop(config)

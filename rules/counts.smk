@@ -1,0 +1,104 @@
+# Analyses of published numbers of right answers: studies without arms, which sample and train nothing (config/analyses/).
+
+
+localrules:
+    get_original,
+    count_answers,
+    write_answers,
+
+
+ruleorder: write_answers > judge_claims
+
+
+rule get_original:
+    input:
+        inputs.original,
+    output:
+        "results/originals/{study}/{file}",
+    log:
+        "results/logs/get_original/{study}/{file}.log",
+    wildcard_constraints:
+        study=any_of(names.analyses),
+        file="[^/]+",
+    container:
+        IMAGE["training"]
+    resources:
+        lock_mode=UPDATE_INPUTS,
+    params:
+        source=lambda w: config["analyses"][w.study]["source"],
+        local=inputs.original_copy,
+    message:
+        "Get {wildcards.file} of {params.source[repository]}"
+    shell:
+        "python scripts/inputs/get_original.py --repository {params.source[repository]} --commit {params.source[commit]}"
+        " --path {params.source[folder]}/{wildcards.file} --local {params.local:q} --output {output} --lock inputs.lock"
+        " {resources.lock_mode} > {log} 2>&1"
+
+
+rule count_answers:
+    input:
+        inputs.originals,
+    output:
+        "results/counts/{study}.csv",
+    log:
+        "results/logs/count_answers/{study}.log",
+    wildcard_constraints:
+        study=any_of(names.analyses),
+    container:
+        IMAGE["training"]
+    params:
+        analysis=arguments.analysis,
+        code=arguments.code("inputs/count_answers.py"),
+    message:
+        "Count the right answers of {wildcards.study}"
+    shell:
+        "python scripts/inputs/count_answers.py --kind {params.analysis[kind]} --files {input:q} --samples {params.analysis[samples]}"
+        " --output {output} > {log} 2>&1"
+
+
+for kind, tables in registry.COUNT_TABLES.items():
+
+    rule:
+        name:
+            f"summarize_{kind}"
+        input:
+            drawing.counts,
+        output:
+            [f"results/summaries/{{study}}/{table}.csv" for table in tables],
+        log:
+            f"results/logs/summarize_{kind}/{{study}}.log",
+        wildcard_constraints:
+            study=any_of(name for name in names.analyses if config["analyses"][name]["kind"] == kind),
+        localrule: True
+        container:
+            IMAGE["figures"]
+        params:
+            analysis=arguments.analysis_as_json,
+            code=arguments.code("summaries/summarize_counts.py"),
+        message:
+            "Summarise {wildcards.study}"
+        shell:
+            "python scripts/summaries/summarize_counts.py --counts {input} --analysis {params.analysis:q}"
+            " --output results/summaries/{wildcards.study} > {log} 2>&1"
+
+
+rule write_answers:
+    input:
+        drawing.analysis_tables,
+    output:
+        page=report("paper/{study}/answers.md", caption="report/answers.rst", category="Results", labels={"file": "answers"}),
+        claims="paper/{study}/claims.csv",
+    log:
+        "results/logs/write_answers/{study}.log",
+    wildcard_constraints:
+        study=any_of(names.analyses),
+    container:
+        IMAGE["figures"]
+    params:
+        analysis=arguments.analysis_as_json,
+        code=arguments.code("paper/write_answers.py"),
+    message:
+        "Write the answers of {wildcards.study}"
+    shell:
+        "python scripts/paper/write_answers.py --tables {input} --analysis {params.analysis:q} --output paper/{wildcards.study}"
+        " > {log} 2>&1"

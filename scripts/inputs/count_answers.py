@@ -1,0 +1,31 @@
+"""Convert published pass rates to numbers of right answers: one row per prompt, without its text.
+
+    python scripts/inputs/count_answers.py --kind before_after --files per_example.csv --samples 32 --output results/counts/before_after.csv
+
+--kind names the form of the files: see READERS in src/hardgrpo/data/published_counts.py.
+"""
+
+from hardgrpo.data import published_counts
+from hardgrpo.runtime import errors, files
+
+import argparse
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", required=True, choices=published_counts.READERS)
+    parser.add_argument("--files", required=True, nargs="+")
+    parser.add_argument("--samples", required=True, type=int, help="samples per prompt behind each pass rate")
+    parser.add_argument("--output", required=True, help="CSV file")
+    args = parser.parse_args()
+
+    if args.samples < 1:
+        raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
+    counts = published_counts.convert(args.kind, args.files, args.samples)
+    files.write_rows(args.output, list(counts[0]), counts)
+    unsolved = sum(row["correct"] == 0 for row in counts)
+    print(f"{args.output}: {len(counts)} prompts with {args.samples} samples each, {unsolved} never solved")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,39 @@
+"""What training on all prompts does to prompts of each difficulty: gain, mixed groups, and pass@k."""
+
+import pandas as pd
+
+from hardgrpo.report import plotting
+
+BEFORE = {"color": "#666666", "marker": "s", "linestyle": "--", "markersize": 3}
+AFTER = {"color": "#D55E00", "marker": "o", "linestyle": "-", "markersize": 3, "capsize": 0}
+
+
+def draw(difficulty_classes, pass_at_each_k):
+    """Draw three panels: pass rate and mixed groups by the share of the choosing samples that are right, and pass@k by k."""
+    over_seeds = pass_at_each_k[pass_at_each_k.seed.isna()]
+    figure, axes = plotting.panels(3, columns=3, height=2.6)
+    classes = difficulty_classes.assign(
+        after=difficulty_classes.before + difficulty_classes.gain,
+        after_low=difficulty_classes.before + difficulty_classes.gain_low,
+        after_high=difficulty_classes.before + difficulty_classes.gain_high,
+    )
+    places = 100 * classes.correct / classes.chosen_by
+    for axis, before, after, text in (
+        (axes[0], "before", "after", "pass rate (%)"),
+        (axes[1], "mixed_before", "mixed", "mixed groups (%)"),
+    ):
+        axis.plot(places, 100 * classes[before], label="before training", **BEFORE)
+        plotting.series(axis, places, classes, after, label="after training", **AFTER)
+        axis.set_xlabel("right before training (%)")
+        plotting.title(axis, text)
+    axes[2].plot(over_seeds.k, 100 * over_seeds.before, **BEFORE | {"marker": ""})
+    axes[2].plot(over_seeds.k, 100 * over_seeds.after, **{key: AFTER[key] for key in ("color", "linestyle")})
+    axes[2].fill_between(over_seeds.k, 100 * over_seeds.after_low, 100 * over_seeds.after_high, color=AFTER["color"], alpha=0.2)
+    axes[2].set_xlabel("samples per prompt (k)")
+    plotting.title(axes[2], "pass@k (%)")
+    for axis in axes:
+        axis.set_ylim(-4, 104)
+    axes[0].set_ylabel("prompts (%)")
+    plotting.legend(figure, axes)
+    drawn = [classes.assign(panel="classes"), over_seeds.assign(panel="pass@k")]
+    return figure, pd.concat(drawn, ignore_index=True).drop(columns=["seed"])

@@ -1,0 +1,42 @@
+"""How chosen prompts behave in new samples, by the number of samples per prompt that chose them."""
+
+import numpy as np
+
+from hardgrpo.analysis import count_tables
+from hardgrpo.report import plotting
+from hardgrpo.selection import probe_sizes as probes
+
+MARKED_SIZES = (1, 2, 4, 8, 16, 32)
+PANELS = [("mixed", "mixed groups (%)"), ("pass_rate", "pass rate (%)"), ("never_solved", "never solved (%)")]
+
+
+def draw(probe_sizes):
+    """Draw three panels, one per entry of PANELS: a line for each rule, and a dotted line for a random choice."""
+    rows = probe_sizes[probe_sizes.file == count_tables.ALL]
+    rules = list(dict.fromkeys(rows.rule))
+    sufficient = probes.sufficient_sizes(rows.to_dict("records"))
+    figure, axes = plotting.panels(len(PANELS), columns=3, height=2.6)
+    for axis, (name, text) in zip(axes, PANELS):
+        for rule in rules:
+            line, look = rows[rows.rule == rule], plotting.style(rule, rules)
+            if rule not in sufficient:
+                axis.axhline(100 * line[name].iloc[0], label=rule, **look | {"marker": ""})
+                continue
+            axis.plot(
+                line.samples,
+                100 * line[name],
+                label=rule,
+                markersize=2.5,
+                markevery=np.flatnonzero(line.samples.isin(MARKED_SIZES)).tolist(),
+                **look,
+            )
+            end = line[line.samples == sufficient[rule]]
+            axis.plot(end.samples, 100 * end[name], **look | {"linestyle": "none", "markersize": 6})
+        axis.set_xscale("log", base=2)
+        ticks = [size for size in (1, 2, 4, 8, 16, 32, 64, 128) if size <= rows.samples.max()]
+        axis.set_xticks(ticks, ticks)
+        axis.set_ylim(-4, 104)
+        plotting.title(axis, text)
+    plotting.outer_labels(axes, "samples per prompt", "chosen prompts (%)")
+    plotting.legend(figure, axes)
+    return figure, rows

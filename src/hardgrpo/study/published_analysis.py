@@ -1,0 +1,125 @@
+"""An analysis of published numbers of right answers: a study without arms, which samples and trains nothing."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hardgrpo.study.strict import Count, Name, Strict
+
+
+class Original(Strict):
+    """Files of a repository on GitHub, as their authors published them."""
+
+    repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")]
+    """Name of the repository on GitHub: owner/name."""
+
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
+    """Hash of the commit, at least its first 7 digits. inputs.lock pins the sizes and checksums of the files."""
+
+    folder: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")]
+    """The folder of the files in the repository."""
+
+    files: Annotated[list[Name], Field(min_length=1)]
+    """The names of the files. For kind probe_sizes, the first row of a question counts if the question is repeated."""
+
+    local: str
+    """Folder below `data`. A file of the same name in this folder is read instead of the download."""
+
+    licence: str
+    """The licence of the files."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if len(set(self.files)) < len(self.files):
+            yield "files", "a name stands here twice; remove one"
+        if ".." in self.folder.split("/"):
+            yield "folder", "'..' leaves the repository; name a folder of the repository"
+
+
+class Claim(Strict):
+    """A claim of a paper, named before the tables are made. Its verdict: see docs/statistics.md."""
+
+    id: Name
+    """A name for the claim."""
+
+    paper: str
+    """The paper that makes the claim."""
+
+    claim: str
+    """The claim, in words."""
+
+    test: Literal["unsolved_gain", "mixed_lead"]
+    """unsolved_gain: prompts that the base model solves in none of the samples that choose gain nothing, within `margin`.
+    mixed_lead: after training, groups of the prompts that `policy` chooses are mixed more often than groups of a random choice."""
+
+    replicates: Annotated[int, Field(ge=2)]
+    """The number of seeds that a verdict takes."""
+
+    margin: Annotated[float, Field(gt=0)] | None = None
+    """Only for unsolved_gain: the margin, a share."""
+
+    policy: Literal["hard", "hard_solvable", "nearest_half", "middle", "easy"] | None = None
+    """Only for mixed_lead: the rule that chooses."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        for key, test in (("margin", "unsolved_gain"), ("policy", "mixed_lead")):
+            if (getattr(self, key) is not None) != (self.test == test):
+                problem = "remove it" if self.test != test else "add it"
+                yield key, f"belongs to test {test} alone; {problem}"
+
+
+class Analysis(Strict):
+    """An analysis of published numbers of right answers: a study without arms, which samples and trains nothing."""
+
+    title: str
+    """Title of the study's page."""
+
+    question: str
+    """The question that the analysis answers, for the list of studies."""
+
+    kind: Literal["probe_sizes", "before_after"]
+    """What is computed, and the form of the files. probe_sizes: how chosen prompts behave, by the number of samples that chose
+    them (Parquet files in AdaRFT's form). before_after: pass rates before and after training, by the pass rate before (a CSV
+    file with initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
+
+    model: Name
+    """The name of the model, for tables and figures."""
+
+    prompts: Name
+    """A name for the prompts. In results, this name replaces the name of a task."""
+
+    population: str
+    """The prompts and runs that the results describe, in words."""
+
+    samples: Annotated[int, Field(ge=2, le=1000)]
+    """Samples per prompt behind each published pass rate. Each pass rate must be a multiple of 1/samples."""
+
+    probe: Count
+    """Samples per prompt that choose prompts; the remaining samples measure the chosen prompts. probe_sizes computes every
+    number from 1 to `probe`."""
+
+    group: Annotated[int, Field(ge=2)]
+    """Completions in a group of GRPO."""
+
+    budget: Annotated[float, Field(gt=0, le=1)]
+    """Share of the prompts that is chosen."""
+
+    source: Original
+
+    claims: list[Claim] | None = None
+    """Only for kind before_after: the claims that are judged, at most one of each paper."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.probe + self.group > self.samples:
+            yield (
+                "probe",
+                f"a probe of {self.probe} and a group of {self.group} need {self.probe + self.group} samples per prompt, and"
+                f" there are {self.samples}; lower probe or group",
+            )
+        if self.kind == "before_after" and len(self.source.files) != 1:
+            yield "source.files", f"kind before_after reads one file, found {len(self.source.files)}; name one"
+        if self.claims and self.kind != "before_after":
+            yield "claims", f"kind {self.kind} has no claims; remove them"
+        papers = [claim.paper for claim in self.claims or []]
+        if len(set(papers)) < len(papers):
+            yield "claims", "a paper has two claims here; only one of each paper gets a verdict"

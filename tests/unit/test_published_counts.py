@@ -1,0 +1,413 @@
+"""Published numbers of right answers: files of both forms, their numbers by enumeration, claims, and what is wrong with a file."""
+
+import hashlib
+import http.server
+import itertools
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pyarrow.parquet
+import pytest
+from scipy import stats
+
+import fork_server
+import project_config
+from conftest import ROOT, path_of
+from hardgrpo.analysis import count_tables, statistics
+from hardgrpo.data import published_counts
+from hardgrpo.report import answers, registry
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies, probe_sizes
+from hardgrpo.study import checks
+from published_files import write_csv, write_parquet
+
+CONFIG = project_config.config()
+
+
+def run(program: str, *arguments):
+    return fork_server.run(path_of(program), list(map(str, arguments)), ROOT)
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once(tmp_path):
+    first = write_parquet(tmp_path / "first.parquet", [0, 100, 98.4375, 50], ["a", "b", "c", "a"])
+    second = write_parquet(tmp_path / "second.parquet", [25, 75], ["b", "d"])
+    done = run("count_answers", "--kind", "probe_sizes", "--samples", 64, "--files", first, second, "--output", tmp_path / "c.csv")
+    assert done.returncode == 0 and "5 prompts with 64 samples each, 1 never solved" in done.stdout, done.stderr
+    rows = published_counts.read(tmp_path / "c.csv")
+    assert [(row["file"], row["correct"]) for row in rows] == [
+        ("first", 64),
+        ("first", 0),
+        ("first", 1),
+        ("second", 48),
+        ("second", 16),
+    ]
+    assert rows[1]["id"] == rows[3]["id"] == hashlib.sha256(b"b").hexdigest()[:16]
+    pools = count_tables.pools(rows, 0.5)
+    assert {name: [row["correct"] for row in pool] for name, pool in pools.items()} == {
+        "all": [64, 0, 1, 16],
+        "first": [64, 0, 1],
+        "second": [48, 16],
+    }
+    assert "question" not in (tmp_path / "c.csv").read_text()
+
+
+def test_shares_of_four_decimals_before_and_after_are_counted_whatever_the_number_of_seeds(tmp_path):
+    path = write_csv(tmp_path / "p.csv", [["7", 5 / 32, 0, 1 / 32, 1], ["x", 1, 31 / 32, 3 / 32, 0]], seeds=3)
+    rows = published_counts.convert("before_after", [str(path)], 32)
+    names = ["id", "correct", "correct_1", "correct_2", "correct_3"]
+    assert [[row[name] for name in names] for row in rows] == [["7", 5, 0, 1, 32], ["x", 32, 31, 3, 0]]
+
+
+@pytest.mark.parametrize("samples", [8, 32, 64, 128])
+def test_every_number_of_right_answers_is_read_from_its_rounded_share(samples):
+    for correct in range(samples + 1):
+        assert published_counts.count_of(round(correct / samples, 4), samples) == correct
+    assert published_counts.count_of(round(1.5 / samples, 4), samples) is None
+
+
+BAD_CSV = [
+    ("qid,initial_pass1,pass1_seed1\n1,0.05,0\n", "row 2: column 'initial_pass1' is 0.05; expected a share, a multiple of 1/32"),
+    ("qid,initial_pass1,pass1_seed1\n1,0.5,0.51\n", "row 2: column 'pass1_seed1' is 0.51; expected a share, a multiple of 1/32"),
+    ("qid,initial_pass1,pass1_seed1\n1,0.5,1.5\n", "row 2: column 'pass1_seed1' is 1.5"),
+    ("qid,initial_pass1,pass1_seed1\n1,0.5,-0.5\n", "row 2: column 'pass1_seed1' is -0.5"),
+    ("qid,initial_pass1,pass1_seed1\n1,,0.5\n", "row 2: column 'initial_pass1' is empty"),
+    ("qid,initial_pass1,pass1_seed1\n1,nan,0.5\n", "row 2: column 'initial_pass1' is 'nan', expected float"),
+    ("qid,initial_pass1,pass1_seed1\n1,half,0.5\n", "row 2: column 'initial_pass1' is 'half', expected float"),
+    ("qid,initial_pass1,pass1_seed1\n,0.5,0.5\n", "row 2: column 'qid' is empty"),
+    ("qid,initial_pass1,pass1_seed1\n1,0.5,0.5\n2,0,0\n1,0.5,0.5\n", "row 4: prompt '1' stands here twice, first in row 2"),
+    ("qid,initial_pass1,pass1_seed1\n1,0.5\n", "row 2: more or fewer cells"),
+    ("qid,initial_pass1\n1,0.5\n", "no column pass1_seed1; expected qid, initial_pass1, pass1_seed1, pass1_seed2, ..."),
+    ("qid,pass1_seed1\n1,0.5\n", "column 'initial_pass1' is missing"),
+    ("initial_pass1,pass1_seed1\n0.5,0.5\n", "column 'qid' is missing"),
+    ("qid,initial_pass1,pass1_seed1\n", "the file has no rows"),
+    ("", "no column pass1_seed1"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), BAD_CSV)
+def test_a_wrong_table_is_named_in_one_line_and_writes_nothing(tmp_path, text, words):
+    (tmp_path / "p.csv").write_text(text)
+    done = run(
+        "count_answers", "--kind", "before_after", "--samples", 32, "--files", tmp_path / "p.csv", "--output", tmp_path / "c.csv"
+    )
+    assert_refused(done, f"{tmp_path}/p.csv: ", words)
+    assert not (tmp_path / "c.csv").exists()
+
+
+def assert_refused(done, *words: str) -> None:
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and done.stderr.startswith("error: "), done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("difficulties", "words"),
+    [
+        ([50, 33.3, 0], "row 2: difficulty is 33.3; expected per cent, a multiple of 100/128"),
+        ([101], "row 1: difficulty is 101"),
+        ([-3.125], "row 1: difficulty is -3.125"),
+        ([float("nan")], "row 1: difficulty is nan"),
+        ([0.5], "row 1: difficulty is 0.5"),
+        ([None], "row 1: expected `prompt`, a list of messages"),
+        (["hard"], "row 1: expected `prompt`, a list of messages"),
+    ],
+)
+def test_a_wrong_difficulty_is_named_in_one_line(tmp_path, difficulties, words):
+    path = write_parquet(tmp_path / "p.parquet", difficulties)
+    done = run("count_answers", "--kind", "probe_sizes", "--samples", 128, "--files", path, "--output", tmp_path / "c.csv")
+    assert_refused(done, f"{path}: ", words)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"prompt": ["a question"], "extra_info": [{"difficulty": 50.0}]}, "row 1: expected `prompt`, a list of messages"),
+        ({"prompt": [[{"content": "q"}]], "extra_info": [{"index": 1}]}, "row 1: expected `prompt`, a list of messages"),
+        ({"prompt": [[{"content": "q"}]]}, "column 'extra_info' is missing; expected prompt, extra_info"),
+        ({"extra_info": [{"difficulty": 50.0}]}, "column 'prompt' is missing"),
+        (
+            {"prompt": pyarrow.array([], pyarrow.string()), "extra_info": pyarrow.array([], pyarrow.string())},
+            "the file has no rows",
+        ),
+    ],
+)
+def test_a_parquet_file_of_another_form_is_named(tmp_path, table, words):
+    path = tmp_path / "p.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(table), path)
+    with pytest.raises(UserError) as refused:
+        published_counts.convert("probe_sizes", [str(path)], 128)
+    assert str(refused.value).startswith(f"{path}: ") and words in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"qid,initial_pass1\n"])
+def test_a_file_that_is_no_parquet_is_named(tmp_path, content):
+    (tmp_path / "p.parquet").write_bytes(content)
+    with pytest.raises(UserError, match="p.parquet: not a Parquet file"):
+        published_counts.convert("probe_sizes", [str(tmp_path / "p.parquet")], 128)
+    with pytest.raises(UserError, match="none.parquet: no such file"):
+        published_counts.convert("probe_sizes", [str(tmp_path / "none.parquet")], 128)
+
+
+# --- originals ---------------------------------------------------------------------------------------------------------
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A server with one file of owner/name at commit 0123abc."""
+    path = tmp_path / "server/owner/name/raw/0123abc/data/numbers.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("published\n")
+    handler = lambda *arguments: Quiet(*arguments, directory=str(tmp_path / "server"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{service.server_port}"
+        service.shutdown()
+
+
+def get(folder: Path, server: str, *arguments, path: str = "data/numbers.csv", commit: str = "0123abc"):
+    return run(
+        *("get_original", "--repository", "owner/name", "--commit", commit, "--path", path, "--local", folder / "local.csv"),
+        *("--output", folder / "out.csv", "--lock", folder / "inputs.lock", "--server", server, *arguments),
+    )
+
+
+def test_a_file_is_downloaded_or_copied_and_must_be_that_of_the_lock(tmp_path, server):
+    done = get(tmp_path, server)
+    assert done.returncode == 0 and "downloaded, new in the lock" in done.stdout, done.stderr
+    entry = json.loads((tmp_path / "inputs.lock").read_text())["repositories"]["owner/name@0123abc"]
+    facts = {"bytes": 10, "sha256": hashlib.sha256(b"published\n").hexdigest()}
+    assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": facts}}
+    (tmp_path / "local.csv").write_text("published\n")
+    assert "a local copy, as locked" in get(tmp_path, "http://127.0.0.1:9").stdout, "needs no server"
+    (tmp_path / "out.csv").unlink()
+    (tmp_path / "local.csv").write_text("published\nand more\n")
+    assert_refused(get(tmp_path, server), f"{tmp_path}/local.csv: data/numbers.csv of owner/name is not what", "found 19 bytes")
+    (tmp_path / "local.csv").write_text("published\n")
+    assert_refused(get(tmp_path, server, commit="fffffff"), "found commit fffffff, expected 0123abc")
+    assert not (tmp_path / "out.csv").exists()
+    assert "replaced in the lock" in get(tmp_path, server, "--update-inputs", commit="fffffff").stdout
+    assert list(json.loads((tmp_path / "inputs.lock").read_text())["repositories"]) == ["owner/name@fffffff"]
+
+
+def test_a_file_that_cannot_be_downloaded_is_named_with_the_place_to_put_it(tmp_path, server):
+    assert_refused(get(tmp_path, server, path="data/none.csv"), "/data/none.csv: the server answers with status 404", "local.csv")
+    assert_refused(get(tmp_path, "http://127.0.0.1:9"), "cannot be downloaded", "or put the file at", "local.csv")
+    assert not (tmp_path / "out.csv").exists() and not (tmp_path / "inputs.lock").exists()
+
+
+# --- samples per prompt ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counts", [[40, 10, 20, 10, 20], [5, 45, 20, 10, 20], [10, 10, 60, 10, 10], [48, 4, 0, 0, 48]])
+def test_the_middle_is_that_of_the_policy(counts):
+    pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
+    shares = np.array(counts) / 100
+    ranks = probe_sizes.class_ranks("middle", 4, shares)
+    for budget in (0.1, 0.25, 0.4):
+        chosen = np.zeros(5)
+        for prompt in policies.select(pass_rates, "middle", 0, budget=budget).ids:
+            chosen[int(prompt[1])] += 1
+        taken = probe_sizes.choose_shares(shares, ranks, budget)
+        for rank in np.unique(ranks[~np.isnan(ranks)]):
+            assert 100 * taken[ranks == rank].sum() == pytest.approx(chosen[ranks == rank].sum())
+
+
+def analysis(kind: str, **changes) -> dict:
+    (entry,) = [entry for entry in CONFIG["analyses"].values() if entry["kind"] == kind]
+    return entry | changes
+
+
+def counts_of(correct: list[int], *after: list[int], samples: int) -> list[dict]:
+    rows = [{"file": "f", "id": f"p{n}", "samples": samples, "correct": c} for n, c in enumerate(correct)]
+    return [row | {f"correct_{seed}": numbers[n] for seed, numbers in enumerate(after, start=1)} for n, row in enumerate(rows)]
+
+
+def test_a_file_that_is_too_small_for_the_budget_is_named():
+    with pytest.raises(UserError, match="f: a budget of 0.1 of 3 prompts is less than one prompt; raise the budget"):
+        count_tables.probe_sizes(counts_of([1, 2, 3], samples=8), analysis("probe_sizes", samples=8, probe=2, group=2))
+
+
+def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
+    generator = np.random.default_rng(0)
+    correct, *after = (generator.integers(0, 33, 40).tolist() for _ in range(4))
+    for kind, tables in registry.COUNT_TABLES.items():
+        entry = analysis(kind, samples=32, probe=4)
+        for name, table in tables.items():
+            rows = getattr(count_tables, name)(counts_of(correct, *after, samples=32), entry)
+            assert rows and all(list(row.keys() ^ set(table.columns)) == [] for row in rows), name
+        drawn = [name for figure in registry.COUNT_FIGURES[kind].values() for name in figure.of]
+        assert set(drawn) <= tables.keys()
+
+
+# --- before and after --------------------------------------------------------------------------------------------------
+
+
+def enumerated(correct: int, after: int, samples: int, probe: int, group: int) -> dict[int, list]:
+    """{c: [(probability, values)]} of one prompt over all probes, measuring samples and groups, by enumeration."""
+    outcomes, outcomes_after = ([1] * number + [0] * (samples - number) for number in (correct, after))
+    mean_mixed = lambda pool: np.mean([0 < sum(members) < group for members in itertools.combinations(pool, group)])
+    rest = samples - probe
+    solved = np.mean([any(members) for members in itertools.combinations(outcomes_after, rest)])
+    by_c: dict[int, list] = {}
+    probes = list(itertools.combinations(range(samples), probe))
+    for chosen in probes:
+        others = [outcomes[i] for i in range(samples) if i not in chosen]
+        values = {
+            "before": np.mean(others),
+            "gain": after / samples - np.mean(others),
+            "mixed_before": mean_mixed(others),
+            "mixed": mean_mixed(outcomes_after),
+            "solved_before": float(any(others)),
+            "solved": solved,
+            "newly_solved": 0.0 if any(others) else solved,
+            "lost": 1 - solved if any(others) else 0.0,
+        }
+        by_c.setdefault(sum(outcomes[i] for i in chosen), []).append((1 / len(probes), values))
+    return by_c
+
+
+def test_prompts_of_each_difficulty_are_measured_as_by_enumeration():
+    correct, after = [0, 1, 3, 4, 6], [[1, 0, 5, 6, 6], [0, 2, 3, 5, 6]]
+    entry = analysis("before_after", samples=6, probe=3, group=2, budget=0.2)
+    rows = {row["correct"]: row for row in count_tables.difficulty_classes(counts_of(correct, *after, samples=6), entry)}
+    assert set(rows) == {0, 1, 2, 3}
+    for c, row in rows.items():
+        cases = [
+            case for seed in after for base, trained in zip(correct, seed) for case in enumerated(base, trained, 6, 3, 2).get(c, [])
+        ]
+        weights = np.array([weight for weight, _ in cases])
+        assert row["prompts"] == pytest.approx(weights.sum() / 2)
+        for name in cases[0][1]:
+            assert row[name] == pytest.approx(np.average([values[name] for _, values in cases], weights=weights)), (c, name)
+
+
+def test_the_interval_over_all_prompts_is_the_projects_own():
+    generator = np.random.default_rng(3)
+    correct = generator.integers(0, 33, 60)
+    after = [np.clip(correct + generator.integers(-3, 12, 60), 0, 32) for _ in range(4)]
+    counts = counts_of(correct.tolist(), *(numbers.tolist() for numbers in after), samples=32)
+    entry = analysis("before_after")
+    data = count_tables.BeforeAfter(counts, entry)
+    everything = statistics.mean_interval(data.parts(data.gain, np.ones(17)))
+    expected = statistics.mean_interval((np.stack(after) - correct) / 32)
+    assert (everything.estimate, everything.low, everything.high) == pytest.approx((expected.estimate, expected.low, expected.high))
+    (random,) = [row for row in count_tables.choices_after(counts, entry) if row["rule"] == "random"]
+    assert (random["gain"], random["gain_low"]) == pytest.approx((expected.estimate, expected.low))
+    (first, *_, last) = [row for row in count_tables.pass_at_each_k(counts, entry) if row["seed"] is None]
+    assert (first["gain"], first["gain_high"]) == pytest.approx((expected.estimate, expected.high))
+    solved = (np.stack(after) > 0).mean() - (correct > 0).mean()
+    assert last["k"] == 32 and last["gain"] == pytest.approx(solved)
+    numbers = count_tables.solved_counts(counts, entry)
+    assert np.mean([row["only_after"] - row["only_before"] for row in numbers]) / 60 == pytest.approx(solved)
+    assert all(row["both"] + row["only_before"] + row["only_after"] + row["never"] == 60 for row in numbers)
+
+
+def test_the_interval_of_a_choice_is_that_of_a_ratio():
+    """Prompts with 0 or 8 of 8 right are in one class each, so that the mean of a class is that of its own prompts."""
+    generator = np.random.default_rng(5)
+    correct = [0] * 40 + [8] * 60
+    after = [[*generator.integers(0, 9, 40).tolist(), *[8] * 60]]
+    entry = analysis("before_after", samples=8, probe=4, group=2)
+    (row, _) = count_tables.difficulty_classes(counts_of(correct, *after, samples=8), entry)
+    gains = np.array(after[0][:40]) / 8
+    assert row["gain"] == pytest.approx(gains.mean()) and row["prompts"] == pytest.approx(40)
+    half = stats.t.ppf(0.975, 99) * np.sqrt(gains.var() / 40 * 100 / 99)
+    assert row["gain_high"] - row["gain"] == pytest.approx(half)
+
+
+@pytest.mark.parametrize(
+    ("after", "seeds", "verdicts"),
+    [
+        ([0, 12, 32], 5, ["supported", "contradicted"]),  # the hardest learn nothing, the others stay mixed
+        ([16, 32, 32], 5, ["contradicted", "supported"]),  # the hardest learn and are mixed, the others are solved
+        ([16, 32, 32], 3, ["undecided: 3 of 5 replicates"] * 2),
+    ],
+)
+def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts):
+    correct = [0] * 40 + [12] * 40 + [32] * 40
+    generator = np.random.default_rng(1)
+    trained = [
+        [int(np.clip(n + generator.integers(-1, 2) * (0 < n < 32), 0, 32)) for n in np.repeat(after, 40)] for _ in range(seeds)
+    ]
+    entry, counts = analysis("before_after"), counts_of(correct, *trained, samples=32)
+    tables = {
+        name: pd.DataFrame(getattr(count_tables, name)(counts, entry), columns=table.columns)
+        for name, table in registry.COUNT_TABLES["before_after"].items()
+    }
+    rows = answers.judge(entry, tables)
+    assert [row["paper"] for row in rows] == ["LDS", "HE"] and [row["verdict"] for row in rows] == verdicts
+    assert "| LDS |" in answers.text(entry, tables)
+
+
+# --- the configuration -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"probe": 30}, "before_after.yaml:"),
+        ({"probe": 30}, "a probe of 30 and a group of 8 need 38 samples per prompt, and there are 32; lower probe or group"),
+        ({"kind": "probe_size"}, "analyses.before_after.kind"),
+        ({"probe_size": 3}, "unknown key 'probe_size'"),
+        (
+            {"claims": [{"id": "c", "paper": "LDS", "claim": "c", "test": "mixed_lead", "replicates": 5}]},
+            "belongs to test mixed_lead",
+        ),
+        ({"claims": [CONFIG["analyses"]["before_after"]["claims"][0]] * 2}, "a paper has two claims here"),
+        ({"source": CONFIG["analyses"]["before_after"]["source"] | {"files": ["a.csv", "b.csv"]}}, "reads one file, found 2"),
+        ({"source": CONFIG["analyses"]["before_after"]["source"] | {"folder": "../x"}}, "'..' leaves the repository"),
+        ({"source": CONFIG["analyses"]["before_after"]["source"] | {"files": ["../x.csv"]}}, "analyses.before_after.source.files"),
+        ({"source": CONFIG["analyses"]["before_after"]["source"] | {"commit": "main"}}, "analyses.before_after.source.commit"),
+    ],
+)
+def test_a_wrong_analysis_is_named(change, words):
+    config = project_config.config()
+    config["analyses"]["before_after"] |= change
+    with pytest.raises(UserError) as refused:
+        checks.check(config, "config.yaml", sorted((ROOT / "config/analyses").glob("*.yaml")))
+    assert words in str(refused.value)
+
+
+def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():
+    config = project_config.config()
+    config["analyses"]["mini"] = config["analyses"]["probing"]
+    with pytest.raises(UserError, match="analyses.mini: a study has the same name; give the analysis another"):
+        checks.check(config, "config.yaml")
+    config = project_config.config() | {"study": "probng"}
+    with pytest.raises(UserError, match="unknown study 'probng'; did you mean 'probing'"):
+        checks.check(config, "config.yaml")
+
+
+# --- the real files ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.recordings
+def test_before_and_after_of_a_real_model_is_as_known(recordings_folder):
+    """Known from a computation apart from this project, by the right answers among 8 of the 32 samples."""
+    path = recordings_folder / "original/unlearnable_set/per_example.csv"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    counts = published_counts.convert("before_after", [str(path)], 32)
+    rows = count_tables.difficulty_classes(counts, analysis("before_after", probe=8))
+    assert [row["gain"] for row in rows] == pytest.approx([0.092, 0.236, 0.320, 0.354, 0.355, 0.332, 0.287, 0.243, 0.199], abs=5e-4)
+    assert [row["mixed"] for row in rows] == pytest.approx(
+        [0.395, 0.693, 0.700, 0.607, 0.486, 0.367, 0.256, 0.169, 0.106], abs=5e-4
+    )
+
+
+@pytest.fixture
+def recordings_folder():
+    import os
+
+    return Path(os.environ["HARDGRPO_DATA"])
