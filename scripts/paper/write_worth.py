@@ -23,7 +23,7 @@ def main() -> None:
     from hardgrpo.report import registry, worth
 
     tables = summaries.read_all(args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"])
-    files.write_text(args.output, worth.page(args.study, **tables, prices=args.prices))
+    files.write_text(args.output, worth.page(args.study, tables, args.prices))
     print(f"{args.output}: {len(tables['spent'])} arms")
 
 

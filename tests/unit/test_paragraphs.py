@@ -77,7 +77,7 @@ def test_a_paragraph_names_the_ends_and_leaves_the_rest_to_the_table():
     said = paragraphs.gains(Numbers(gains=rows, differences=differences))
     assert "0.10/0.00/0.20 (a) to 0.30/0.20/0.40 (b) points" in said and "0.20/0.10/0.30 (c)" not in said
     assert "changes by -0.10/-0.20/0.00 (b) to 0.05/" in said
-    assert "Resolved after Holm's correction: b over a ($p$" in said and "over c" not in said
+    assert "Resolved after Holm's correction over all pairs of policies: b over a ($p$" in said and "over c" not in said
     alone = paragraphs.gains(Numbers(gains=rows[:1]))
     assert "0.10/0.00/0.20 (a) points." in alone and " to " not in alone
 

@@ -1,6 +1,7 @@
 """Which runs, tests and subsets a study has, by its entry in the configuration."""
 
 import copy
+from math import nan
 from types import SimpleNamespace
 
 import pytest
@@ -127,7 +128,17 @@ def test_each_recipe_is_billed_for_its_own_gpus():
     numbers = dict.fromkeys(("gain", "finishing", "correctness"), 0.1)
     numbers |= {f"{name}{end}": 0.1 for name in numbers for end in ("_low", "_high")}
     row = lambda recipe: SimpleNamespace(
-        model="m", policy="hard", recipe=recipe, arm="hard", base_accuracy=0.5, mdd=0.1, labels=50, seconds=3600, seeds=3, **numbers
+        model="m",
+        policy="hard",
+        recipe=recipe,
+        arm="hard",
+        base_accuracy=0.5,
+        mdd=0.1,
+        labels=50,
+        seconds=3600,
+        seeds=3,
+        **numbers,
+        **dict.fromkeys(("greedy_gain", "greedy_gain_low", "greedy_gain_high", "lead", "lead_low", "lead_high", "lead_p"), nan),
     )
     costs = [worth.arm(row(recipe), prices)["training_cost"] for recipe in ("as_written", "as_written_full")]
     assert costs == ["7.50", "15.00"]

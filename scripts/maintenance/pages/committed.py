@@ -37,14 +37,3 @@ def all_claims(root: Path, config: dict) -> pd.DataFrame:
     """Every claim in every study that has committed summaries of trained models, with its estimate and verdict."""
     tables = {study: judged(root, config, study)["claims"] for study in TRAINED}
     return pd.concat(tables, names=["study"]).reset_index("study").reset_index(drop=True)
-
-
-def difference_row(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> dict | None:
-    """The difference of `arm` less `minus`, both (policy, recipe), with keys difference, low, high, p and seeds. The table may have the two
-    arms in either order. None if the table does not compare them."""
-    names = ["policy", "recipe", "minus", "minus_recipe"]
-    for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
-        for row in differences[(differences[names] == pair).all(axis=1)].itertuples():
-            low, high = sorted((sign * row.difference_low, sign * row.difference_high))
-            return {"difference": sign * row.difference, "low": low, "high": high, "p": row.p, "seeds": row.seeds}
-    return None

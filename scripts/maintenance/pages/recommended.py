@@ -2,30 +2,29 @@
 
 The rule was written in commit 467b161, before study `mini_labels`, which needs the rule, was summarised (d4a1dcc):
 
-- A case is a base model, a task, a recipe and a budget, in any study. In a case, every way of choosing that takes a share of the pool
-  (by the task's own probe, if it uses a probe) is compared with a random choice of as many prompts, by the paired difference of the
-  gains on new test problems, sampled at temperature 1. Studies share runs; the same way in the same case counts once, in the study with
-  the most replicates. Recipes that differ only in when they save checkpoints make the same runs.
+- In each case of hardgrpo.analysis.random_choice, in any study, every way of choosing is compared with a random choice of as many prompts.
+  Studies share runs; the same way in the same case counts once, in the study with the most replicates. Recipes that differ only in when
+  they save checkpoints make the same runs.
 - A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of choosing that the case compares.
 - The ways open to a user depend on the labels before the choice: none, those of a small sample, or those of the whole pool. Of the open
   ways, the rule recommends the way that was better in the most cases and worse in none, if it was better in at least two cases.
   Otherwise it recommends a random choice.
 """
 
-from hardgrpo.analysis import statistics, summaries
+from hardgrpo.analysis import random_choice, summaries
 from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
-from pages import committed, templates
+from pages import templates
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
 
-LEVEL, CASES = 0.05, 2
+CASES = 2
 NEEDS = {"none": "no label", "sample": "a small labelled sample", "pool": "the labels of the whole pool"}  # before the choice
 SITUATIONS = {
     "none": "No prompt is labelled",
@@ -55,7 +54,7 @@ class Lead:
 
     @property
     def verdict(self) -> str:
-        return "not told apart" if self.p >= LEVEL else "better" if self.difference > 0 else "worse"
+        return random_choice.verdict(self.difference, self.p)
 
 
 def leads(root: Path, config: dict) -> list[Lead]:
@@ -85,47 +84,27 @@ def leads_of_study(config: dict, study: str, differences: pd.DataFrame, spent: p
     labels = {(row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()}
     gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in summaries.own_test_samples(gains).itertuples()}
     study_leads = []
-    for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
-        arms = [*zip(rows.policy, rows.recipe), *zip(rows.minus, rows.minus_recipe)]
-        for budget, recipe, names in cases(config, arms):
-            (random, *_) = [name for name in names if rule_of(config, name) == {"rule": "random"}]
-            pairs = {name: committed.difference_row(rows, (name, recipe), (random, recipe)) for name in names if name != random}
-            pairs = {name: pair for name, pair in pairs.items() if pair is not None}
-            corrected = statistics.holm([pair["p"] for pair in pairs.values()])
-            for (name, pair), p in zip(pairs.items(), corrected):
-                policy = config["policies"][name]
-                study_leads.append(
-                    Lead(
-                        way_of(config, policy),
-                        policies.labels_before(policy),
-                        study,
-                        model,
-                        task,
-                        recipe_of(config, recipe),
-                        budget,
-                        labels[model, task, name, recipe],
-                        gained[model, task, name, recipe],
-                        pair["difference"],
-                        pair["low"],
-                        pair["high"],
-                        p,
-                        pair["seeds"],
-                    )  # fmt: skip
-                )
+    for row in random_choice.comparisons(differences, config["policies"]):
+        policy, arm = config["policies"][row["policy"]], (row["model"], row["task"], row["policy"], row["recipe"])
+        study_leads.append(
+            Lead(
+                way_of(config, policy),
+                policies.labels_before(policy),
+                study,
+                row["model"],
+                row["task"],
+                recipe_of(config, row["recipe"]),
+                row["budget"],
+                labels[arm],
+                gained[arm],
+                row["difference"],
+                row["low"],
+                row["high"],
+                row["p"],
+                row["seeds"],
+            )  # fmt: skip
+        )
     return study_leads
-
-
-def cases(config: dict, arms: list[tuple[str, str]]) -> list[tuple[float, str, list[str]]]:
-    """(budget, recipe, policies) of each case with a random choice and a further policy; an arm is (policy, recipe)."""
-    policies_by_case: dict[tuple, list[str]] = {}
-    for name, recipe in dict.fromkeys(arms):
-        policy = config["policies"][name]
-        if isinstance(policy.get("budget"), float) and "probed_on" not in policy:
-            policies_by_case.setdefault((policy["budget"], recipe), []).append(name)
-    with_random = {
-        case: names for case, names in policies_by_case.items() if {"rule": "random"} in [rule_of(config, name) for name in names]
-    }
-    return [(*case, names) for case, names in with_random.items() if len(names) > 1]
 
 
 def rule_of(config: dict, policy: str) -> dict:
@@ -161,7 +140,7 @@ def cases_of(all_leads: list[Lead]) -> list[tuple]:
 def totals(all_leads: list[Lead]) -> list[int]:
     """The numbers of cases in which a way was better than a random choice, not told apart, and worse."""
     verdicts = [lead.verdict for lead in all_leads]
-    return [verdicts.count(word) for word in ("better", "not told apart", "worse")]
+    return [verdicts.count(word) for word in (random_choice.BETTER, random_choice.OPEN, random_choice.WORSE)]
 
 
 def advice(all_leads: list[Lead]) -> list[dict]:
@@ -219,7 +198,7 @@ def page(root: Path, config: dict) -> str:
         rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
         ways.append([f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))])
     columns = ["way of choosing", "its [rule](configuration.md#what-a-rule-takes)", "needs before", "better, not told apart, worse"]
-    resolved_cases = [case_row(lead) for lead in content["leads"] if lead.verdict != "not told apart"]
+    resolved_cases = [case_row(lead) for lead in content["leads"] if lead.verdict != random_choice.OPEN]
     return templates.fill(
         "which-prompts", **content, ways_table=pd.DataFrame(ways, columns=columns), cases_table=pd.DataFrame(resolved_cases)
     )

@@ -3,6 +3,7 @@
 from hardgrpo.analysis import hard_leads
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
+from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.study import settings
 from pages import configuration, recommended, tables, templates
@@ -16,7 +17,6 @@ from pages.committed import (
     TRUNCATION,
     VARIANTS,
     all_claims,
-    difference_row,
     read,
 )
 

@@ -24,7 +24,6 @@ FORMATS = {
 }
 PARAGRAPHS = {  # macro: function of paragraphs.py
     "verdicts": "judged",
-    "gains": "gains",
     "made.of": "made_of",
     "overlaps": "overlaps",
     "leads": "leads",
@@ -69,6 +68,7 @@ def texts(numbers: Numbers, study: dict) -> dict[str, str]:
     """{macro: paragraph}. The paragraphs quote numbers by their macros."""
     return {
         "abstract": paragraphs.abstract(numbers, study),
+        "gains": paragraphs.gains(numbers, study["policy_settings"]),
         "limits.compared": paragraphs.limits_compared(numbers, study["cut_from"]),
         **{key: getattr(paragraphs, name)(numbers) for key, name in PARAGRAPHS.items()},
     }

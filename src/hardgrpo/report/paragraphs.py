@@ -11,6 +11,7 @@ from collections.abc import Callable
 import jinja2
 import pandas as pd
 
+from hardgrpo.analysis import random_choice
 from hardgrpo.analysis.columns import interval
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
@@ -145,7 +146,7 @@ def judged(numbers) -> str:
     return fill("judged", claims=primary_claims(numbers, ["paper", "claim", "population"]))
 
 
-def gains(numbers) -> str:
+def gains(numbers, policies: dict[str, dict] | None = None) -> str:
     """A paragraph for each model and task: smallest and largest gain, sampled and greedy, and the resolved differences between
     policies."""
     table, differences = own_test_rows(numbers.tables["gains"]), own_test_rows(numbers.tables["differences"])
@@ -153,8 +154,21 @@ def gains(numbers) -> str:
     for (model, task), group in table.groupby(["model", "task"], sort=False):
         sampled, greedy = (gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy"))
         pairs = differences[(differences.model == model) & (differences.task == task)]
-        cells.append({"model": model, "task": task, "sampled": sampled, "greedy": greedy} | resolved_differences(pairs))
+        cell_values = {"model": model, "task": task, "sampled": sampled, "greedy": greedy} | resolved_differences(pairs)
+        cells.append(cell_values | {"against_random": against_random(pairs, policies)})
     return fill("gains", cells=cells)
+
+
+def against_random(pairs: pd.DataFrame, policies: dict[str, dict]) -> dict[str, list[str]]:
+    """{verdict: arms} of the comparisons with a random choice of as many prompts (analysis/random_choice.py); {} without such
+    comparisons."""
+    labels = {(row.policy, row.recipe): row.arm for row in pairs.itertuples()}
+    labels |= {(row.minus, row.minus_recipe): row.minus_arm for row in pairs.itertuples()}
+    arms_by_verdict: dict[str, list[str]] = {}
+    for row in random_choice.comparisons(pairs, policies) if policies else []:
+        verdict = random_choice.verdict(row["difference"], row["p"])
+        arms_by_verdict.setdefault(verdict, []).append(labels[row["policy"], row["recipe"]])
+    return arms_by_verdict
 
 
 def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:

@@ -147,7 +147,7 @@ JUDGED = {
 # Files of results/published that hold published numbers.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
 # Tables that the page worth.html reads.
-WORTH = ["gains", "parts", "spent", "contamination"]
+WORTH = ["gains", "parts", "spent", "differences", "contamination"]
 # Tables that the numbers in the paper's text come from.
 NUMBERED = ["gains", "differences", "learnable", "parts", "decomposition", "kinds", "reasons", "subsets", "regressions"]
 NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]

@@ -1,31 +1,64 @@
-"""The page "Was it worth it?": the gain with its interval, the parts of the gain and the cost, for each arm of a study."""
+"""The page "Was it worth it?": what each arm of a study gained, against no training and against a random choice, and what it cost."""
 
 import pandas as pd
 
+from hardgrpo.analysis import random_choice
 from hardgrpo.analysis.columns import RUNS
-from hardgrpo.analysis.formats import MINUS, UNKNOWN, integer, is_known, points, round_parts, signed_interval
+from hardgrpo.analysis.formats import MINUS, UNKNOWN, integer, is_known, points, round_parts, signed, signed_interval
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report import web
 
+YES, NO_GAIN, NOT_SHOWN = "yes", "no, accuracy fell", "not shown"
+GREEDY_FELL, WORSE_THAN_RANDOM, NOT_BETTER = "no, greedy accuracy fell", "no, random is better", "not told apart from random"
+UNKNOWN_WORTH = "cannot be said"
 
-def page(
-    study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, contamination: pd.DataFrame, prices: dict
-) -> str:
-    """`study` comes from settings.study_design, `prices` from settings.prices."""
+
+def page(study: dict, tables: dict[str, pd.DataFrame], prices: dict) -> str:
+    """The page. `study` comes from settings.study_design, `tables` are those of registry.WORTH, `prices` come from settings.prices."""
+    groups = of_models_and_tasks(study["policy_settings"], **tables, prices=prices)
+    return web.template("worth.html").render(title=study["title"], own_bases=study["own_bases"], groups=groups)
+
+
+def of_models_and_tasks(
+    policies: dict[str, dict],
+    gains: pd.DataFrame,
+    parts: pd.DataFrame,
+    spent: pd.DataFrame,
+    differences: pd.DataFrame,
+    contamination: pd.DataFrame,
+    prices: dict,
+) -> list[dict]:
+    """The page's entries for each model and task. `policies` holds the settings of the study's policies by name."""
     own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
     rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
     rows = rows.merge(spent[[*RUNS, "labels", "tokens", "seconds"]], on=RUNS)
-    groups = [
-        {
-            "model": model,
-            "task": task,
-            "problems": integer(group.problems.max()),
-            "overlap": overlap(contamination, task),
-            "arms": [arm(row, prices) for row in group.itertuples()],
-        }
-        for (model, task), group in rows.groupby(["model", "task"], sort=False)
-    ]
-    return web.template("worth.html").render(title=study["title"], own_bases=study["own_bases"], groups=groups)
+    greedy = own_test_rows(gains)
+    greedy = greedy[greedy.decoding == "greedy"]
+    greedy_columns = {name: f"greedy_{name}" for name in ("base_accuracy", "gain", "gain_low", "gain_high")}
+    rows = rows.merge(greedy[[*RUNS, *greedy_columns]].rename(columns=greedy_columns), on=RUNS, how="left")
+    comparisons = pd.DataFrame(
+        random_choice.comparisons(differences, policies),
+        columns=[*RUNS, "budget", "difference", "low", "high", "p", "seeds"],
+    )
+    lead_columns = {"difference": "lead", "low": "lead_low", "high": "lead_high", "p": "lead_p"}
+    rows = rows.merge(comparisons[[*RUNS, *lead_columns]].rename(columns=lead_columns), on=RUNS, how="left")
+    groups = []
+    for (model, task), group in rows.groupby(["model", "task"], sort=False):
+        arms = sorted((arm(row, prices) for row in group.itertuples()), key=lambda entry: entry["order"])
+        groups.append(
+            {
+                "model": model,
+                "task": task,
+                "problems": integer(group.problems.max()),
+                "runs": int(group.seeds.max()),
+                "overlap": overlap(contamination, task),
+                "answer": answer(arms),
+                "has_greedy": any(entry["greedy"] != UNKNOWN for entry in arms),
+                "has_random": any(entry["lead"] != UNKNOWN for entry in arms),
+                "arms": arms,
+            }
+        )
+    return groups
 
 
 def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
@@ -36,27 +69,45 @@ def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
 
 
 def arm(row, prices: dict) -> dict:
-    """The page's entries for one arm. `row` joins the tables `gains`, `parts` and `spent`."""
+    """The page's entries for one arm. `row` joins the tables `gains` (sampled and greedy), `parts` and `spent` with the comparisons of
+    random_choice."""
     finishing, correctness = round_parts(row.gain, [row.finishing, row.correctness])
     hours = row.seconds * row.seeds / 3600
     gpus_by_recipe, price = prices["gpus"][row.model], prices["label"].get(row.policy)
     gpus = gpus_by_recipe.get(row.recipe, 0)  # 0 for recorded runs
+    points_per_label = row.gain / row.labels if is_known(row.labels) and row.labels else float("nan")
+    worth = worth_it(row)
     return {
         "name": row.arm,
-        "worth_it": worth_it(row.gain_low, row.gain_high),
+        "worth_it": worth,
+        "mark": {YES: "yes"}.get(worth, "no" if worth.startswith("no,") else "open"),
+        "order": (worth != YES, -points_per_label if is_known(points_per_label) else 0.0, row.arm),
         "before": points(row.base_accuracy),
         "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",  # the sum of the printed numbers
         "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
+        "gain_alone": signed(row.gain),
+        "greedy": with_interval(row.greedy_gain, row.greedy_gain_low, row.greedy_gain_high),
+        "lead": with_interval(row.lead, row.lead_low, row.lead_high),
+        "lead_alone": signed(row.lead) if is_known(row.lead) else UNKNOWN,
         "detectable": points(row.mdd),
         "finishing": signed_interval(finishing, row.finishing_low, row.finishing_high),
         "correctness": signed_interval(correctness, row.correctness_low, row.correctness_high),
         "labels": integer(row.labels),
         "label_cost": UNKNOWN if price is None else f"{row.labels * price:,.2f}",
-        "labels_per_point": integer(row.labels / (100 * row.gain)) if row.gain_low > 0 else UNKNOWN,
+        "per_100_labels": f"{100 * 100 * points_per_label:+.2f}".replace("-", MINUS) if is_known(points_per_label) else UNKNOWN,
         "runs": int(row.seeds),
-        "hours": UNKNOWN if not is_known(hours) else f"{hours * gpus:.2f} GPU-hours" if gpus else f"{hours:.2f} hours on a CPU",
+        "time": UNKNOWN if not is_known(hours) else f"{hours * gpus:.2f} GPU-hours" if gpus else duration(hours),
         "training_cost": f"{hours * gpus * prices['gpu_hour']:,.2f}" if gpus and is_known(hours) else UNKNOWN,
     }
+
+
+def with_interval(share: float, low: float, high: float) -> str:
+    return signed_interval(share, low, high) if is_known(share) else UNKNOWN
+
+
+def duration(hours: float) -> str:
+    """A time on a CPU, in the unit that suits its size."""
+    return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.1f} minutes"
 
 
 def printed_points(share: float) -> float:
@@ -64,8 +115,36 @@ def printed_points(share: float) -> float:
     return float(points(share).replace(MINUS, "-"))
 
 
-def worth_it(low: float, high: float) -> str:
-    """The answer for an arm: whether the gain's 95 % interval excludes zero, and on which side."""
-    if not is_known(low, high) or low == high:
-        return "cannot be said"
-    return "yes" if low > 0 else "no, it got worse" if high < 0 else "not shown"
+def worth_it(row) -> str:
+    """The answer for an arm. `yes` needs a gain over no training, no fall of greedy accuracy and, where the study compares the arm with a
+    random choice of as many prompts, a lead over it (Holm's correction within the case)."""
+    if not is_known(row.gain_low, row.gain_high) or row.gain_low == row.gain_high:
+        return UNKNOWN_WORTH
+    if row.gain_high < 0:
+        return NO_GAIN
+    if is_known(row.greedy_gain_high) and row.greedy_gain_high < 0:
+        return GREEDY_FELL
+    lead = random_choice.verdict(row.lead, row.lead_p) if is_known(row.lead, row.lead_p) else None
+    if lead == random_choice.WORSE:
+        return WORSE_THAN_RANDOM
+    if row.gain_low <= 0:
+        return NOT_SHOWN
+    return NOT_BETTER if lead == random_choice.OPEN else YES
+
+
+def answer(arms: list[dict]) -> str:
+    """The page's first sentence about a model and a task. `arms` are sorted by worth and by points per label."""
+    worth = [entry for entry in arms if entry["worth_it"] == YES]
+    if not worth:
+        fell = sum(entry["worth_it"] == GREEDY_FELL for entry in arms)
+        reason = f"; greedy accuracy fell in {fell} of {len(arms)} arms" if fell else ""
+        return f"no way of choosing was shown to be worth its labels{reason}."
+    best = worth[0]
+    sentence = f"{best['name']}: {best['gain_alone']} points for {best['labels']} labels"
+    leading = [entry for entry in worth if entry["lead"] != UNKNOWN]
+    if leading:
+        top = leading[0]
+        beyond = f"{top['lead_alone']} points more than a random choice"
+        return f"{sentence}, {beyond}." if top is best else f"{sentence}; {top['name']} gains {beyond}, for {top['labels']} labels."
+    compared = any(entry["lead"] != UNKNOWN for entry in arms)
+    return f"{sentence}; no way of choosing was shown to beat a random choice." if compared else f"{sentence}."

@@ -408,6 +408,7 @@ def study_design(config: dict, study: str) -> dict:
         "weaker_signal": plan.get("weaker_signal", []),
         "graders": sorted({entry["grader"] for entry in tasks.values()}),
         "policies": policies_of(plan),
+        "policy_settings": {name: config["policies"][name] for name in policies_of(plan)},
         "rules": sorted({policy["rule"] for policy in chosen_by}),
         "seeds": len(plan["seeds"]),
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],

@@ -1,0 +1,84 @@
+"""The page "Was it worth it?": its verdicts, its first sentence, and that it agrees with docs/which-prompts.md."""
+
+from math import nan
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+import project_config
+from conftest import ROOT
+from hardgrpo.analysis import random_choice, summaries
+from hardgrpo.report import registry, worth
+from hardgrpo.runtime import files
+from hardgrpo.study import paths, settings
+
+CONFIG = project_config.config()
+
+
+def row(gain=(0.02, 0.01, 0.03), greedy=(nan, nan, nan), lead=(nan, nan)) -> SimpleNamespace:
+    return SimpleNamespace(
+        gain=gain[0], gain_low=gain[1], gain_high=gain[2], greedy_gain=greedy[0], greedy_gain_low=greedy[1],
+        greedy_gain_high=greedy[2], lead=lead[0], lead_p=lead[1],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "numbers, verdict",
+    [
+        ({}, worth.YES),
+        ({"gain": (0.02, -0.01, 0.05)}, worth.NOT_SHOWN),
+        ({"gain": (-0.02, -0.03, -0.01)}, worth.NO_GAIN),
+        ({"gain": (nan, nan, nan)}, worth.UNKNOWN_WORTH),
+        ({"greedy": (-0.11, -0.15, -0.07)}, worth.GREEDY_FELL),
+        ({"greedy": (-0.01, -0.05, 0.03)}, worth.YES),
+        ({"lead": (0.01, 0.2)}, worth.NOT_BETTER),
+        ({"lead": (0.01, 0.01)}, worth.YES),
+        ({"lead": (-0.01, 0.01)}, worth.WORSE_THAN_RANDOM),
+        ({"lead": (0.01, 0.01), "greedy": (-0.11, -0.15, -0.07)}, worth.GREEDY_FELL),
+    ],
+)
+def test_yes_needs_a_gain_no_fall_of_greedy_accuracy_and_a_lead_where_there_is_a_random_choice(numbers, verdict):
+    assert worth.worth_it(row(**numbers)) == verdict
+
+
+def arms(study: str) -> dict[tuple, dict]:
+    """The page's entries by model, task and label of the arm, from the committed tables."""
+    design, tables = settings.study_design(CONFIG, study), files.Tables.below(ROOT / paths.reference(study))
+    tables = summaries.read_all(tables, registry.columns(*registry.WORTH), design["first_recipe"])
+    groups = worth.of_models_and_tasks(design["policy_settings"], **tables, prices=settings.prices(CONFIG, study))
+    return {(group["model"], group["task"], arm["name"]): arm for group in groups for arm in group["arms"]}
+
+
+COMMITTED = [name for name in CONFIG["studies"] if (ROOT / paths.reference(name) / "spent.csv").exists()]
+
+
+@pytest.mark.parametrize("study", COMMITTED)
+def test_no_arm_is_worth_it_whose_greedy_accuracy_fell(study):
+    design = settings.study_design(CONFIG, study)
+    gains = summaries.read_labelled(ROOT / paths.reference(study) / "gains.csv", design["first_recipe"])
+    fell = gains[(gains.task == gains.eval_task) & (gains.decoding == "greedy") & (gains.gain_high < 0)]
+    by_name = arms(study)
+    assert not [line.arm for line in fell.itertuples() if by_name[line.model, line.task, line.arm]["mark"] == "yes"]
+
+
+def test_the_committed_studies_have_arms_of_every_verdict_that_differs_from_a_gain():
+    verdicts = {entry["worth_it"] for study in COMMITTED for entry in arms(study).values()}
+    assert {worth.YES, worth.GREEDY_FELL, worth.NOT_BETTER, worth.WORSE_THAN_RANDOM} <= verdicts
+
+
+def test_one_comparison_has_one_verdict():
+    """The page and docs/which-prompts.csv correct for the same family of comparisons."""
+    cases = pd.read_csv(ROOT / "docs/which-prompts.csv")
+    compared = 0
+    for study in COMMITTED:
+        differences = pd.read_csv(ROOT / paths.reference(study) / "differences.csv")
+        for comparison in random_choice.comparisons(differences, CONFIG["policies"]):
+            of_case = cases[
+                (cases.study == study) & (cases.model == comparison["model"]) & (cases.task == comparison["task"])
+                & (cases.budget == comparison["budget"]) & (cases.difference - comparison["difference"]).abs().lt(1e-9)
+            ]  # fmt: skip
+            for line in of_case.itertuples():
+                assert line.verdict == random_choice.verdict(comparison["difference"], comparison["p"])
+                compared += 1
+    assert compared > 20
