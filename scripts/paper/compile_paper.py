@@ -13,8 +13,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# Warnings about visible flaws: text outside the margins, references without a target, missing fonts.
+# Flaws that a reader sees: text outside the margins or below the page, references without a target, missing fonts.
 FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"
+
+MOST_EXCESS = {"h": 10.0, "v": 2.0}  # points by which a line or a page may be too large
 
 
 def main() -> None:
@@ -49,12 +51,33 @@ def main() -> None:
                 f"{args.paper}/main.tex: {command[0]} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
             )
         log = Path(build) / "paper.log"  # log of the last TeX run
-        flaws = re.findall(FLAWS, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) if log.exists() else []
+        flaws = find_flaws(log.read_text(encoding="utf-8", errors="replace")) if log.exists() else []
         for flaw in flaws:
             print(f"warning: {flaw}")
         print(f"{args.output}: {len(flaws)} warnings")
+        if lost := [flaw for flaw in flaws if is_lost(flaw)]:
+            raise errors.UserError(
+                f"{args.output}: {len(lost)} places do not fit on their page, the first in {lost[0]}; make that figure or table smaller"
+            )
         with files.atomic(args.output) as temporary:
             shutil.copyfile(Path(build) / "paper.pdf", temporary)
+
+
+def find_flaws(log: str) -> list[str]:
+    """The warnings of TeX's log that match FLAWS, each after the last file that TeX read before it."""
+    flaws, file = [], "main.tex"
+    for line in re.findall(rf"{FLAWS}|[\w./-]+\.(?:tex|pdf|png)\b", log, re.MULTILINE):
+        if re.match(FLAWS, line):
+            flaws.append(f"{file}: {line}")
+        else:
+            file = line.removeprefix("./")
+    return flaws
+
+
+def is_lost(flaw: str) -> bool:
+    """Whether content is cut off: TeX's warning about a box that is larger than its place by more than a reader overlooks."""
+    excess = re.search(r"Overfull \\([hv])box \(([\d.]+)pt", flaw)
+    return excess is not None and float(excess[2]) > MOST_EXCESS[excess[1]]
 
 
 if __name__ == "__main__":

@@ -7,13 +7,17 @@ import re
 import pandas as pd
 import pytest
 
+import project_config
 from conftest import ROOT
-from hardgrpo.analysis import formats
+from hardgrpo.analysis import formats, summaries
 from hardgrpo.report import latex, registry, web
 from hardgrpo.report.table_columns import Column, K, Marked, numbers, plain
 from hardgrpo.report.tables.gains import ranks
+from hardgrpo.runtime import files
+from hardgrpo.study import paths, settings
 from summarize import Tables
 
+CONFIG = project_config.config()
 MADE = {**registry.SUMMARIES, **registry.JUDGED}
 
 
@@ -103,3 +107,18 @@ def test_best_and_second_are_marked_only_where_they_are_resolved():
     assert ranks(gains, differences.assign(p_holm=0.01)) == ["best", "second", ""]
     assert ranks(gains, differences.assign(p_holm=[0.06, 0.01, 0.01])) == ["", "second", ""]
     assert ranks(gains, differences.assign(p_holm=float("nan"))) == ["", "", ""]
+
+
+# --- the tables of the committed studies ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("study", [path.parent.name for path in sorted(ROOT.glob("results/reference/*/gains.csv"))])
+def test_no_table_of_a_committed_study_has_an_unknown_number_as_nan(study):
+    design = settings.study_design(CONFIG, study)
+    tables = files.Tables.below(ROOT / paths.reference(study))
+    for name, entry in registry.TABLES.items():
+        if set(entry.of) <= registry.SUMMARIES.keys() and all(table in tables for table in entry.of):
+            frames = summaries.read_all(tables, registry.columns(*entry.of), design["first_recipe"])
+            function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
+            _, columns = function(**frames, **({"study": design} if entry.design else {}))
+            assert "nan" not in re.sub(r"[a-z_]*nan[a-z_]+|[a-z_]+nan[a-z_]*", "", latex.table(columns)), name

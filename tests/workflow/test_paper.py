@@ -141,3 +141,23 @@ def test_tex_runs_no_program(tmp_path):
     command = [sys.executable, ROOT / "scripts/paper/compile_paper.py", "--study", "study", "--output", "paper.pdf"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr
+
+
+@pytest.mark.tex
+@pytest.mark.parametrize(
+    "content, place",
+    [
+        (r"\begin{tabular}{l}\hbox to 600pt{a\hfil b}\end{tabular}", "study/tables/gain.tex: Overfull \\hbox"),
+        (r"\vbox to 2000pt{a\vfil b}", "Overfull \\vbox"),
+    ],
+)
+def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content, place, tmp_path):
+    """Two pages of the paper about recordings once lost captions, a table and headings; a log said '2 warnings'."""
+    (tmp_path / "paper/study/tables").mkdir(parents=True)
+    (tmp_path / "paper/study/tables/gain.tex").write_text(content)
+    text = r"\documentclass{article}\begin{document}a\par\input{\study/tables/gain}\par b\end{document}"
+    (tmp_path / "paper/main.tex").write_text(text)
+    command = [sys.executable, ROOT / "scripts/paper/compile_paper.py", "--study", "study", "--output", "paper.pdf"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert place in done.stderr and not (tmp_path / "paper.pdf").exists()

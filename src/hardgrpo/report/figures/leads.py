@@ -11,9 +11,10 @@ from hardgrpo.report import plotting
 def draw(leads):
     frame = own_test_rows(leads)
     tasks, rivals = list(dict.fromkeys(frame.task)), list(dict.fromkeys(frame.minus))
-    figure, axes = plotting.panels(len(tasks) * len(PREDICTORS), height=2.0, columns=len(PREDICTORS), sharey="row")
+    predictors = [name for name in PREDICTORS if varies(frame, name)]
+    figure, axes = plotting.panels(len(tasks) * len(predictors), height=2.0, columns=max(1, len(predictors)), sharey="row")
     for index, axis in enumerate(axes):
-        task, predictor = tasks[index // len(PREDICTORS)], list(PREDICTORS)[index % len(PREDICTORS)]
+        task, predictor = tasks[index // len(predictors)], predictors[index % len(predictors)]
         group = frame[frame.task == task]
         for rival in rivals:
             points = group[group.minus == rival].dropna(subset=[predictor])
@@ -26,7 +27,12 @@ def draw(leads):
         axis.axhline(0, color="black", linewidth=0.6)
         plotting.title(axis, task)
         axis.set_xlabel(f"{PREDICTORS[predictor]} ({'points' if predictor == 'greedy_gap' else '%'})")
-        if index % len(PREDICTORS) == 0:
+        if index % len(predictors) == 0:
             axis.set_ylabel("lead, points")
     plotting.legend(figure, axes)
     return figure, frame
+
+
+def varies(frame, predictor: str) -> bool:
+    """Whether a predictor differs between the replicates of a task."""
+    return bool((frame.groupby("task")[predictor].nunique() > 1).any())

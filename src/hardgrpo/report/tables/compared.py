@@ -41,12 +41,12 @@ def claims(claims: pd.DataFrame):
         text(claims, "paper", "paper"),
         text(claims, "model", "model", breakable_name, "model {}", 0.10),
         text(claims, "population", "holds for", note="for {}", width=0.10),
-        text(claims, "claim", "claim", width=0.25),
-        Column("on", [breakable(name) for name in tests], width=0.13),
+        text(claims, "claim", "claim", width=0.20),
+        Column("on", [breakable(name) for name in tests], width=0.12),
         text(claims, "test", "estimate of", format_test, width=0.14),
         numbers(with_95("estimate"), estimates, width=0.13),
         numbers((P, " (Holm)"), p_holm),
-        text(claims, "verdict", "verdict", width=0.12),
+        text(claims, "verdict", "verdict", width=0.10),
     ]
 
 

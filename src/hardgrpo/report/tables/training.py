@@ -61,7 +61,7 @@ def chosen(chosen: pd.DataFrame):
 
 
 def lead_regressions(lead_regressions: pd.DataFrame):
-    frame = own_test_rows(lead_regressions)
+    frame = own_test_rows(lead_regressions).dropna(subset=["slope"])  # no slope on a predictor that is the same in all replicates
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
     return frame, [
         text(frame, "task", "task"),
@@ -116,11 +116,12 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
 
     def spread(name: str, unit: float) -> list[str]:
         values = zip(spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit)
-        return [UNKNOWN if pd.isna(mean) else f"{mean:.3g} ({least:.3g} to {most:.3g})" for mean, least, most in values]
+        return [UNKNOWN if pd.isna(mean) else f"{mean:.2g} ({least:.2g}\N{EN DASH}{most:.2g})" for mean, least, most in values]
 
     return spent, [
         *key_columns(spent, *ARM),
-        *(number(spent, name, name, integer) for name in ("updates", "prompts", "rollouts", "labels")),
+        *(number(spent, name, name, integer, f"{{}} {name}") for name in ("updates", "prompts", "rollouts")),
+        number(spent, "labels", "labels", integer),
         number(spent, "completion_tokens", "limit", integer),
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
