@@ -110,6 +110,7 @@ if RAISES:
 
 
 onstart:
+    startup.quiet_scheduler()
     startup.lift_job_rate_limit(workflow)
     startup.check_jobs(config, workflow, obstacle)
 
@@ -119,4 +120,5 @@ onsuccess:
     states.forget(provenance, Path(paths.STATES))
     drawing.note_missing_pdf(config["study"])
     if not {"subset", "inputs", "images", "plan", "intact"} & set(workflow.dag_settings.targets):
-        shell(drawing.show_results_command(config["study"]))
+        command = drawing.show_results_command(config["study"])
+        shell("{command}")  # inserted as it is: the command contains braces

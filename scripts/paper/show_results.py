@@ -10,7 +10,6 @@ from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files, seals
 
 import argparse
-from operator import itemgetter
 from pathlib import Path
 
 
@@ -24,6 +23,7 @@ def main() -> None:
     parser.add_argument("--study", required=True)
     parser.add_argument("--own-bases", action="store_true", help="each seed has its own base model")
     parser.add_argument("--first-recipe", default="", help="the study's first recipe; labels of arms omit its name")
+    parser.add_argument("--policies", type=files.as_object, default={}, help="settings of the study's policies by name, as JSON")
     parser.add_argument("--no-tex", action="store_true", help="print which packages the PDF needs")
     parser.add_argument("--agreement", help="CSV that compares this study with its reference")
     files.add_tables(parser)
@@ -41,37 +41,16 @@ def main() -> None:
         look_at(args.study, args.no_tex)
         return
     gains = read(tables["gains"], [*CELL, "decoding"], ["base_accuracy", *interval("gain"), "seeds"])
-    key = itemgetter(*CELL)
-    parts = {key(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])}
-    greedy = {key(row): row for row in gains if row["decoding"] == "greedy"}
-    pass_at_k = {}  # rows with the largest k
-    for row in read(tables["pass_at_k"], CELL, ["k", *interval("gain")]):
-        pass_at_k[key(row)] = max(row, pass_at_k.get(key(row), row), key=itemgetter("k"))
     first_recipe = arms.default_recipe(args.first_recipe, [row["recipe"] for row in gains])
-    for row in gains:
-        row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
-    own_rows = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
-    widths = {"model": "model", "task": "task", "policy": "arm"}  # {head: column}
-    model, task, policy = (2 + max([len(head)] + [len(row[name]) for row in own_rows]) for head, name in widths.items())
-    model *= len({row["model"] for row in own_rows}) > 1  # the table of a single model has no column `model`
-    pass_name = f"pass@{max((row['k'] for row in pass_at_k.values()), default=1):.0f}"
-
     show(
-        f"\nStudy {args.study}: gains over the base model in points with 95 % intervals; sampled at temperature 1, greedy, and in {pass_name}\n"
+        f"\nStudy {args.study}: gains over the base model, in points with 95 % intervals; a sampled gain is finishing plus correctness"
     )
-    head = f"{'model':<{model}.{model}}{'task':<{task}}{'policy':<{policy}}{'base % (greedy)':>15}  {'gain':<20}{'finishing':>9}{'correctness':>12}"
-    show(head + f"  {'greedy gain':<23}{pass_name} gain\n" + "-" * (len(head) + 44))
-    for row in own_rows:
-        finishing, correctness = round_parts(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
-        greedy_row = greedy.get(key(row))
-        base = points(row["base_accuracy"]) + (f" ({points(greedy_row['base_accuracy'])})" if greedy_row else "")
-        greedy_gain, pass_gain = (
-            change_interval(*spread(gain_row, "gain")) if gain_row else "-" for gain_row in (greedy_row, pass_at_k.get(key(row)))
-        )
-        show(
-            f"{row['model']:<{model}.{model}}{row['task']:<{task}}{row['arm']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
-            f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  {greedy_gain:<23}{pass_gain}"
-        )
+    show_gains(
+        [row for row in gains if row["task"] == row["eval_task"]],
+        {cell(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])},
+        leads_over_random(tables["differences"], args.policies),
+        first_recipe,
+    )
     seeds = gains[0]["seeds"]
     if seeds == 1:
         show("\nOne seed: the intervals are over problems only and say nothing about another run.")
@@ -81,6 +60,47 @@ def main() -> None:
     if args.agreement:
         show_agreement(args.agreement, first_recipe)
     look_at(args.study, args.no_tex)
+
+
+def cell(row: dict) -> tuple[str, ...]:
+    return tuple(row[name] for name in CELL)
+
+
+def leads_over_random(path: str | Path, policies: dict[str, dict]) -> dict[tuple, str]:
+    """{(model, task, policy, recipe): lead over a random choice of as many prompts, with its interval}."""
+    if not policies:
+        return {}
+    from hardgrpo.analysis import random_choice
+
+    import pandas as pd
+
+    rows = random_choice.comparisons(pd.read_csv(path), policies)
+    return {
+        (row["model"], row["task"], row["policy"], row["recipe"]): change_interval(row["difference"], row["low"], row["high"])
+        for row in rows
+    }
+
+
+def show_gains(rows: list[dict], parts: dict[tuple, dict], leads: dict[tuple, str], first_recipe: str) -> None:
+    """Show a table of gains for each model and task. `rows` are the gains on the task's own test, sampled and greedy."""
+    greedy_rows = {cell(row): row for row in rows if row["decoding"] == "greedy"}
+    label = lambda row: arms.label(row["policy"], row["recipe"], first_recipe)
+    width = 2 + max([len("policy"), *(len(label(row)) for row in rows)])
+    for model, task in dict.fromkeys((row["model"], row["task"]) for row in rows if row["decoding"] == "sampled"):
+        group = [row for row in rows if (row["model"], row["task"], row["decoding"]) == (model, task, "sampled")]
+        bases = [f"{points(group[0]['base_accuracy'])} % sampled"]
+        bases += [f"{points(greedy_rows[cell(row)]['base_accuracy'])} % greedy" for row in group[:1] if cell(row) in greedy_rows]
+        show(f"\n{task}, {model}: base model {', '.join(bases)}\n")
+        head = f"{'policy':<{width}}{'gain, sampled':<21}{'less random':<21}{'gain, greedy':<21}{'finishing':>9}"
+        show(head + "\n" + "-" * len(head))
+        for row in group:
+            finishing, _ = round_parts(row["gain"], [parts[cell(row)][name] for name in ("finishing", "correctness")])
+            greedy_row = greedy_rows.get(cell(row))
+            greedy_gain = change_interval(*spread(greedy_row, "gain")) if greedy_row else "-"
+            lead = leads.get((model, task, row["policy"], row["recipe"]), "-")
+            show(
+                f"{label(row):<{width}}{change_interval(*spread(row, 'gain')):<21}{lead:<21}{greedy_gain:<21}{change(finishing, '-'):>9}"
+            )
 
 
 def show_trajectories(path: str | Path) -> None:

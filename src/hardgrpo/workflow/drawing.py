@@ -1,7 +1,9 @@
 """List the figures, tables and papers of a study, and the summary tables from which they are drawn."""
 
 import functools
+import json
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -211,8 +213,9 @@ class Drawing:
         own_bases = " --own-bases" if claim_conditions.conditions(self.config, study)["own_bases"] else ""
         tex = "" if self.has_tex else " --no-tex"
         first_recipe = f" --first-recipe {settings.first_recipe(self.config['studies'][study])}"
-        tables = f"{self.folder(study)}/*.csv"
-        return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}{own_bases}{first_recipe}{tex}"
+        policies = f" --policies {shlex.quote(json.dumps(settings.study_design(self.config, study)['policy_settings']))}"
+        tables = f"{self.folder(study)}/*.csv{agreement}{own_bases}{first_recipe}{policies}{tex}"
+        return f"python scripts/paper/show_results.py --study {study} --tables {tables}"
 
     def _is_without_pdf(self, study: str) -> bool:
         return _note(study).exists()

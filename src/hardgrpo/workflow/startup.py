@@ -7,6 +7,7 @@ the rules; in these processes `workflow.is_main_process` is False.
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -195,3 +196,8 @@ def lift_job_rate_limit(workflow) -> None:
     limit = workflow.scheduling_settings.max_jobs_per_timespan
     if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; keep a limit that the user sets
         workflow.scheduler.job_rate_limiter = None
+
+
+def quiet_scheduler() -> None:
+    """Drop the scheduler's two lines about every job that it starts. No option of Snakemake does, and the job's own lines follow."""
+    logger.addFilter(lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg)))
