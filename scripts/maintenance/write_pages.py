@@ -2,7 +2,7 @@
 the checksums of the committed results.
 
     python scripts/maintenance/write_pages.py
-    python scripts/maintenance/write_pages.py --figures paper      # also copy the figures of the pages to docs/images
+    python scripts/maintenance/write_pages.py --figures paper      # also draw or copy the figures of the pages to docs/images
 
 Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test compares it with the output of this
 program.
@@ -72,6 +72,18 @@ def main() -> None:
             raise errors.UserError(f"{source}: no such figure; draw it with: make figures STUDY={study}")
         with files.atomic(args.root / "docs/images" / figure) as temporary:
             shutil.copyfile(source, temporary)
+    if args.figures:
+        draw_ways(args.root)
+
+
+def draw_ways(root: Path) -> None:
+    """Draw docs/images/which_prompts.png."""
+    from hardgrpo.report import plotting, ways  # imports matplotlib
+
+    config = load.read(root)
+    cases = recommended.every_case(root, config)
+    figure = ways.draw(cases, recommended.NEEDS, recommended.title(root, config))
+    plotting.save(figure, cases, [str(root / "docs/images/which_prompts.png")])
 
 
 def committed_folders(root: Path) -> list[Path]:

@@ -5,6 +5,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+import project_config
+from conftest import ROOT
+from hardgrpo.report import ways
 from pages import recommended
 
 POLICIES = {
@@ -120,3 +123,25 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
     assert "| s | m, t | short | 5 % | unsure | 50 | +25.0 | +6.0 [+5.0, +8.0] | better |" in page
     monkeypatch.setattr(recommended, "leads", lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1])
     assert "choose at random; of `" in recommended.page(tmp_path, CONFIG)
+
+
+def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
+    """The picture of README shows every case, also a lead outside of its axis."""
+    config, root = project_config.config(), ROOT
+    cases = recommended.every_case(root, config)
+    best = recommended.values(root, config)["advice"][0]["best"]
+    title = recommended.title(root, config)
+    assert ("at random" in title) == (best is None)
+    figure = ways.draw(cases, recommended.NEEDS, title)
+    (axis,) = figure.axes
+    texts = [text.get_text() for text in axis.texts]
+    for way, rows in cases.groupby("way"):
+        assert way.replace("_", " ") in [label.get_text() for label in axis.get_yticklabels()]
+        assert str((rows.verdict == "not told apart").sum()) in texts
+    dots = [line for line in axis.lines if line.get_marker() in ("o", "<", ">")]
+    assert len(dots) == len(cases) and figure.get_suptitle() == title
+    renderer = figure.canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in [*axis.texts, *axis.get_yticklabels()]]
+    frame = figure.bbox
+    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes), "a text is cut off"
+    assert not [1 for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)], "texts overlap"

@@ -180,6 +180,15 @@ def values(root: Path, config: dict) -> dict:
     }
 
 
+def title(root: Path, config: dict) -> str:
+    """The title of the picture: what the rule recommends to somebody without labels."""
+    best = values(root, config)["advice"][0]["best"]
+    question = "Which prompts to annotate?"
+    if best is None:
+        return f"{question} Choose at random: no way without labels was shown to be better"
+    return f"{question} Choose by {best.replace('_', ' ')}: it was shown to beat a random choice"
+
+
 def short_finding(root: Path, config: dict) -> str:
     """A finding: how often a policy was better than a random choice, and the recommendation."""
     content = values(root, config)
