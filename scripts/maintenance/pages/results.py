@@ -1,6 +1,6 @@
 """docs/results.md, from the committed summaries of the reference studies: a table for each study, and the claims that it tests."""
 
-from hardgrpo.analysis import hard_leads
+from hardgrpo.analysis import hard_leads, recorded_runs
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.summaries import own_test_samples
@@ -214,6 +214,34 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of recorded runs less the base model and less other runs, mean of the last five checkpoints, on all and on hard questions.
+
+    Published accuracies are left out where there are completions.
+    """
+    keys = ["model", "task", "policy", "minus", "grading"]
+    last = table[(table["at"] == f"last_{recorded_runs.LAST}") & (table.measure == "accuracy")]
+    graded = last[last.grading == "task"].set_index(keys[:-1]).index
+    last = last[(last.grading != "published") | ~pd.MultiIndex.from_frame(last[keys[:-1]]).isin(graded)].copy()
+    last["shown"] = [estimate(row, "difference") for row in last.itertuples()]
+    by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(columns=["all", "hard"])
+    frame = last[last.questions == "all"].merge(by_questions, on=keys)
+    return pd.DataFrame(
+        {
+            "model": frame.model.map(model_of),
+            "test": frame.task,
+            "run": frame.policy,
+            "less": frame.minus,
+            "graded": frame.grading,
+            "accuracy %": [f"{100 * row.minus_value:.1f} → {100 * row.value:.1f}" for row in frame.itertuples()],
+            "difference": frame["all"],
+            "on hard questions": frame["hard"].fillna(""),
+            "checkpoints": frame.checkpoints,
+            "problems": frame.problems.map(lambda number: "" if pd.isna(number) else f"{number:.0f}"),
+        }
+    )
+
+
 def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
     """Shares over all later epochs of the recorded training run, by policy."""
     lines = []
@@ -284,7 +312,7 @@ def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
 
 def values(root: Path, config: dict) -> dict:
     """The values that the templates of README.md and docs/results.md show."""
-    studies = {study: read(root, study, "spent", "chosen", "trajectories") for study in HEADINGS}
+    studies = {study: read(root, study, "spent", "chosen", "trajectories", "recorded_runs") for study in HEADINGS}
     limited, rows = studies[TRUNCATION], all_claims(root, config)
     over_random, over_easy = (
         under_limits(config, limited["differences"].query("minus == @minus"), "difference") for minus in ("random", "easy")
@@ -327,6 +355,7 @@ def page(root: Path, config: dict) -> str:
         rollouts=" or ".join(f"{rollouts:.0f}" for rollouts in studies[ONLINE]["spent"].rollouts.unique()),
         probe=" or ".join(sorted(probe_completions(config, studies[ONLINE]["chosen"]))),
         recorded_table=recorded_gains(studies[RECORDINGS]),
+        contrast_table=recorded_contrasts(studies[RECORDINGS]["recorded_runs"]),
         group_table=recorded_groups(studies[TRAJECTORIES]["trajectories"]),
         published=tables.same_in_paper(root, config),
     )

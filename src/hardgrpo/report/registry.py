@@ -33,6 +33,7 @@ INPUTS = {
     "difficulty_files": "pass rates of the pool",
     "recorded_probes": "recorded completions of the pool",
     "comparisons": "which test questions the pools have, too",
+    "published_runs": "accuracies by checkpoint that the authors of recorded runs published",
     "trajectory_files": "right answers in the later epochs of recorded training runs",
 }
 
@@ -89,6 +90,7 @@ SUMMARIES = {
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
     "contamination": Summary("splits", ["comparisons"], ["task", "eval_task", "pool", "repeated", "near_in_pool", "problems", "equal", "near", "repeated_in_test"]),
     "trajectories": Summary("trajectory_groups", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
+    "recorded_runs": Summary("recorded_runs", ["cells", "published_runs"], [*POLICY, "minus", "grading", "questions", "measure", "at", "checkpoints", "value", "minus_value", *interval("difference"), "problems", "seeds"]),
     "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
 }  # fmt: skip
 
@@ -200,6 +202,11 @@ TABLES = {
         "What the policies choose, by the reference answers and by samples that chose nothing: mean pass rate, share never solved, share whose"
         r" samples are neither all right nor all wrong, and share of which the base model is confidently wrong (samples agree in at least half,"
         r" and at most a fifth of them is right), per cent."),
+    "recorded": Table("recorded", ["recorded_runs"],
+        "Recorded runs of other authors, one run each: mean of the last five checkpoints, less the base model (\\emph{base}) or less another"
+        " run, percentage points, on all test questions and on those with a pass rate of the base model of at most 0.3 (\\emph{hard})."
+        r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, they are the widest that"
+        " the accuracies allow. Gains on hard questions include regression to the mean, because the base model's completions chose them."),
     "spent": Table("training", ["spent", "gains"],
         "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
         " and, by one recipe, the same rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that"
