@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RECORDINGS, path_of
+from conftest import RECORDINGS, ROOT, path_of
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -269,6 +269,8 @@ def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, spli
 
 @pytest.mark.recordings
 def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
+    if not (Path(RECORDINGS) / "original/grpo_difficulty").is_dir():
+        pytest.skip("HARDGRPO_DATA has no original/grpo_difficulty")
     done = world.snakemake("--config", "study=recordings", f"data={Path(RECORDINGS).resolve()}")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     columns = [
@@ -282,8 +284,12 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
         "gain",
     ]
     path = world.folder / "results/summaries/recordings/parts.csv"
+    kinds = dict.fromkeys(("model", "task", "policy"), str) | dict.fromkeys(columns, float)
+    of_task = {"shuffled_objects_seven": "qwen3-4b-recorded", "dyck": "qwen3-8b-recorded"}  # else the model of 14B parameters
     rows = {
-        (r["task"], r["policy"]): r for r in files.read_rows(path, {"task": str, "policy": str} | dict.fromkeys(columns, float))
+        (r["task"], r["policy"]): r
+        for r in files.read_rows(path, kinds)
+        if r["model"] == of_task.get(r["task"], "qwen3-14b-recorded")
     }
 
     def percent(key, *names):
@@ -299,4 +305,8 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
     subsets = files.read_rows(
         world.folder / "results/summaries/recordings/subsets.csv", {"task": str, "policy": str, "prompts": float}
     )
-    assert [r["prompts"] for r in subsets if (r["task"], r["policy"]) == ("shuffled_objects_seven", "hard30")] == [47]
+    # The authors' own subsets have 47, 22 and 17 prompts; they graded prompt and completion together.
+    assert [r["prompts"] for r in subsets if (r["task"], r["policy"]) == ("shuffled_objects_seven", "hard30")] == [47, 26, 17]
+    for path in sorted((world.folder / "results/summaries/recordings").glob("*.csv")):
+        assert path.read_bytes() == (ROOT / "results/reference/recordings" / path.name).read_bytes(), path.name
+    assert (world.folder / "inputs.lock").read_bytes() == (ROOT / "inputs.lock").read_bytes(), "every file is pinned"
