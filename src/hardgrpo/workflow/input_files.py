@@ -172,8 +172,11 @@ class InputFiles:
         model, task, policy = wildcards.model, wildcards.task, wildcards.policy
         if "repository" in self._source(model):
             steps = self.original_checkpoints(model, task, policy)
+            source = self._source(model)
+            folder = os.path.join(self.config["data"], source["local"]) if "local" in source else "a folder `local`"
             missing = (
-                f"config: models.{model}.source.recordings.{task}.runs.{policy}: neither inputs.lock nor `local` has a checkpoint"
+                f"config: models.{model}.source.recordings.{task}.runs.{policy}: no checkpoint in inputs.lock or {folder}; put the files"
+                f" of {source['repository']} there, or take the run out"
             )
             return {step: paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps} or {"N": missing}
         pattern = self._recording(model, task)["runs"][policy]
