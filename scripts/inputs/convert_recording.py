@@ -176,6 +176,7 @@ def shares(original: str, rollouts: int | None) -> list[dict]:
 
 
 def is_share(value) -> bool:
+    """Whether a value of a JSON file is a number from 0 to 1."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
@@ -183,6 +184,7 @@ def is_share(value) -> bool:
 
 
 def read_object(path: str) -> dict:
+    """A JSON object. Raise a `UserError` for an empty file and for other content."""
     return _read(path, dict, "a JSON object")
 
 

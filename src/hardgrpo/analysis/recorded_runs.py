@@ -1,7 +1,7 @@
 """Summary table of recorded runs: every checkpoint and the mean of the last ones, less the base model and less the other runs.
 
 A recorded run has one seed. Intervals are over questions, for this one run (`statistics.half_width` with one seed). A single
-checkpoint is a noisy draw from a run's end: accuracies of successive checkpoints of HE's runs differ by up to four points.
+checkpoint is a noisy draw from a run's end: among the last five of HE's runs, successive accuracies differ by up to four points.
 """
 
 import itertools
@@ -166,6 +166,7 @@ def _by_measure(rows: list[dict]) -> dict[tuple[str, str], _Curve]:
 
 
 def _published_rows(keys: dict, curve: _Curve, minus_values: dict[int, float], sizes: dict[tuple[str, str], int]) -> Iterator[dict]:
+    """Rows of a published measure less `minus_values` ({step: value}), at each common checkpoint and over the last ones."""
     steps = sorted(curve.values.keys() & minus_values.keys())
     problems = curve.problems or (sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None)
     for at, of_steps in _stretches(steps):
