@@ -10,7 +10,7 @@ from hardgrpo.analysis import recorded_runs, statistics, summaries
 from hardgrpo.analysis.cells import Cell
 from hardgrpo.data import recorded_accuracies
 from hardgrpo.report import registry
-from hardgrpo.report.tables.recorded import recorded
+from hardgrpo.report.tables import recorded
 from hardgrpo.runtime import files
 
 STEPS = (10, 20, 30, 40, 50, 60)
@@ -144,8 +144,17 @@ def test_hard30_less_all_is_what_an_analysis_apart_from_this_project_found(model
     assert (100 * row.difference_low, 100 * row.difference_high) == pytest.approx((low, high), abs=0.35)
 
 
-def test_the_paper_shows_a_run_in_one_row_and_says_that_there_is_one_run_each():
-    frame, columns = recorded(summaries.read(COMMITTED))
-    assert len(frame) == len(frame.drop_duplicates(["model", "task", "policy", "minus", "grading", "questions"]))
+@pytest.mark.parametrize("name", ["recorded", "recorded_parts"])
+def test_the_paper_shows_a_contrast_in_one_row_and_says_that_there_is_one_run_each(name):
+    frame, columns = getattr(recorded, name)(summaries.read(COMMITTED))
+    assert len(frame) == len(frame.drop_duplicates(recorded.KEYS))
     assert all(len(column.cells) == len(frame) for column in columns)
-    assert "one run each" in registry.TABLES["recorded"].caption
+    assert "one run each" in registry.TABLES[name].caption
+
+
+def test_published_accuracies_are_shown_only_without_completions():
+    frame, _ = recorded.recorded(summaries.read(COMMITTED))
+    shown = frame[frame.grading == "published"]
+    assert ("hard30", "random_42") in set(zip(shown.policy, shown.minus)) and ("hard30", "all") not in set(
+        zip(shown.policy, shown.minus)
+    )

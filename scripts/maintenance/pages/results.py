@@ -1,9 +1,10 @@
 """docs/results.md, from the committed summaries of the reference studies: a table for each study, and the claims that it tests."""
 
-from hardgrpo.analysis import hard_leads, recorded_runs
+from hardgrpo.analysis import hard_leads
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.summaries import own_test_samples
+from hardgrpo.report.tables import recorded
 from hardgrpo.study import settings
 from pages import configuration, recommended, tables, templates
 from pages.committed import (
@@ -219,10 +220,7 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
 
     Published accuracies are left out where there are completions.
     """
-    keys = ["model", "task", "policy", "minus", "grading"]
-    last = table[(table["at"] == f"last_{recorded_runs.LAST}") & (table.measure == "accuracy")]
-    graded = last[last.grading == "task"].set_index(keys[:-1]).index
-    last = last[(last.grading != "published") | ~pd.MultiIndex.from_frame(last[keys[:-1]]).isin(graded)].copy()
+    keys, last = recorded.KEYS[:5], recorded.last_checkpoints(table)
     last["shown"] = [estimate(row, "difference") for row in last.itertuples()]
     by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(columns=["all", "hard"])
     frame = last[last.questions == "all"].merge(by_questions, on=keys)

@@ -192,7 +192,7 @@ TABLES = {
     "graders": Table("parts", ["decomposition"],
         r"Strict and lenient grading, percentage points; \emph{task} is the grader that trained. Truncated share and length before and after."),
     "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points."),
-    "single_samples": Table("gains", ["mcnemar"], "One completion per problem: McNemar's exact test."),
+    "single_samples": Table("gains", ["mcnemar"], "One completion per problem: McNemar's exact test. Problems that only this run solves, and that only the other run solves."),
     "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
     "transfer": Table("gains", ["gains", "differences"], "Gain on other test sets than the task's own, percentage points."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
@@ -207,6 +207,9 @@ TABLES = {
         " run, percentage points, on all test questions and on those with a pass rate of the base model of at most 0.3 (\\emph{hard})."
         r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, they are the widest that"
         " the accuracies allow. Gains on hard questions include regression to the mean, because the base model's completions chose them."),
+    "recorded_parts": Table("recorded", ["recorded_runs"],
+        "The differences of recorded runs, one run each, split into finishing and correctness, and the difference in pass@$k$, where $k$ is"
+        " the number of samples of a checkpoint, percentage points."),
     "spent": Table("training", ["spent", "gains"],
         "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
         " and, by one recipe, the same rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that"
