@@ -118,6 +118,8 @@ def test_originals_that_are_not_there_are_downloaded_and_figures_need_none(world
     assert plan["fetch_original"] > 100 and plan["convert_recording"] > 80
     assert "fetch_original" not in world.plan("figures", "--config", "study=recordings", "data=nowhere")
     assert world.plan("--config", "study=trajectories", "data=nowhere")["fetch_original"] == 1
+    for study, files_of_study in (("recordings", plan["fetch_original"]), ("trajectories", 1)):
+        assert world.plan("inputs", "--config", f"study={study}", "data=nowhere")["fetch_original"] == files_of_study, study
 
 
 @pytest.mark.parametrize(

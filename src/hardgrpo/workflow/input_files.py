@@ -210,6 +210,23 @@ class InputFiles:
         questions = {"original": name, "questions": recording["questions"][split]}
         return questions | ({"scores": scores[split]} if split in scores else {})
 
+    def converted(self, study: str) -> list[str]:
+        """The files of a study that are converted from files in the form of their authors."""
+        converted = [
+            paths.converted_trajectory(model)
+            for model, _ in paths.trajectory_prompts(self.config, study)
+            if "repository" in self._source(model)
+        ]
+        for model, task in settings.pairs(self.config, self.config["studies"][study]):
+            if not settings.is_recorded(self.config, model) or "repository" not in self._source(model):
+                continue
+            recording = self._recording(model, task)
+            converted += [paths.recording(model, task, part) for part in ("probe", "base") if part in recording]
+            for policy in recording.get("runs", {}):
+                steps = self.original_checkpoints(model, task, policy)
+                converted += [paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps]
+        return converted + paths.published_files(self.config, study)
+
     def original_accuracies(self, wildcards: Wildcards) -> dict[str, str]:
         """The originals of published accuracies, as named inputs: accuracies, and published pass rates of the test questions."""
         return {key: self._original(wildcards.model, name) for key, name in self.accuracies_names(wildcards).items()}
