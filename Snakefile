@@ -79,6 +79,7 @@ rule subset:
 rule inputs:
     input:
         paths.inputs(config, config["study"]),
+        inputs.converted(config["study"]),
     message:
         f"Everything that study {config['study']} needs from the internet is here"
 

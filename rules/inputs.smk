@@ -4,8 +4,12 @@
 localrules:
     compare_pool,
     compare_splits,
+    convert_accuracies,
+    convert_recording,
+    convert_trajectory,
     fetch_dataset,
     fetch_model,
+    fetch_original,
     fit_prompts,
     prepare_task,
     pretrain_settings,
@@ -34,6 +38,104 @@ rule fetch_dataset:
         "python scripts/inputs/fetch_dataset.py --dataset {wildcards.owner}/{wildcards.dataset} --revision {wildcards.revision}"
         " --output results/inputs/{wildcards.owner}--{wildcards.dataset}@{wildcards.revision} --lock inputs.lock"
         " {resources.lock_mode} > {log} 2>&1"
+
+
+# Files of recordings in the form of their authors. A copy below `data` is read instead of the download.
+rule fetch_original:
+    output:
+        "results/originals/{owner}--{repository}@{commit}/{name}",
+    log:
+        "results/logs/fetch_original/{owner}--{repository}@{commit}/{name}.log",
+    wildcard_constraints:
+        owner="[^/@]+?",
+        repository="[^/@]+",
+        commit="[0-9a-f]{40}",
+        name=r".+\.json",
+    container:
+        IMAGE["training"]
+    resources:
+        lock_mode=UPDATE_INPUTS,
+    message:
+        "Download {wildcards.name} of {wildcards.owner}/{wildcards.repository}"
+    shell:
+        "python scripts/inputs/fetch_original.py --repository {wildcards.owner}/{wildcards.repository} --commit {wildcards.commit}"
+        " --name {wildcards.name:q} --lock inputs.lock {resources.lock_mode} --output {output:q} > {log:q} 2>&1"
+
+
+rule convert_recording:
+    input:
+        unpack(inputs.original_recording),
+    output:
+        "results/recordings/{model}/{task}/{part}.jsonl.gz",
+    log:
+        "results/logs/convert_recording/{model}/{task}/{part}.log",
+    wildcard_constraints:
+        model=any_of(names.recorded),
+        part=r"probe|base|[^/]+/checkpoint-\d+",
+    container:
+        IMAGE["training"]
+    resources:
+        lock_mode=UPDATE_INPUTS,
+    params:
+        files=arguments.original_files,
+        names=lambda w: list(inputs.original_names(w).values()),
+        repository=arguments.original_repository,
+        code=arguments.code("inputs/convert_recording.py"),
+    message:
+        "Convert the completions of {wildcards.model} on {wildcards.task}: {wildcards.part}"
+    shell:
+        "python scripts/inputs/convert_recording.py --format responses {params.files} {params.repository} --names {params.names:q}"
+        " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
+
+
+rule convert_accuracies:
+    input:
+        unpack(inputs.original_accuracies),
+    output:
+        "results/recordings/{model}/{task}/{policy}/published.csv",
+    log:
+        "results/logs/convert_accuracies/{model}/{task}/{policy}.log",
+    wildcard_constraints:
+        model=any_of(names.recorded),
+    container:
+        IMAGE["training"]
+    resources:
+        lock_mode=UPDATE_INPUTS,
+    params:
+        files=arguments.original_files,
+        names=lambda w: list(inputs.accuracies_names(w).values()),
+        repository=arguments.original_repository,
+        code=arguments.code("inputs/convert_recording.py"),
+    message:
+        "Convert the published accuracies of {wildcards.model} on {wildcards.task}, trained on {wildcards.policy}"
+    shell:
+        "python scripts/inputs/convert_recording.py --format accuracies {params.files} {params.repository} --names {params.names:q}"
+        " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
+
+
+rule convert_trajectory:
+    input:
+        inputs.original_trajectory,
+    output:
+        "results/recordings/{model}/trajectory.csv",
+    log:
+        "results/logs/convert_trajectory/{model}.log",
+    wildcard_constraints:
+        model=any_of(names.trajectories),
+    container:
+        IMAGE["training"]
+    resources:
+        lock_mode=UPDATE_INPUTS,
+    params:
+        name=lambda w: config["models"][w.model]["source"]["file"],
+        repository=arguments.original_repository,
+        rollouts=lambda w: config["models"][w.model]["source"]["rollouts"],
+        code=arguments.code("inputs/convert_recording.py"),
+    message:
+        "Convert the trajectory of {wildcards.model}"
+    shell:
+        "python scripts/inputs/convert_recording.py --format shares --original {input:q} --rollouts {params.rollouts} {params.repository} --names {params.name:q}"
+        " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
 
 
 rule prepare_task:

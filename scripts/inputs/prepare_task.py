@@ -58,17 +58,24 @@ def main() -> None:
 
 
 def drop_repetitions(problems: list[dict], places: dict[str, str], args: argparse.Namespace) -> list[dict]:
-    """The problems without repeated questions. A test split keeps them, so that its accuracy is comparable with published accuracies."""
+    """The problems without repeated questions. A test split keeps them, so that its accuracy is comparable with published accuracies.
+
+    A recording also keeps them, even with different answers (as three pairs in KEGG), because each has completions of its own.
+    """
+    is_recorded = args.source["kind"] == "recorded"
     same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
+    if is_recorded:
+        same_answer = lambda *answers: True
     unique, repeated = contamination.drop_repetitions(problems, places, same_answer)
     if not repeated:
         return problems
     names = errors.first_entries([f"'{identity}' (equal to '{first}')" for identity, first in repeated])
-    verdict = "they are left out" if args.split == "train" else "they stay, so that the split is the one that others use"
+    keeps = is_recorded or args.split == "test"
+    verdict = "they stay, so that the split is the one that others use" if keeps else "they are left out"
     print(
         f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.printable(names)}; {verdict}"
     )
-    return unique if args.split == "train" else problems
+    return problems if keeps else unique
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Tables(dict):
             "signal_files": lambda: paths.signal_files(config, study),
             "difficulty_files": lambda: paths.difficulties(config, study),
             "recorded_probes": lambda: paths.recorded_probes(config, study),
+            "published_runs": lambda: [(*run, paths.published_accuracies(*run)) for run in paths.published_runs(config, study)],
             "comparisons": lambda: comparisons,
             "trajectory_files": lambda: paths.trajectories(config, study),
         }

@@ -1,5 +1,6 @@
 """The files that jobs read."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,6 +8,7 @@ import pytest
 
 import project_config
 from hardgrpo.study import paths
+from hardgrpo.workflow import input_files
 from hardgrpo.workflow.input_files import InputFiles
 from hardgrpo.workflow.names import Names
 
@@ -142,7 +144,10 @@ def test_the_answers_of_a_user_lie_in_the_data_folder():
 
 
 def record(config: dict) -> None:
-    config["models"]["qwen3-4b-recorded"]["source"]["recordings"]["gsm8k"] = {"runs": {"hard": "hard/{step}.jsonl"}}
+    config["models"]["qwen3-4b-recorded"]["source"] = {
+        "kind": "recorded",
+        "recordings": {"gsm8k": {"runs": {"hard": "hard/{step}.jsonl"}}},
+    }
 
 
 RECORDED_RUN = job(model="qwen3-4b-recorded", task="gsm8k", policy="hard")
@@ -157,3 +162,84 @@ def test_recorded_checkpoints_come_in_the_order_of_their_steps():
 
 def test_a_run_without_recorded_checkpoints_needs_a_file_that_does_not_exist():
     assert inputs(record).recorded_steps(RECORDED_RUN) == {"N": "data/hard/N.jsonl"}
+
+
+# --- recordings in the form of their authors ------------------------------------------------------------------------
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ORIGINAL = job(model="mine", task="gsm8k", policy="hard", eval_task="gsm8k")
+
+
+def record_original(config: dict) -> None:
+    recording = {
+        "questions": {"train": "train.json", "test": "test.json"},
+        "scores": {"test": "{model}/scores.json"},
+        "probe": "{model}/train.json",
+        "base": "{model}/test.json",
+        "runs": {"hard": "runs_{model}/checkpoint-{step}/test.json"},
+    }
+    config["models"]["mine"] = {
+        "source": {
+            "kind": "recorded", "repository": "someone/runs", "commit": COMMIT, "local": "runs", "name": "M",
+            "recordings": {"gsm8k": recording},
+        }
+    }  # fmt: skip
+
+
+def pin(**sizes: int) -> None:
+    """Write a lock with checkpoints of run `hard` (s100=5: checkpoint 100 has 5 bytes)."""
+    files = {f"runs_M/checkpoint-{step[1:]}/test.json": {"bytes": size, "sha256": "0" * 64} for step, size in sizes.items()}
+    entry = {"commit": COMMIT, "files": files}
+    Path("inputs.lock").write_text(json.dumps({"repositories": {f"someone/runs@{COMMIT}": entry}}))
+
+
+def test_checkpoints_of_a_repository_are_those_of_the_lock_and_of_the_local_folder():
+    pin(s1000=5, s200=5)
+    write_file("data/runs/runs_M/checkpoint-30/test.json")
+    write_file("data/runs/runs_M/checkpoint-0/test.json")
+    assert inputs(record_original).recorded_steps(ORIGINAL) == {
+        step: f"results/recordings/mine/gsm8k/hard/checkpoint-{step}.jsonl.gz" for step in (30, 200, 1000)
+    }
+
+
+def test_checkpoints_that_were_published_empty_are_left_out_with_a_line(monkeypatch):
+    pin(s100=5, s200=0)
+    write_file("data/runs/runs_M/checkpoint-200/test.json")  # a download of another commit: the lock decides
+    Path("data/runs/runs_M/checkpoint-300").mkdir()
+    Path("data/runs/runs_M/checkpoint-300/test.json").touch()
+    files, lines = inputs(record_original), []
+    monkeypatch.setattr(input_files, "logger", SimpleNamespace(info=lines.append))
+    assert list(files.recorded_steps(ORIGINAL)) == list(files.recorded_steps(ORIGINAL)) == [100]
+    assert len(lines) == 2, "each is named once"
+    for line, step in zip(lines, (200, 300)):
+        assert f"runs_M/checkpoint-{step}/test.json is empty (0 bytes)" in line and f"checkpoint {step} of hard is left out" in line
+
+
+def test_a_run_of_a_repository_without_checkpoints_needs_a_file_that_says_so():
+    (path,) = inputs(record_original).recorded_checkpoints(ORIGINAL)
+    assert "models.mine.source.recordings.gsm8k.runs.hard" in path and not Path(path).exists()
+
+
+def test_originals_are_read_locally_or_downloaded():
+    write_file("data/runs/M/test.json")
+    folder = f"results/originals/someone--runs@{COMMIT}"
+    base = job(model="mine", task="gsm8k", part="base")
+    assert inputs(record_original).original_recording(base) == {
+        "original": "data/runs/M/test.json", "questions": f"{folder}/test.json", "scores": f"{folder}/M/scores.json",
+    }  # fmt: skip
+    assert inputs(record_original).original_names(base) == {
+        "original": "M/test.json", "questions": "test.json", "scores": "M/scores.json",
+    }  # fmt: skip
+    pin(s100=5)
+    checkpoint = job(model="mine", task="gsm8k", part="hard/checkpoint-100")
+    assert inputs(record_original).original_recording(checkpoint) == {
+        "original": f"{folder}/runs_M/checkpoint-100/test.json", "questions": f"{folder}/test.json",
+    }  # fmt: skip
+
+
+def test_a_trajectory_may_name_its_local_file():
+    trajectory = job(model="qwen2.5-math-1.5b-trajectory", task="dsr_sub")
+    assert inputs().recorded_trajectory(trajectory) == "results/recordings/qwen2.5-math-1.5b-trajectory/trajectory.csv"
+    assert inputs().original_trajectory(trajectory).startswith("results/originals/ypwang61--One-Shot-RLVR@")
+    write_file("data/original/one_shot_rlvr/acc_step_500.json")
+    assert inputs().original_trajectory(trajectory) == "data/original/one_shot_rlvr/acc_step_500.json"

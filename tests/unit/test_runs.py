@@ -96,8 +96,16 @@ def test_a_recorded_model_has_the_runs_that_were_recorded():
     assert settings.runs(CONFIG, study) == [
         Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-4b-recorded"),
         Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0, "qwen3-4b-recorded"),
+        Run("qwen3-4b-recorded", "kegg", "recorded", "hard30", 0, "qwen3-4b-recorded"),
+        Run("qwen3-8b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-8b-recorded"),
+        Run("qwen3-8b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0, "qwen3-8b-recorded"),
+        Run("qwen3-8b-recorded", "dyck", "recorded", "unknown_subset", 0, "qwen3-8b-recorded"),
+        Run("qwen3-14b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-14b-recorded"),
+        Run("qwen3-14b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0, "qwen3-14b-recorded"),
         Run("qwen3-14b-recorded", "gsm8k_hard_test", "recorded", "unknown_subset", 0, "qwen3-14b-recorded"),
         Run("qwen3-14b-recorded", "gsm8k_hard_test_strict", "recorded", "unknown_subset", 0, "qwen3-14b-recorded"),
+        Run("qwen3-14b-recorded", "kegg", "recorded", "all", 0, "qwen3-14b-recorded"),
+        Run("qwen3-14b-recorded", "kegg", "recorded", "hard30", 0, "qwen3-14b-recorded"),
     ]
 
 
@@ -123,7 +131,7 @@ def test_each_recipe_is_billed_for_its_own_gpus():
         found["as_written"],
         found["as_written_full"],
     ) == (1, 2)
-    assert settings.prices(CONFIG, "recordings")["gpus"] == {"qwen3-4b-recorded": {}, "qwen3-14b-recorded": {}}
+    assert settings.prices(CONFIG, "recordings")["gpus"] == {f"qwen3-{size}b-recorded": {} for size in (4, 8, 14)}
     prices = {"gpu_hour": 2.5, "gpus": {"m": found}, "label": {}}
     numbers = dict.fromkeys(("gain", "finishing", "correctness"), 0.1)
     numbers |= {f"{name}{end}": 0.1 for name in numbers for end in ("_low", "_high")}

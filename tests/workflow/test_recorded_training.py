@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RECORDINGS
+from conftest import RECORDINGS, ROOT
 from hardgrpo.runtime import files
 
 STUDY = "study=trajectories"
@@ -87,6 +87,14 @@ def test_what_is_wrong_with_a_file_is_told(followed):
     assert "studies.trajectories has no completions, so there is nothing to explore" in said.stdout + said.stderr
 
 
+def read_table(config) -> None:
+    """Let the study read a table of right answers, not the file of its authors."""
+    source = config["models"]["qwen2.5-math-1.5b-trajectory"]["source"]
+    for key in ("repository", "commit", "local", "rollouts"):
+        del source[key]
+    source["file"] = "trajectories/qwen2.5-math-1.5b.csv.gz"
+
+
 @pytest.mark.recordings
 def test_the_real_run_gives_the_known_numbers(world):
     """Known from a computation apart from this project, over the 44 epochs that every prompt has."""
@@ -96,6 +104,7 @@ def test_the_real_run_gives_the_known_numbers(world):
     with gzip.open(data, "rt", newline="") as stream:
         rows = [tuple(row.values()) for row in csv.DictReader(stream) if int(row["epoch"]) < 44]
     write(world.folder / "data/trajectories/qwen2.5-math-1.5b.csv.gz", rows)
+    world.configure(read_table)
     done = world.snakemake("--config", STUDY, "--", "results/summaries/trajectories/trajectories.csv")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     whole, last = summary(world), summary(world, 10)
@@ -106,3 +115,14 @@ def test_the_real_run_gives_the_known_numbers(world):
     for policy, (mixed, right) in known.items():
         assert (whole[policy]["mixed"], last[policy]["pass_rate"]) == pytest.approx((mixed, right), abs=0.012), policy
     assert round(whole["all"]["never_solved"], 2) == 0.24 and whole["all"]["prompts"] == 1209
+
+
+@pytest.mark.recordings
+def test_the_file_of_the_authors_gives_the_committed_table(world):
+    data = Path(RECORDINGS).resolve()
+    if not (data / "original/one_shot_rlvr/acc_step_500.json").exists():
+        pytest.skip("HARDGRPO_DATA has no original/one_shot_rlvr")
+    table = "results/summaries/trajectories/trajectories.csv"
+    done = world.snakemake("--config", STUDY, f"data={data}", "--", table)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert (world.folder / table).read_bytes() == (ROOT / "results/reference/trajectories/trajectories.csv").read_bytes()

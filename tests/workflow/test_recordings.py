@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RECORDINGS, path_of
+from conftest import RECORDINGS, ROOT, path_of
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -34,6 +34,9 @@ def right(i):
 
 def configure(config):
     del config["models"]["qwen3-14b-recorded"]
+    del config["models"]["qwen3-4b-recorded"]["source"]["recordings"]["kegg"]
+    for name in ("gsm8k_hard_test", "gsm8k_hard_test_strict", "kegg"):
+        del config["tasks"][name]
     config["tasks"]["letters"] = config["tasks"]["shuffled_objects_seven"] | {
         "source": {"kind": "files", "train": "mine/base.jsonl", "test": "mine/base.jsonl"}
     }
@@ -103,10 +106,20 @@ NUMBERS = dict.fromkeys(["gain", "finishing", "correctness", "base_accuracy"], f
 
 
 def test_recordings_that_are_not_there_are_told(world):
+    world.configure(configure)
     done = world.snakemake("-n", "--config", "study=recordings", "data=nowhere")
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
-    assert "nowhere/recordings/" in said
+    assert "nowhere/mine/" in said
+
+
+def test_originals_that_are_not_there_are_downloaded_and_figures_need_none(world):
+    plan = world.plan("--config", "study=recordings", "data=nowhere")
+    assert plan["fetch_original"] > 100 and plan["convert_recording"] > 80
+    assert "fetch_original" not in world.plan("figures", "--config", "study=recordings", "data=nowhere")
+    assert world.plan("--config", "study=trajectories", "data=nowhere")["fetch_original"] == 1
+    for study, files_of_study in (("recordings", plan["fetch_original"]), ("trajectories", 1)):
+        assert world.plan("inputs", "--config", f"study={study}", "data=nowhere")["fetch_original"] == files_of_study, study
 
 
 @pytest.mark.parametrize(
@@ -130,6 +143,102 @@ def test_a_bad_recording_is_named(tmp_path, row, words):
     with pytest.raises(UserError) as caught:
         completions.read_recording(path, problems)
     assert str(caught.value).startswith(f"{path}: ") and words in str(caught.value)
+
+
+# --- files in the form of their authors ------------------------------------------------------------------------------
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def publish(folder: Path, right_shares: dict[str, float], samples: int = 5) -> None:
+    """Write the files of a repository: `right_shares` maps a file of completions to the share of questions that it solves."""
+    chat = "user\n{}.\nPut your final answer within \\boxed{{}}.\nassistant\n{}"
+    (folder / "dset").mkdir(parents=True)
+    rows = [json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in zip(QUESTIONS, ANSWERS)]
+    (folder / "dset/test.json").write_text("".join(rows))
+    (folder / "dset/scores.json").write_text(json.dumps([0.5] * 10))
+    for name, share in right_shares.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        texts = [[chat.format(QUESTIONS[i], right(i) if i < 10 * share else r"\boxed{(C)}")] * samples for i in range(10)]
+        (folder / name).write_text(json.dumps(texts))
+    curves = {"checkpoint": [100, 200], "accuracy": [0.4, 0.6], "base accuracy": 0.5}
+    (folder / "random.json").write_text(json.dumps(curves))
+
+
+def configure_published(config):
+    configure(config)
+    recording = {
+        "questions": {"train": "dset/test.json", "test": "dset/test.json"},
+        "scores": {"train": "dset/scores.json", "test": "dset/scores.json"},
+        "probe": "{model}/base.json",
+        "base": "{model}/base.json",
+        "runs": {"all": "{model}_all/checkpoint-{step}.json", "hard": "{model}_hard/checkpoint-{step}.json"},
+        "published": {"random_42": "random.json"},
+    }
+    source = {"kind": "recorded", "repository": "someone/runs", "commit": COMMIT, "local": "original/runs"}
+    config["models"]["mine"] = {"source": source | {"name": "A", "recordings": {"letters": recording}}}
+    config["models"]["another"] = {"source": source | {"name": "B", "recordings": {"letters": recording}}}
+    config["tasks"]["letters"]["source"] = {"kind": "recorded", "train": "mine/probe", "test": "mine/base"}
+    config["studies"]["recordings"]["models"] = ["mine", "another"]
+
+
+def test_a_study_of_published_files_runs_from_the_originals(world):
+    """Two models whose files have the same form; one checkpoint was published empty."""
+    original = world.folder / "data/original/runs"
+    shares = {"base.json": 0.5, "_all/checkpoint-100.json": 0.8, "_all/checkpoint-200.json": 1, "_hard/checkpoint-200.json": 0.7}
+    files_of = {f"{model}{'/' if name == 'base.json' else ''}{name}": share for model in "AB" for name, share in shares.items()}
+    publish(original, files_of)
+    (original / "A_hard/checkpoint-100.json").touch()
+    world.configure(configure_published)
+    done = world.snakemake("--config", "study=recordings")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "A_hard/checkpoint-100.json is empty (0 bytes)" in done.stdout + done.stderr
+
+    kinds = dict.fromkeys(["model", "policy", "minus", "questions", "measure", "at", "grading"], str) | {"difference": float}
+    rows = files.read_rows(world.folder / "results/summaries/recordings/recorded_runs.csv", kinds)
+    differences = {
+        tuple(row[key] for key in ("model", "policy", "minus", "at")): row["difference"]
+        for row in rows
+        if (row["measure"], row["questions"]) == ("accuracy", "all")
+    }
+    for model in ("mine", "another"):
+        assert differences[model, "all", "base", "last_5"] == pytest.approx(0.9 - 0.5)
+        assert differences[model, "hard", "all", "200"] == pytest.approx(-0.3)
+        assert differences[model, "random_42", "base", "200"] == pytest.approx(0.1)
+    pinned = json.loads((world.folder / "inputs.lock").read_text())["repositories"][f"someone/runs@{COMMIT}"]["files"]
+    assert set(pinned) == {*files_of, "dset/test.json", "dset/scores.json", "random.json"}
+
+    (original / "A_all/checkpoint-200.json").write_text("[]")
+    done = world.snakemake("--config", "study=recordings")
+    said = done.stdout + done.stderr
+    log = world.folder / "results/logs/convert_recording/mine/letters/all/checkpoint-200.log"
+    assert done.returncode != 0 and "Traceback" not in said
+    assert "A_all/checkpoint-200.json: is not what inputs.lock says" in log.read_text()
+    (original / "A_all/checkpoint-200.json").unlink()
+    assert world.plan("--config", "study=recordings")["fetch_original"] == 1, "a pinned file that is not here is downloaded"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda source: source.pop("commit"), ["models.mine.source.commit", "belong together"]),
+        (lambda source: source.pop("name"), ["models.mine.source.recordings.letters", "{model}"]),
+        (lambda source: source["recordings"]["letters"].pop("questions"), ["recordings.letters.questions", "add `train`"]),
+        (lambda source: source["recordings"]["letters"].pop("probe"), ["tasks.letters.source.train", "no recording 'probe'"]),
+        (lambda source: source.update(kind="trajectory"), ["models.mine.source"]),
+    ],
+)
+def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words):
+    def configure_wrongly(config):
+        configure_published(config)
+        change(config["models"]["mine"]["source"])
+        config["models"].pop("another")
+        config["studies"]["recordings"]["models"] = ["mine"]
+
+    world.configure(configure_wrongly)
+    done = world.snakemake("-n", "--config", "study=recordings")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in said and all(word in said for word in words), said[-2000:]
 
 
 # --- the real ones -------------------------------------------------------------------------------------------------
@@ -162,6 +271,8 @@ def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, spli
 
 @pytest.mark.recordings
 def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
+    if not (Path(RECORDINGS) / "original/grpo_difficulty").is_dir():
+        pytest.skip("HARDGRPO_DATA has no original/grpo_difficulty")
     done = world.snakemake("--config", "study=recordings", f"data={Path(RECORDINGS).resolve()}")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     columns = [
@@ -175,8 +286,12 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
         "gain",
     ]
     path = world.folder / "results/summaries/recordings/parts.csv"
+    kinds = dict.fromkeys(("model", "task", "policy"), str) | dict.fromkeys(columns, float)
+    of_task = {"shuffled_objects_seven": "qwen3-4b-recorded", "dyck": "qwen3-8b-recorded"}  # else the model of 14B parameters
     rows = {
-        (r["task"], r["policy"]): r for r in files.read_rows(path, {"task": str, "policy": str} | dict.fromkeys(columns, float))
+        (r["task"], r["policy"]): r
+        for r in files.read_rows(path, kinds)
+        if r["model"] == of_task.get(r["task"], "qwen3-14b-recorded")
     }
 
     def percent(key, *names):
@@ -192,4 +307,8 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
     subsets = files.read_rows(
         world.folder / "results/summaries/recordings/subsets.csv", {"task": str, "policy": str, "prompts": float}
     )
-    assert [r["prompts"] for r in subsets if (r["task"], r["policy"]) == ("shuffled_objects_seven", "hard30")] == [47]
+    # The authors' own subsets have 47, 22 and 17 prompts; they graded prompt and completion together.
+    assert [r["prompts"] for r in subsets if (r["task"], r["policy"]) == ("shuffled_objects_seven", "hard30")] == [47, 26, 17]
+    for path in sorted((world.folder / "results/summaries/recordings").glob("*.csv")):
+        assert path.read_bytes() == (ROOT / "results/reference/recordings" / path.name).read_bytes(), path.name
+    assert (world.folder / "inputs.lock").read_bytes() == (ROOT / "inputs.lock").read_bytes(), "every file is pinned"

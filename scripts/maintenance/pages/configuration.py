@@ -12,6 +12,7 @@ SECTIONS = {
     "Generated": "Problems that are generated: `tasks.NAME.source`",
     "Files": "Problems from files: `tasks.NAME.source`",
     "HubDataset": "Problems from the hub: `tasks.NAME.source`",
+    "RecordedProblems": "Problems of a recording: `tasks.NAME.source`",
     "Columns": "Columns: `tasks.NAME.source.columns`",
     "Part": "Parts of a split: an entry of `tasks.NAME.source.train` or `.test`",
     "Model": "A model: `models.NAME`",

@@ -5,6 +5,7 @@ from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
+from hardgrpo.report.tables import recorded
 from hardgrpo.study import settings
 from pages import configuration, recommended, tables, templates
 from pages.committed import (
@@ -214,6 +215,31 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of recorded runs less the base model and less other runs, mean of the last five checkpoints, on all and on hard questions.
+
+    Published accuracies are left out where there are completions.
+    """
+    keys, last = recorded.KEYS[:5], recorded.last_checkpoints(table)
+    last["shown"] = [estimate(row, "difference") for row in last.itertuples()]
+    by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(columns=["all", "hard"])
+    frame = last[last.questions == "all"].merge(by_questions, on=keys)
+    return pd.DataFrame(
+        {
+            "model": frame.model.map(model_of),
+            "test": frame.task,
+            "run": frame.policy,
+            "less": frame.minus,
+            "graded": frame.grading,
+            "accuracy %": [f"{100 * row.minus_value:.1f} → {100 * row.value:.1f}" for row in frame.itertuples()],
+            "difference": frame["all"],
+            "on hard questions": frame["hard"].fillna(""),
+            "checkpoints": frame.checkpoints,
+            "problems": frame.problems.map(lambda number: "" if pd.isna(number) else f"{number:.0f}"),
+        }
+    )
+
+
 def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
     """Shares over all later epochs of the recorded training run, by policy."""
     lines = []
@@ -284,7 +310,7 @@ def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
 
 def values(root: Path, config: dict) -> dict:
     """The values that the templates of README.md and docs/results.md show."""
-    studies = {study: read(root, study, "spent", "chosen", "trajectories") for study in HEADINGS}
+    studies = {study: read(root, study, "spent", "chosen", "trajectories", "recorded_runs") for study in HEADINGS}
     limited, rows = studies[TRUNCATION], all_claims(root, config)
     over_random, over_easy = (
         under_limits(config, limited["differences"].query("minus == @minus"), "difference") for minus in ("random", "easy")
@@ -327,6 +353,7 @@ def page(root: Path, config: dict) -> str:
         rollouts=" or ".join(f"{rollouts:.0f}" for rollouts in studies[ONLINE]["spent"].rollouts.unique()),
         probe=" or ".join(sorted(probe_completions(config, studies[ONLINE]["chosen"]))),
         recorded_table=recorded_gains(studies[RECORDINGS]),
+        contrast_table=recorded_contrasts(studies[RECORDINGS]["recorded_runs"]),
         group_table=recorded_groups(studies[TRAJECTORIES]["trajectories"]),
         published=tables.same_in_paper(root, config),
     )

@@ -161,8 +161,9 @@ def test_recordings_again(arguments, runs, require_local_tables):
     }
     recordings = []
     for model, task in dict.fromkeys(cell[:2] for cell in runs if cell[0] in recorded):
-        files_of_task = recorded[model][task]
-        path, recording = Path(paths.evaluation(f"{model}/base", task)), Path(arguments.data) / files_of_task["base"]
+        path, recording = Path(paths.evaluation(f"{model}/base", task)), Path(arguments.data) / recorded[model][task]["base"]
+        if "repository" in arguments.config["models"][model]["source"]:
+            recording = Path(paths.recording(model, task, "base"))
         if path.exists() and recording.exists() and Path(paths.problems(task, "test")).exists():
             recordings.append((path, recording, task))
     if not recorded:

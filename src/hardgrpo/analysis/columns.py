@@ -11,7 +11,7 @@ SUBSET_NUMBERS += ["boundary_pass_rate", "tied", "tied_chosen"]
 
 # Columns that are read as text, because names may look like numbers: a tier may have the name 3, a task the name 7.
 NAMES = [*CELL, *MINUS, "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
-NAMES += ["place", "file", "what", "at", "easiest", "hardest", "written", "released", "key"]
+NAMES += ["questions", "measure", "place", "file", "what", "at", "easiest", "hardest", "written", "released", "key"]
 
 
 def interval(name: str) -> list[str]:

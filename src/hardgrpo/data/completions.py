@@ -61,20 +61,20 @@ def read(
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
     """Completions by problem id from a recording: JSON Lines with question and completions (a list), matched by question.
 
-    A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and `published_pass_rate`.
+    A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and `published_pass_rate`. Rows with an
+    `id` are matched by id and question, so that a question may occur twice.
     """
     by_question, row_errors = {}, []
     for line, row in recorded_rows(path, {"question": str, "completions": list}):
-        problem = (
-            ("the question occurs twice in the file", "remove one") if row["question"] in by_question else _recording_problem(row)
-        )
+        key = row["question"], row.get("id")
+        problem = ("the question occurs twice in the file", "remove one") if key in by_question else _recording_problem(row)
         if problem:
             row_errors.append(RowError(path, f"row {line}", *problem))
-        by_question[row["question"]] = row
+        by_question[key] = row
     refuse_rows(row_errors)
     by_problem = {}
     for problem in problems:
-        row = by_question.pop(problem["question"], None)
+        row = by_question.pop((problem["question"], None), None) or by_question.pop((problem["question"], problem["id"]), None)
         if row is None:
             raise UserError(f"{path}: no completions for problem '{problem['id']}'; record them or take it out of the task")
         by_problem[problem["id"]] = [
@@ -87,7 +87,7 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             for sample, text in enumerate(row["completions"])
         ]
     if by_question:
-        question = next(iter(by_question))
+        question, _ = next(iter(by_question))
         raise UserError(
             f"{path}: {len(by_question)} recorded questions are not in the task, first '{question[:60]}...';"
             " add them to the task's split or take them out"

@@ -113,6 +113,43 @@ def check_repository_file(lock: str | Path, repository: str, commit: str, name: 
     return "replaced in the lock" if entries else "new in the lock"
 
 
+def repository_entry(source: dict) -> str:
+    """The name of a GitHub repository at a commit in the lock; `source` has the keys `repository` and `commit`."""
+    return f"{source['repository']}@{source['commit']}"
+
+
+def check_original(lock: str | Path, source: dict, name: str, content: bytes, place: str | Path, update: bool) -> str:
+    """Compare the content of a file with the lock's entry of the file `name` of a repository (`source`). See `check_files`.
+
+    Messages begin with `place`, the path of the file.
+
+    Raise a `UserError` also if the lock has the repository only at another commit, because nothing shows the commit of a file.
+    """
+    facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    entry = repository_entry(source)
+    pinned = read_lock(lock).get("repositories", {})
+    if pinned.get(entry, {}).get("files", {}).get(name) == facts:
+        return "as locked"
+    with _exclusive(Path(lock)):
+        lock_content = read_lock(lock)
+        repositories = lock_content.setdefault("repositories", {})
+        commits = [key.rpartition("@")[2] for key in repositories if key.startswith(f"{source['repository']}@")]
+        if commits and source["commit"] not in commits and not update:
+            raise UserError(
+                f"{place}: {lock} has files of commit {', '.join(commits)}, expected commit {source['commit']}; correct `commit`, or"
+                " accept the files of the other commit with --update-inputs (in the workflow: --config update_inputs=true)"
+            )
+        locked_facts = repositories.setdefault(entry, {"commit": source["commit"], "files": {}})["files"].get(name)
+        if locked_facts not in (None, facts) and not update:
+            raise UserError(
+                f"{place}: is not what {lock} says of {name} of {source['repository']}: found {_file_text(facts)}, expected {_file_text(locked_facts)}; delete the file and"
+                " download it again (if you want the change, run with --update-inputs; in the workflow: --config update_inputs=true)"
+            )
+        repositories[entry]["files"][name] = facts
+        files.write_json(lock, lock_content, sort_keys=True)
+    return "new in the lock" if locked_facts is None else "replaced in the lock"
+
+
 def check_problems(lock: str | Path, name: str, problems: list[dict], update: bool) -> str:
     """Compare the problems of a split, from a hub or a local copy, with the lock. See `check_files`.
 

@@ -126,6 +126,14 @@ def last_box(completion: str) -> str | None:
     return None
 
 
+def line_of_last_box(completion: str) -> str | None:
+    r"""The text between the last `\boxed{` and the last closing brace of its line, for answers that may have single braces:
+    '\boxed{] }}' -> '] }'."""
+    _, mark, tail = completion.rpartition("\\boxed{")
+    content, brace, _ = tail.partition("\n")[0].rpartition("}")
+    return content.strip() if mark and brace else None
+
+
 # --- comparisons of answer and reference, and kinds of answers -----------------------------------------------------
 
 
@@ -159,6 +167,24 @@ def _letter(text: str) -> str | None:
         inner = LETTER_IN_BRACKETS.fullmatch(quantities.remove_marks(quantities.to_latex(text)))
         letter = inner and LETTER_ALONE.fullmatch(quantities.remove_marks(inner[1]))
     return letter[1].upper() if letter else None
+
+
+def same_characters(reference: str, extracted: str) -> bool:
+    """Whether both texts are equal except for case, white space, and a surrounding comma, full stop or semicolon."""
+    return same_word("".join(reference.split()), "".join(extracted.split()))
+
+
+LATEX_IN_BRACKETS = re.compile(r"\\(?:text|left|right|mathrm)\b|[\\$\s]")
+
+
+def same_brackets(reference: str, extracted: str) -> bool:
+    r"""Whether both are the same sequence of brackets. White space and LaTeX are ignored: '] }', ']}' and '\]\}' are equal."""
+    return LATEX_IN_BRACKETS.sub("", reference) == LATEX_IN_BRACKETS.sub("", extracted)
+
+
+def are_brackets(extracted: str) -> bool:
+    """Whether an answer consists only of brackets."""
+    return bool(re.fullmatch(r"[][(){}<>]+", LATEX_IN_BRACKETS.sub("", extracted)))
 
 
 def same_integer(reference: str, extracted: str) -> bool:
@@ -197,6 +223,8 @@ GRADERS: dict[str, Grader] = {
     "final_number": replace(NUMBER, form=MARKS[0], extract=number_after_marks, forgiving=True),
     "choice_letter": LETTER,
     "choice_letter_lenient": replace(LETTER, forgiving=True),
+    "boxed_text": Grader(*BOX, same_text, same_characters, reads=bool, forgiving=True),
+    "brackets": Grader(r"\boxed{%s}", line_of_last_box, same_text, same_brackets, reads=are_brackets, forgiving=True),
     "number_strict": NUMBER,
     "number_lenient": replace(NUMBER, forgiving=True),
     "math_strict": MATH,

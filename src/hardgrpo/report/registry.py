@@ -33,6 +33,7 @@ INPUTS = {
     "difficulty_files": "pass rates of the pool",
     "recorded_probes": "recorded completions of the pool",
     "comparisons": "which test questions the pools have, too",
+    "published_runs": "accuracies by checkpoint that the authors of recorded runs published",
     "trajectory_files": "right answers in the later epochs of recorded training runs",
 }
 
@@ -89,6 +90,7 @@ SUMMARIES = {
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
     "contamination": Summary("splits", ["comparisons"], ["task", "eval_task", "pool", "repeated", "near_in_pool", "problems", "equal", "near", "repeated_in_test"]),
     "trajectories": Summary("trajectory_groups", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
+    "recorded_runs": Summary("recorded_runs", ["cells", "published_runs"], [*POLICY, "minus", "grading", "questions", "measure", "at", "checkpoints", "value", "minus_value", *interval("difference"), "problems", "seeds"]),
     "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
 }  # fmt: skip
 
@@ -207,7 +209,7 @@ TABLES = {
     "graders": Table("parts", ["decomposition"],
         r"Strict and lenient grading, percentage points; \emph{task} is the grader that trained. Truncated share and length before and after."),
     "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points."),
-    "single_samples": Table("gains", ["mcnemar"], "One completion per problem: McNemar's exact test."),
+    "single_samples": Table("gains", ["mcnemar"], "One completion per problem: McNemar's exact test. Problems that only this run solves, and that only the other run solves."),
     "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
     "transfer": Table("gains", ["gains", "differences"], "Gain on other test sets than the task's own, percentage points."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
@@ -217,6 +219,14 @@ TABLES = {
         "What the policies choose, by the reference answers and by samples that chose nothing: mean pass rate, share never solved, share whose"
         r" samples are neither all right nor all wrong, and share of which the base model is confidently wrong (samples agree in at least half,"
         r" and at most a fifth of them is right), per cent."),
+    "recorded": Table("recorded", ["recorded_runs"],
+        "Recorded runs of other authors, one run each: mean of the last five checkpoints, less the base model (\\emph{base}) or less another"
+        " run, percentage points, on all test questions and on those with a pass rate of the base model of at most 0.3 (\\emph{hard})."
+        r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, they are the widest that"
+        " the accuracies allow. Gains on hard questions include regression to the mean, because the base model's completions chose them."),
+    "recorded_parts": Table("recorded", ["recorded_runs"],
+        "The differences of recorded runs, one run each, split into finishing and correctness, and the difference in pass@$k$, where $k$ is"
+        " the number of samples of a checkpoint, percentage points."),
     "spent": Table("training", ["spent", "gains"],
         "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
         " and, by one recipe, the same rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that"

@@ -75,8 +75,9 @@ def key_columns(frame: pd.DataFrame, *columns: str) -> list[Column]:
         columns = tuple(name for name in columns if name != "eval_task")
     if "eval_task" not in columns:
         headers["task"] = "task"
+    shown = {"model": lambda name: str(name).removesuffix("-recorded")}
     notes = {"model": "model {}", "task": "task {}", "eval_task": "tested on {}", "decoding": "decoding {}"}
-    return [text(frame, name, headers.get(name, name), note=notes.get(name, "")) for name in columns]
+    return [text(frame, name, headers.get(name, name), shown.get(name, str), notes.get(name, "")) for name in columns]
 
 
 def seeds(frame: pd.DataFrame) -> Column:

@@ -54,6 +54,8 @@ def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
     for name, task in tasks.items():
         if "cut_from" in task:
             yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task["cut_from"]))
+        if task["source"]["kind"] == "recorded":
+            yield from _recorded_problems_mistakes(name, task["source"], models)
     for name, model in models.items():
         if OWN_BASE_NAME.search(name):
             yield (
@@ -125,6 +127,20 @@ def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple
     for name, recording in source["recordings"].items():
         if "probe" in recording and name in tasks and not has_train(tasks[name]):
             yield f"{place}.recordings.{name}.probe", f"task '{name}' has no train split; give it one or leave the probe out"
+
+
+def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterator[tuple[str, str]]:
+    """Yield splits of a task whose recording does not exist."""
+    for split in ("train", "test"):
+        if split not in source:
+            continue
+        place, (model, part) = f"tasks.{task}.source.{split}", source[split].split("/")
+        yield from unknown_names(place, "models", [model], models)
+        recorded = models[model]["source"] if model in models else None
+        if recorded and (recorded["kind"] != "recorded" or "repository" not in recorded):
+            yield place, f"'{model}' is not recorded in a repository; name a model of kind recorded with `repository`"
+        elif recorded and part not in recorded["recordings"].get(task, {}):
+            yield place, f"'{model}' has no recording '{part}' of task '{task}'; name another model or part"
 
 
 def _trajectory_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:

@@ -109,13 +109,18 @@ class Configuration(Strict):
 def schema() -> dict:
     """The JSON schema of the configuration. Callers must not change the dictionary, which is cached."""
     json_schema = Configuration.model_json_schema()
-    for subclass in Strict.__subclasses__():
+    for subclass in _subclasses(Strict):
         part = json_schema if subclass is Configuration else json_schema["$defs"].get(subclass.__name__, {})
         for name, entry in part.get("properties", {}).items():
             part["properties"][name] = _plain(entry, name in subclass.nullable)
         if "description" in part:
             part["description"] = " ".join(part["description"].split())
     return json_schema
+
+
+def _subclasses(base: type[Strict]) -> list[type[Strict]]:
+    """The direct and indirect subclasses of a class."""
+    return [name for subclass in base.__subclasses__() for name in (subclass, *_subclasses(subclass))]
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:

@@ -177,6 +177,14 @@ class Pretrained(Strict):
             yield "key_value_heads", f"{self.key_value_heads} does not divide heads ({self.heads}); change one of them"
 
 
+class FilesOfSplits(Strict):
+    train: str | None = None
+    """File of the train split."""
+
+    test: str | None = None
+    """File of the test split."""
+
+
 class Recording(Strict):
     probe: str | None = None
     """File of the base model's completions on the train split, from which difficulties and subsets are computed."""
@@ -184,22 +192,73 @@ class Recording(Strict):
     base: str
     """File of the base model's completions on the test split."""
 
-    runs: dict[Name, Annotated[str, Field(pattern=r"^[^{}]*\{step\}[^{}]*$")]] | None = None
+    runs: dict[Name, Annotated[str, Field(pattern=r"^([^{}]|\{model\})*\{step\}([^{}]|\{model\})*$")]] | None = None
     """For each policy (or any name), the files of trained checkpoints' completions on the test split. {step} in a file's
     name stands for the number of updates."""
 
+    questions: FilesOfSplits | None = None
+    """Required with `repository`: the files of the questions, in the order of the completions (JSON Lines with question
+    and answer; or a JSON object whose list `answer` holds only the answers, so that the prompts are the questions)."""
 
-class Recorded(Strict):
+    scores: FilesOfSplits | None = None
+    """Only with `repository`: the files of the pass rates that the authors published for the base model, a JSON list in
+    the order of the questions."""
+
+    published: dict[Name, str] | None = None
+    """Only with `repository`: for each policy (or any name), the file of the accuracies that the authors published by
+    checkpoint. The run needs no completions."""
+
+
+class Repository(Strict):
+    """A GitHub repository, as the origin of files in the form of their authors."""
+
+    repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")] | None = None
+    """A GitHub repository (owner/name). With this key, the files are paths in the repository, in the form of their authors:
+    the workflow compares them with inputs.lock and converts them. Without this key, the files are paths below `data`, in the
+    form of this project."""
+
+    commit: Commit | None = None
+    """Required with `repository`: the full commit hash (40 hexadecimal digits)."""
+
+    local: str | None = None
+    """A folder below `data` with files of the repository, for a trajectory also the file itself. A file that exists there is
+    not downloaded."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if (self.repository is None) != (self.commit is None):
+            missing = "commit" if self.commit is None else "repository"
+            yield missing, "`repository` and `commit` belong together; give both or none"
+
+
+class Recorded(Repository):
     """Completions that were sampled elsewhere, read from files. No weights are needed."""
 
     kind: Literal["recorded"]
     """The completions are recorded."""
 
+    name: str | None = None
+    """Replaces {model} in the paths of `recordings`."""
+
     recordings: Annotated[dict[str, Recording], Field(min_length=1)]
-    """For each task, the files of its completions (JSON Lines with question, answer, completions)."""
+    """For each task, the files of its completions (JSON Lines with question, answer, completions; with `repository`, a JSON
+    list that holds for each question a list of texts, each of which consists of the prompt and the completion)."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        yield from super().contradictions()
+        for task, recording in self.recordings.items():
+            place = f"recordings.{task}"
+            paths = [recording.base, recording.probe, *(recording.runs or {}).values(), *(recording.published or {}).values()]
+            if self.name is None and any("{model}" in path for path in paths if path):
+                yield place, "a path has {model}, but the source has no `name`; add it, or write the path in full"
+            for key in ("questions", "scores", "published"):
+                if self.repository is None and getattr(recording, key) is not None:
+                    yield f"{place}.{key}", "is read only from a `repository`; add `repository` and `commit`, or remove this key"
+            for part, split in (("probe", "train"), ("base", "test")):
+                if self.repository and getattr(recording, part) and not getattr(recording.questions, split, None):
+                    yield f"{place}.questions", f"`{part}` of a repository needs the file of its questions; add `{split}`"
 
 
-class Trajectory(Strict):
+class Trajectory(Repository):
     """A recording of training: the number of right rollouts of each prompt in each epoch of one run. No weights and no
     texts are needed."""
 
@@ -208,7 +267,11 @@ class Trajectory(Strict):
 
     file: str
     """Path of a CSV file (also gzipped, .gz) below `data`, with columns id, epoch, correct and rollouts. Each row is one
-    prompt in one epoch."""
+    prompt in one epoch. With `repository`: path of a JSON object in the repository that maps each prompt to a list of the
+    shares of right rollouts, one for each epoch."""
+
+    rollouts: Count | None = None
+    """Required with `repository`: rollouts of each prompt in each epoch."""
 
     origin: str
     """The authors of the run, the origin of the file, and its licence. The paper quotes this text."""
@@ -220,6 +283,11 @@ class Trajectory(Strict):
     chosen_from: Count
     """Number of first epochs of each prompt. Policies choose by the pass rates in these epochs; later epochs are
     summarised."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        yield from super().contradictions()
+        if (self.repository is None) != (self.rollouts is None):
+            yield "rollouts", "belongs to `repository`, whose files hold shares; give both or none"
 
 
 class Shape(Strict):

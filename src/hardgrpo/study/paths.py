@@ -60,6 +60,25 @@ def dataset_folder(part: dict) -> str:
     return f"results/inputs/{owner}--{name}@{part['revision']}"
 
 
+def original_folder(source: dict) -> str:
+    """The folder into which files of a model's `repository` are downloaded."""
+    return f"results/originals/{source['repository'].replace('/', '--')}@{source['commit']}"
+
+
+def recording(model: str, task: str, part: str) -> str:
+    """Converted completions: `part` is `probe`, `base`, or POLICY/checkpoint-STEP."""
+    return f"results/recordings/{model}/{task}/{part}.jsonl.gz"
+
+
+def published_accuracies(model: str, task: str, policy: str) -> str:
+    """The accuracies by checkpoint that the authors of a run published."""
+    return f"results/recordings/{model}/{task}/{policy}/published.csv"
+
+
+def converted_trajectory(model: str) -> str:
+    return f"results/recordings/{model}/trajectory.csv"
+
+
 def probe(model: str, task: str, shard: int | str) -> str:
     return f"results/probe/{model}/{task}/shard{shard}.jsonl.gz"
 
@@ -185,7 +204,7 @@ def of_study(config: dict, study: str) -> dict:
     """The part of the configuration that determines the files of a study. Settings of training are left out."""
     plan, tasks = config["studies"][study], config["tasks"]
     tests = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
-    source_keys = ("kind", "recordings", "seed", "prompts", "chosen_from")
+    source_keys = ("kind", "repository", "recordings", "seed", "prompts", "chosen_from")
     by_signals = _by_signals(config.get("policies", {}), plan)
     return ({"policies": by_signals} if by_signals else {}) | {
         "studies": {study: plan},
@@ -305,6 +324,20 @@ def subsets(config: dict, study: str) -> list[str]:
     return subsets_of_bases + [training(run, "second.json") for run in runs(config, study) if run.policy in in_rounds]
 
 
+def published_runs(config: dict, study: str) -> list[tuple[str, str, str]]:
+    """(model, task, policy) of the recorded runs whose authors published accuracies by checkpoint."""
+    return [
+        (model, task, policy)
+        for model, task in settings.pairs(config, config["studies"][study])
+        if settings.is_recorded(config, model)
+        for policy in config["models"][model]["source"]["recordings"][task].get("published", {})
+    ]
+
+
+def published_files(config: dict, study: str) -> list[str]:
+    return [published_accuracies(*run) for run in published_runs(config, study)]
+
+
 def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
     """(completions, difficulty, difficulty graded with the prompt) of recorded models."""
     return [
@@ -325,6 +358,9 @@ def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
     if split not in source:
         missing = f"config.yaml: tasks.{task}.source.{split}"
         return [(missing, missing)]
+    if source["kind"] == "recorded":
+        model, part = source[split].split("/")
+        return [(recording(model, task, part),) * 2]
     if source["kind"] == "files":
         return [(path, path) for path in (os.path.join(data, name) for name in settings.as_list(source[split]))]
     files = []
@@ -348,8 +384,9 @@ def chosen_rows(config: dict) -> str:
 
 
 def results(config: dict, study: str) -> list[str]:
-    """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its pools, and its trajectories."""
-    lists = (evaluations, subsets, difficulties, signal_files, updates, trajectories)
+    """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its pools, its trajectories, and
+    published accuracies of recorded runs."""
+    lists = (evaluations, subsets, difficulties, signal_files, updates, trajectories, published_files)
     return [name for list_files in lists for name in list_files(config, study)]
 
 

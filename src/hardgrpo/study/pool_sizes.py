@@ -66,7 +66,7 @@ def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
         contents = [sources.read(path) for path, _ in paths.parts(config, task, "train") if Path(path).is_file()]
     except UserError:
         return None  # prepare_task reports what is wrong with the file
-    if len(contents) < len(settings.as_list(source["train"])):
+    if len(contents) < len(paths.parts(config, task, "train")):
         return None
     return sum(not (content.form and spreadsheets.is_blank(row.values())) for content in contents for row in content.rows), False
 

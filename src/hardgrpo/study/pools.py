@@ -62,6 +62,8 @@ def shared_part(task: dict, test: dict) -> str | None:
 def _parts(source: dict, split: str) -> list[str]:
     if source["kind"] == "files":
         return [os.path.normpath(path) for path in settings.as_list(source.get(split, []))]
+    if source["kind"] == "recorded":
+        return settings.as_list(source.get(split, []))
     keys = ("dataset", "revision", "name", "split", "rows")
     parts = source.get(split, []) if source["kind"] == "hub" else []
     return [", ".join(f"{key} {part[key]}" for key in keys if key in part) for part in parts]

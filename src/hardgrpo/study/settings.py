@@ -225,6 +225,13 @@ def has_weights(config: dict, model: str) -> bool:
     return not (is_recorded(config, model) or is_trajectory(config, model))
 
 
+def replace_in_texts(value, old: str, new: str):
+    """A copy of a nested value of the configuration in which every text has `new` in place of `old`."""
+    if isinstance(value, dict):
+        return {key: replace_in_texts(entry, old, new) for key, entry in value.items()}
+    return value.replace(old, new) if isinstance(value, str) else value
+
+
 def as_list(value) -> list:
     return value if isinstance(value, list) else [value]
 

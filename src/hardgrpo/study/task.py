@@ -47,6 +47,9 @@ class Generated(Strict):
             yield "", f"{self.train} + {self.test} problems, but there are {generated.FACTS} different facts; lower train or test"
 
 
+RecordedPart = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*/(probe|base)$")]
+
+
 class Columns(Strict):
     """The columns (or keys) of the rows. The defaults are question, answer and tier."""
 
@@ -89,6 +92,19 @@ class Files(Strict):
             names = getattr(self, split)
             if isinstance(names, list) and len(set(names)) < len(names):
                 yield split, f"{names} name a file twice; expected: {type(self).model_fields[split].description}"
+
+
+class RecordedProblems(Strict):
+    """The questions of a recorded model (kind recorded with `repository`), for which its files also hold the answers."""
+
+    kind: Literal["recorded"]
+    """The problems are those of a recording."""
+
+    train: RecordedPart | None = None
+    """The recorded model and the part of its recording of this task that lists the pool: MODEL/probe or MODEL/base."""
+
+    test: RecordedPart | None = None
+    """The same for the test split."""
 
 
 class Rows(Strict):
@@ -252,7 +268,7 @@ class Task(Strict):
     """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two
     tasks."""
 
-    source: Annotated[Generated | Files | HubDataset, Field(discriminator="kind")]
+    source: Annotated[Generated | Files | HubDataset | RecordedProblems, Field(discriminator="kind")]
     """The origin of the problems."""
 
     prompt: Annotated[str, Field(pattern=r"\{question\}")]
@@ -263,6 +279,8 @@ class Task(Strict):
         "final_number",
         "choice_letter",
         "choice_letter_lenient",
+        "boxed_text",
+        "brackets",
         "number_strict",
         "number_lenient",
         "math_strict",

@@ -133,6 +133,15 @@ class Arguments:
         otherwise a change of this code would rerun every training."""
         return self.code("probe/measure_difficulty.py") if wildcards.model in self.names.recorded else ""
 
+    def original_repository(self, wildcards: Wildcards) -> str:
+        """Arguments that name the repository of a recording or trajectory."""
+        source = self.config["models"][wildcards.model]["source"]
+        return f"--repository {source['repository']} --commit {source['commit']}"
+
+    def original_files(self, wildcards: Wildcards, input) -> str:
+        """Options with the originals of a recording. Each option has the name of the rule's input."""
+        return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
+
     def policy(self, wildcards: Wildcards) -> str:
         """The policy that chooses a subset. With `rounds`, the budget is the budget of round one."""
         return as_json(self._first_policy(wildcards.policy))

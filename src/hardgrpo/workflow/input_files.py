@@ -6,10 +6,13 @@ reports the path as a missing file, but only if a job needs the input.
 
 import functools
 import os
+import re
 
 from snakemake.io import glob_wildcards
 from snakemake.iocontainers import Wildcards
+from snakemake.logging import logger
 
+from hardgrpo.data import inputs
 from hardgrpo.study import paths, pool_sizes, pools, settings
 from hardgrpo.workflow.names import Names
 
@@ -20,6 +23,7 @@ class InputFiles:
     def __init__(self, config: dict, names: Names, workflow):
         self.config, self.names, self.workflow = config, names, workflow
         self.too_small = functools.cache(self._too_small)
+        self.original_checkpoints = functools.cache(self._original_checkpoints)
 
     # --- problems and models ---
 
@@ -63,10 +67,13 @@ class InputFiles:
         return paths.probe(wildcards.model, self.config["tasks"][wildcards.task]["cut_from"], wildcards.shard)
 
     def recorded_probe(self, wildcards: Wildcards) -> str:
-        return f"{self.config['data']}/{self._recording(wildcards.model, wildcards.task)['probe']}"
+        return self._recorded_part(wildcards.model, wildcards.task, "probe")
 
     def recorded_trajectory(self, wildcards: Wildcards) -> str:
-        return f"{self.config['data']}/{self.config['models'][wildcards.model]['source']['file']}"
+        source = self._source(wildcards.model)
+        if "repository" in source:
+            return paths.converted_trajectory(wildcards.model)
+        return f"{self.config['data']}/{source['file']}"
 
     def deciding_questions(self, wildcards: Wildcards) -> str:
         """The pool whose probe decides a subset, without its answers."""
@@ -151,7 +158,7 @@ class InputFiles:
         return frozenset(paths.runs(self.config, self.config["study"]))
 
     def recorded_base(self, wildcards: Wildcards) -> str:
-        return f"{self.config['data']}/{self._recording(wildcards.model, wildcards.eval_task)['base']}"
+        return self._recorded_part(wildcards.model, wildcards.eval_task, "base")
 
     def recorded_checkpoints(self, wildcards: Wildcards) -> list[str]:
         return list(self.recorded_steps(wildcards).values())
@@ -162,13 +169,118 @@ class InputFiles:
         Without recorded checkpoints, the file is a path that does not exist. This is no error here, because committed summaries can
         be drawn without recordings.
         """
-        pattern = self._recording(wildcards.model, wildcards.task)["runs"][wildcards.policy]
+        model, task, policy = wildcards.model, wildcards.task, wildcards.policy
+        if "repository" in self._source(model):
+            steps = self.original_checkpoints(model, task, policy)
+            source = self._source(model)
+            folder = os.path.join(self.config["data"], source["local"]) if "local" in source else "a folder `local`"
+            missing = (
+                f"config: models.{model}.source.recordings.{task}.runs.{policy}: no checkpoint in inputs.lock or {folder}; put the files"
+                f" of {source['repository']} there, or take the run out"
+            )
+            return {step: paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps} or {"N": missing}
+        pattern = self._recording(model, task)["runs"][policy]
         matches = glob_wildcards(os.path.join(self.config["data"], pattern)).step
         steps = {int(step): step for step in matches if step.isdigit() and int(step) > 0} or {"N": "N"}
         return {step: os.path.join(self.config["data"], pattern.replace("{step}", steps[step])) for step in sorted(steps)}
 
+    def _recorded_part(self, model: str, task: str, part: str) -> str:
+        """The file of a recording's completions, in the form of this project."""
+        if "repository" in self._source(model):
+            return paths.recording(model, task, part)
+        return f"{self.config['data']}/{self._recording(model, task)[part]}"
+
+    # --- files as their authors published them ---
+
+    def original_recording(self, wildcards: Wildcards) -> dict[str, str]:
+        """The originals of converted completions, as named inputs: completions, questions, and published pass rates (`scores`)."""
+        return {key: self._original(wildcards.model, name) for key, name in self.original_names(wildcards).items()}
+
+    def original_names(self, wildcards: Wildcards) -> dict[str, str]:
+        """The paths of `original_recording` in the repository."""
+        model, task, part = wildcards.model, wildcards.task, wildcards.part
+        recording = self._recording(model, task)
+        if part in ("probe", "base"):
+            name = recording.get(part, f"config: models.{model}.source.recordings.{task}.{part}")
+        else:
+            policy, step = part.split("/checkpoint-")
+            name = self.original_checkpoints(model, task, policy).get(int(step), recording["runs"][policy].replace("{step}", step))
+        split = "train" if part == "probe" else "test"
+        scores = recording.get("scores", {}) if part in ("probe", "base") else {}
+        questions = {"original": name, "questions": recording["questions"][split]}
+        return questions | ({"scores": scores[split]} if split in scores else {})
+
+    def converted(self, study: str) -> list[str]:
+        """The files of a study that are converted from files in the form of their authors."""
+        converted = [
+            paths.converted_trajectory(model)
+            for model, _ in paths.trajectory_prompts(self.config, study)
+            if "repository" in self._source(model)
+        ]
+        for model, task in settings.pairs(self.config, self.config["studies"][study]):
+            if not settings.is_recorded(self.config, model) or "repository" not in self._source(model):
+                continue
+            recording = self._recording(model, task)
+            converted += [paths.recording(model, task, part) for part in ("probe", "base") if part in recording]
+            for policy in recording.get("runs", {}):
+                steps = self.original_checkpoints(model, task, policy)
+                converted += [paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps]
+        return converted + paths.published_files(self.config, study)
+
+    def original_accuracies(self, wildcards: Wildcards) -> dict[str, str]:
+        """The originals of published accuracies, as named inputs: accuracies, and published pass rates of the test questions."""
+        return {key: self._original(wildcards.model, name) for key, name in self.accuracies_names(wildcards).items()}
+
+    def accuracies_names(self, wildcards: Wildcards) -> dict[str, str]:
+        """The paths of `original_accuracies` in the repository."""
+        recording = self._recording(wildcards.model, wildcards.task)
+        scores = {"scores": recording["scores"]["test"]} if "test" in recording.get("scores", {}) else {}
+        return {"original": recording["published"][wildcards.policy]} | scores
+
+    def original_trajectory(self, wildcards: Wildcards) -> str:
+        return self._original(wildcards.model, self._source(wildcards.model)["file"])
+
+    def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
+        """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the folder `local`, by step. Empty files
+        are left out and logged: two files of HE's repository are empty."""
+        source, pattern = self._source(model), self._recording(model, task)["runs"][policy]
+        pinned = self._pinned_originals(source)
+        before, after = pattern.split("{step}")
+        form = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
+        sizes = {name: entry["bytes"] for name, entry in pinned.items()}
+        if "local" in source:
+            folder = os.path.join(self.config["data"], source["local"])
+            names = [pattern.replace("{step}", step) for step in glob_wildcards(os.path.join(folder, pattern)).step]
+            sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in names} | sizes
+        steps = {int(match[1]): name for name in sizes if (match := form.fullmatch(name)) and int(match[1]) > 0}
+        for step in sorted(steps):
+            if sizes[steps[step]] == 0:
+                if self.workflow.is_main_process:
+                    logger.info(
+                        f"{source['repository']}: {steps[step]} is empty (0 bytes); checkpoint {step} of {policy} is left out"
+                    )
+                del steps[step]
+        return dict(sorted(steps.items()))
+
+    def _pinned_originals(self, source: dict) -> dict[str, dict]:
+        """{name: bytes and sha256} of the files of a repository in inputs.lock."""
+        entry = inputs.read_lock("inputs.lock").get("repositories", {}).get(inputs.repository_entry(source), {})
+        return entry.get("files", {})
+
+    def _original(self, model: str, name: str) -> str:
+        """An original on this machine: below `data` if it exists there, else where it is downloaded."""
+        source = self._source(model)
+        local = os.path.join(self.config["data"], source.get("local", ""))
+        copies = [local, os.path.join(local, name)] if "local" in source else []  # a trajectory may name its file
+        return next((path for path in copies if os.path.isfile(path)), f"{paths.original_folder(source)}/{name}")
+
+    def _source(self, model: str) -> dict:
+        return self.config["models"][model]["source"]
+
     def _recording(self, model: str, task: str) -> dict:
-        return self.config["models"][model]["source"]["recordings"][task]
+        """A recording of a model, with the model's `name` in its paths."""
+        source = self._source(model)
+        return settings.replace_in_texts(source["recordings"][task], "{model}", source.get("name", "{model}"))
 
     # --- analyses of published numbers ---
 

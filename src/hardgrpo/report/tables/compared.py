@@ -37,9 +37,10 @@ def claims(claims: pd.DataFrame):
     estimates = [format_estimate(row.test, row.estimate, row.low, row.high) for row in claims.itertuples()]
     p_holm = [probability(p) if primary else "" for p, primary in zip(claims.p_holm, claims.primary)]
     breakable_name = lambda value: "" if pd.isna(value) else breakable(value)
+    models = [text(claims, "model", "model", breakable_name, "model {}", 0.10)] if claims.model.notna().any() else []
     return claims, [
         text(claims, "paper", "paper"),
-        text(claims, "model", "model", breakable_name, "model {}", 0.10),
+        *models,
         text(claims, "population", "holds for", note="for {}", width=0.10),
         text(claims, "claim", "claim", width=0.20),
         Column("on", [breakable(name) for name in tests], width=0.12),

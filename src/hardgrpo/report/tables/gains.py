@@ -99,8 +99,8 @@ def single_samples(mcnemar: pd.DataFrame):
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "decoding", "arm"),
         text(frame, "minus_arm", "minus"),
-        number(frame, "only_this", "only this right", integer),
-        number(frame, "only_other", "only the other", integer),
+        number(frame, "only_this", "only this", integer),
+        number(frame, "only_other", "only other", integer),
         number(frame, "difference", "difference", signed),
         *p_columns(frame),
         problems(frame),

@@ -1,0 +1,50 @@
+"""The paper's tables of recorded runs: the mean of their last checkpoints, less the base model and less other runs."""
+
+import pandas as pd
+
+from hardgrpo.analysis.columns import interval
+from hardgrpo.analysis.formats import signed_interval
+from hardgrpo.report.table_columns import Column, arrow, estimate, key_columns, problems, text
+
+KEYS = ["model", "task", "policy", "minus", "grading", "questions"]
+
+
+def recorded(recorded_runs: pd.DataFrame):
+    frame = last_checkpoints(recorded_runs)
+    accuracy = arrow(frame, "minus_value", "value", "accuracy %")
+    return frame, [
+        *_keys(frame),
+        text(frame, "grading", "graded"),
+        accuracy,
+        estimate(frame, "difference", "difference", signed_interval),
+        problems(frame),
+    ]
+
+
+def recorded_parts(recorded_runs: pd.DataFrame):
+    frame = last_checkpoints(recorded_runs)
+    frame = frame[frame.grading == "task"].reset_index(drop=True)
+    for name in ("finishing", "correctness", "pass@k"):
+        is_measure = recorded_runs.measure.astype(str).str.startswith(name.removesuffix("k"))
+        names = dict(zip(interval("difference"), interval(name)))
+        part = recorded_runs[is_measure & _is_last(recorded_runs)][[*KEYS, *interval("difference")]].rename(columns=names)
+        frame = frame.merge(part, on=KEYS, how="left")
+    measures = [estimate(frame, name, name, signed_interval) for name in ("finishing", "correctness", "pass@k")]
+    return frame, [*_keys(frame), *measures, problems(frame)]
+
+
+def last_checkpoints(recorded_runs: pd.DataFrame) -> pd.DataFrame:
+    """Rows of accuracy over the last checkpoints, without published accuracies where there are completions."""
+    last = recorded_runs[_is_last(recorded_runs) & (recorded_runs.measure == "accuracy")]
+    graded = pd.MultiIndex.from_frame(last[last.grading == "task"][KEYS[:4]])
+    has_completions = pd.MultiIndex.from_frame(last[KEYS[:4]]).isin(graded)
+    return last[(last.grading != "published") | ~has_completions].reset_index(drop=True)
+
+
+def _is_last(recorded_runs: pd.DataFrame) -> pd.Series:
+    return recorded_runs["at"].astype(str).str.startswith("last_")
+
+
+def _keys(frame: pd.DataFrame) -> list[Column]:
+    names = {"policy": "run", "minus": "less", "questions": "on"}
+    return [*key_columns(frame, "model", "task"), *(text(frame, name, header) for name, header in names.items())]

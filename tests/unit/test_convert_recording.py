@@ -1,0 +1,257 @@
+"""Files as their authors published them become recordings, tables of accuracies and trajectories."""
+
+import functools
+import gzip
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import in_process
+from conftest import RECORDINGS, path_of
+from hardgrpo.data import completions, inputs, recorded_accuracies, trajectory_files
+from hardgrpo.runtime import files
+
+QUESTIONS = [{"question": f"Who is an assistant of user {n}?", "answer": f"so <<1+{n}>>\n#### {n}"} for n in range(3)]
+COMMIT, OTHER_COMMIT = "0123456789abcdef" * 2 + "01234567", "f" * 40
+SOURCE = {"repository": "someone/runs", "commit": COMMIT}
+TEMPLATES = {  # as tokenizers print the chats of these models without special tokens
+    "qwen": "user\n{}\nassistant\n<think>\n\n</think>\n\nIt is {}.",
+    "llama": "system\n\nCutting Knowledge Date: December 2023\n\nuser\n\n{}assistant\n\nIt is {}.",
+    "phi": "user{}assistantIt is {}.",
+}
+
+
+def prompt(question: str) -> str:
+    return f"You are an expert.{question}.\nPut your final answer within \\boxed{{}}."
+
+
+def write(folder: Path, template: str = "qwen", questions: list[dict] = QUESTIONS, samples: int = 2) -> None:
+    """Write original.json (the answer of sample k to question n is n + k), questions.json and scores.json."""
+    texts = [
+        [TEMPLATES[template].format(prompt(row["question"]), n + k) for k in range(samples)] for n, row in enumerate(questions)
+    ]
+    (folder / "original.json").write_text(json.dumps(texts))
+    (folder / "questions.json").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    (folder / "scores.json").write_text(json.dumps([n / 10 for n in range(len(questions))]))
+
+
+def convert(folder: Path, form: str = "responses", *more: str) -> subprocess.CompletedProcess:
+    if form == "responses" and "--questions" not in more:
+        more = ("--questions", "questions.json", *more)
+    return in_process.run(
+        folder, "convert_recording", "--format", form, "--original", "original.json", "--output", "out.jsonl.gz", *more
+    )
+
+
+def output(folder: Path) -> list[dict]:
+    with gzip.open(folder / "out.jsonl.gz", "rt") as stream:
+        return [json.loads(line) for line in stream]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_completions_and_prompts_of_every_chat_template_are_told_apart(tmp_path, template):
+    write(tmp_path, template)
+    assert convert(tmp_path, "responses", "--scores", "scores.json").returncode == 0
+    thinking = "<think>\n\n</think>\n\n" if template == "qwen" else ""
+    assert output(tmp_path) == [
+        {
+            "question": row["question"],
+            "answer": str(n),
+            "prompt": prompt(row["question"]),
+            "completions": [f"{thinking}It is {n}.", f"{thinking}It is {n + 1}."],
+            "published_pass_rate": n / 10,
+        }
+        for n, row in enumerate(QUESTIONS)
+    ]
+
+
+def test_without_questions_the_prompts_are_the_questions_and_may_repeat(tmp_path):
+    write(tmp_path, questions=[QUESTIONS[0], QUESTIONS[1], QUESTIONS[0]])
+    (tmp_path / "questions.json").write_text(json.dumps({"responses": ["x"] * 3, "answer": ["a", "b", "c"]}))
+    assert convert(tmp_path).returncode == 0
+    rows = output(tmp_path)
+    shown = [prompt(QUESTIONS[n]["question"]) for n in (0, 1, 0)]
+    assert [(row["id"], row["question"], row["answer"]) for row in rows] == list(zip(("0000", "0001", "0002"), shown, "abc"))
+    problems = [{"id": row["id"], "question": row["question"]} for row in rows]
+    by_problem = completions.read_recording(tmp_path / "out.jsonl.gz", problems)
+    assert [by_problem[row["id"]][0]["completion"] for row in rows] == [row["completions"][0] for row in rows]
+
+
+def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
+    content = {"checkpoint": [100, 200], "accuracy": [0.5, 0.6], "30 accuracy": [0, 1], "pass@3": [0.7, 0.8], "base accuracy": 0.4}
+    (tmp_path / "original.json").write_text(json.dumps(content | {"notes": "any"}))
+    (tmp_path / "scores.json").write_text("[0, 0.3, 0.30000000000000004, 1]")
+    arguments = ["--format", "accuracies", "--original", "original.json", "--scores", "scores.json", "--output", "out.csv"]
+    assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
+    rows = recorded_accuracies.read(tmp_path / "out.csv")
+    assert [tuple(row.values()) for row in rows] == [
+        (100, "accuracy", 100, 0.5, 0.4, 4), (200, "accuracy", 100, 0.6, 0.4, 4), (100, "accuracy", 30, 0, None, 3),
+        (200, "accuracy", 30, 1, None, 3), (100, "pass@3", 100, 0.7, None, 4), (200, "pass@3", 100, 0.8, None, 4),
+    ]  # fmt: skip
+
+
+def test_shares_become_a_trajectory(tmp_path):
+    (tmp_path / "original.json").write_text(json.dumps({"10": [0.25, 1.0], "9": [0]}))
+    arguments = ["--format", "shares", "--original", "original.json", "--rollouts", "8", "--output", "out.csv"]
+    assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
+    assert {name: [row["correct"] for row in rows] for name, rows in trajectory_files.read(tmp_path / "out.csv").items()} == {
+        "9": [0],
+        "10": [2, 8],
+    }
+
+
+def change(name: str, edit):
+    def apply(folder: Path) -> None:
+        content = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(edit(content)))
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (change("original.json", lambda texts: texts[:2]), ["original.json: 2 entries", "questions.json has 3 questions"]),
+        (change("scores.json", lambda scores: scores + [1]), ["scores.json: 4 entries", "questions.json has 3 questions"]),
+        (change("original.json", lambda texts: texts[::-1]), ["original.json: entry 0", "text 0", "does not hold its question"]),
+        (change("original.json", lambda texts: [texts[0], [], texts[2]]), ["original.json: entry 1", "at least one text"]),
+        (change("original.json", lambda texts: [texts[0], [1, 2], texts[2]]), ["original.json: entry 1", "at least one text"]),
+        (change("original.json", lambda texts: dict(enumerate(texts))), ["original.json: expected a JSON list", "found dict"]),
+        (change("original.json", lambda texts: [texts[0], "text", texts[2]]), ["original.json: entry 1", "is of kind str"]),
+        (change("original.json", lambda texts: [[text.split("\nassistant\n")[0] for text in texts[n]] for n in range(3)]),
+         ["original.json: entry 0", "has no 'assistant' after the question"]),
+        (lambda folder: (folder / "original.json").write_bytes(b""), ["original.json: is empty (0 bytes)", "leave it out"]),
+        (lambda folder: (folder / "original.json").write_text('[["user'), ["original.json", "get the file again"]),
+        (lambda folder: (folder / "original.json").unlink(), ["original.json"]),
+        (lambda folder: (folder / "questions.json").write_text('{"answer": 3}'), ["questions.json: has no list `answer`"]),
+        (lambda folder: (folder / "questions.json").write_text('{"question": "q"}\n'), ["questions.json: line 1", "answer"]),
+        (change("scores.json", lambda scores: ["high", *scores[1:]]), ["scores.json: entry 0", "is of kind str"]),
+    ],
+)  # fmt: skip
+def test_files_that_do_not_belong_together_are_refused_in_a_line(tmp_path, harm, words):
+    write(tmp_path)
+    harm(tmp_path)
+    done = convert(tmp_path, "responses", "--scores", "scores.json")
+    assert done.returncode == 1 and all(word in done.stderr for word in words), done.stderr
+    assert done.stderr.count("\n") == 1 and not (tmp_path / "out.jsonl.gz").exists()
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "words"),
+    [
+        ("shares", {"p": [0.5, 0.3]}, ["prompt 'p', epoch 1: 0.3 is no multiple of 1/8"]),
+        ("shares", {"p": [0.5, 1.5]}, ["prompt 'p', epoch 1: 1.5 is no multiple of 1/8"]),
+        ("shares", {"p": [None]}, ["prompt 'p', epoch 0"]),
+        ("shares", {"p": 0.5}, ["prompt 'p': expected a list of shares"]),
+        ("shares", [0.5], ["expected a JSON object, found list"]),
+        ("accuracies", {"accuracy": [0.5]}, ["has no list `checkpoint`"]),
+        ("accuracies", {"checkpoint": [100, 200], "accuracy": [0.5]}, ["'accuracy': expected 2 shares"]),
+        ("accuracies", {"checkpoint": [100], "accuracy": [50.0]}, ["'accuracy': expected 1 shares from 0 to 1"]),
+        ("accuracies", {"checkpoint": [100], "accuracy": [0.5], "base accuracy": "x"}, ["'accuracy': expected 1 shares"]),
+    ],
+)
+def test_numbers_that_cannot_be_shares_are_refused_in_a_line(tmp_path, form, content, words):
+    (tmp_path / "original.json").write_text(json.dumps(content))
+    done = convert(tmp_path, form, *(["--rollouts", "8"] if form == "shares" else []))
+    assert done.returncode == 1 and done.stderr.startswith("error: original.json: "), done.stderr
+    assert all(word in done.stderr for word in words) and not (tmp_path / "out.jsonl.gz").exists()
+
+
+# --- pinned files ------------------------------------------------------------------------------------------------------
+
+
+def pinned(folder: Path, commit: str = COMMIT, *more: str) -> subprocess.CompletedProcess:
+    names = ["runs/test.json", "dset/test.json"]
+    return convert(folder, "responses", "--repository", "someone/runs", "--commit", commit, "--names", *names, *more)
+
+
+def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
+    write(tmp_path)
+    assert pinned(tmp_path).returncode == 0
+    entry = inputs.read_lock(tmp_path / "inputs.lock")["repositories"][f"someone/runs@{COMMIT}"]
+    assert entry["commit"] == COMMIT and set(entry["files"]) == {"runs/test.json", "dset/test.json"}
+    lock = (tmp_path / "inputs.lock").read_text()
+    assert pinned(tmp_path).returncode == 0 and (tmp_path / "inputs.lock").read_text() == lock
+
+    (tmp_path / "out.jsonl.gz").unlink()
+    done = pinned(tmp_path, OTHER_COMMIT)
+    assert done.returncode == 1 and COMMIT in done.stderr and OTHER_COMMIT in done.stderr and "--update-inputs" in done.stderr
+    write(tmp_path, samples=3)
+    done = pinned(tmp_path)
+    assert done.returncode == 1 and done.stderr.startswith("error: original.json: ") and "expected" in done.stderr
+    assert (tmp_path / "inputs.lock").read_text() == lock and not (tmp_path / "out.jsonl.gz").exists()
+    assert pinned(tmp_path, COMMIT, "--update-inputs").returncode == 0 and (tmp_path / "inputs.lock").read_text() != lock
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A server of the files below tmp_path/web."""
+    (tmp_path / "web").mkdir()
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    handler = functools.partial(Handler, directory=tmp_path / "web")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_address[1]}"
+        running.shutdown()
+
+
+def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
+    def fetch(name: str, address: str = server) -> subprocess.CompletedProcess:
+        command = [sys.executable, path_of("fetch_original"), "--repository", "someone/runs", "--commit", COMMIT]
+        command += ["--name", name, "--output", f"out/{name}"]
+        environment = os.environ | {"HARDGRPO_GITHUB": address, "no_proxy": "*"}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    original = tmp_path / f"web/someone/runs/{COMMIT}/a b/test.json"
+    original.parent.mkdir(parents=True)
+    original.write_text("[1]")
+    done = fetch("a b/test.json")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out/a b/test.json").read_text() == "[1]"
+    assert set(inputs.read_lock(tmp_path / "inputs.lock")["repositories"][f"someone/runs@{COMMIT}"]["files"]) == {"a b/test.json"}
+
+    original.write_text("[2]")
+    (tmp_path / "out/a b/test.json").unlink()
+    refusals = {
+        "a b/test.json": [fetch("a b/test.json"), "inputs.lock", "expected 3 bytes"],
+        "missing.json": [fetch("missing.json"), "has no file 'missing.json'", COMMIT],
+        "offline.json": [fetch("offline.json", "http://127.0.0.1:9"), "cannot download 'offline.json'", "`local`"],
+    }
+    for name, (done, *words) in refusals.items():
+        assert done.returncode == 1 and all(word in done.stderr for word in words), done.stderr
+        assert "Traceback" not in done.stderr and not (tmp_path / "out" / name).exists()
+
+
+# --- the real ones -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.recordings
+@pytest.mark.parametrize(
+    ("original", "questions", "recording"),
+    [
+        ("pretrained_responses/{}/train_responses.json", "train", "train"),
+        ("pretrained_responses/{}/test_responses.json", "test", "test"),
+        ("models/bbeh-shuffleobj_8gen_1000steps_{}/checkpoints/checkpoint-1000/test_responses.json", "test", "trained_on_all/checkpoint-1000"),
+        ("models/bbeh-shuffleobj_8gen_1000steps_{}_difficulty30/checkpoints/checkpoint-300/test_responses.json", "test", "trained_on_hard30/checkpoint-300"),
+    ],
+)  # fmt: skip
+def test_the_real_completions_are_those_of_an_earlier_conversion(tmp_path, original, questions, recording):
+    folder = Path(RECORDINGS).resolve() / "original/grpo_difficulty/bbeh/shuffleobj"
+    if not folder.exists():
+        pytest.skip(f"{folder} is not there")
+    original = folder / original.format("unsloth-Qwen3-4B-unsloth-bnb-4bit")
+    arguments = ["--original", original, "--questions", folder / f"dset/{questions}.json", "--output", "out.jsonl.gz"]
+    assert in_process.run(tmp_path, "convert_recording", "--format", "responses", *map(str, arguments)).returncode == 0
+    kinds = {"question": str, "answer": str, "completions": list}
+    expected = files.read_jsonl(Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-4b/{recording}.jsonl", kinds)
+    assert [[row[key] for key in kinds] for row in output(tmp_path)] == [[row[key] for key in kinds] for row in expected]
