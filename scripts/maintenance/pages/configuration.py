@@ -20,6 +20,7 @@ SECTIONS = {
     "HubModel": "Weights from the hub: `models.NAME.source`",
     "ModelFolder": "Weights from a folder: `models.NAME.source`",
     "ModelPackage": "Weights from a Python package: `models.NAME.source`",
+    "Server": "A model behind a server: `models.NAME.source`",
     "Recorded": "Recorded completions: `models.NAME.source`",
     "Trajectory": "A recorded training run: `models.NAME.source`",
     "Policy": "A policy: `policies.NAME`",

@@ -1,4 +1,4 @@
-"""Requests to an engine and the completions that the engine returns, for both engines."""
+"""Requests to an engine and the completions that the engine returns, for every engine."""
 
 import hashlib
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class Completion:
 
     text: str
     tokens: int  # generated tokens, including the end token
-    finish_reason: str  # "stop" or "length", as vLLM calls them
-    log_probability: float | None = None  # mean over the completion's tokens at temperature 1, in nats; None: not requested
+    finish_reason: str  # "stop" or "length", as vLLM calls them; of a server also "content_filter"
+    log_probability: float | None = None  # mean over the completion's tokens at temperature 1, in nats; None: unknown
 
 
 def sample_seed(*key) -> int:

@@ -243,7 +243,8 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(" after validation", "")
     message = re.sub(r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message)
     expectation = f"; expected: {description.rstrip('.')}" if description else ""
-    return _dotted(keys), f"{detail['input']!r} {message}{expectation}; correct it"
+    shown = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])  # may be or hold a secret
+    return _dotted(keys), f"{shown} {message}{expectation}; correct it"
 
 
 def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:

@@ -205,7 +205,7 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
 def inputs(config: dict, study: str) -> list[str]:
     """The files for which a study needs the internet: downloaded models, and problems in the form that the programs read."""
     plan = config["studies"][study]
-    models = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.has_weights(config, model)]
+    models = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.is_sampled(config, model)]
     pretrained = [model for model in models if config["models"][model]["source"]["kind"] == "pretrain"]
     splits = [(task, "train") for _, task, _ in probed_pools(config, study) if task in config["tasks"]]
     policies = (config["policies"].get(run.policy, {}) for run in runs(config, study))  # {}: the policy of a recording

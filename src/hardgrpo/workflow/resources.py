@@ -1,6 +1,7 @@
 """Resources that jobs request: GPUs, memory, time, and the partition and account that the profile names."""
 
 import functools
+import json
 import math
 import re
 import shlex
@@ -147,11 +148,17 @@ class Machine:
         return self.for_gpus(self._sampling_gpus) | {
             "mem_mb": self._sampling_memory,
             "runtime": self.minutes(rule),
-            "hardware": lambda wildcards: self._gpu_arguments(self._sampling_gpus(wildcards)),
+            "hardware": self._sampling_arguments,
         }
 
     def _sampling_gpus(self, wildcards: Wildcards) -> int:
         return settings.gpus(self.config, wildcards.model, "sampling")["count"]
+
+    def _sampling_arguments(self, wildcards: Wildcards) -> str:
+        """Arguments of a program that samples: its GPUs, or the address of a server. A changed address triggers no rerun."""
+        if settings.is_served(self.config, wildcards.model):
+            return f"--server {shlex.quote(json.dumps(settings.server(self.config, wildcards.model)))}"
+        return self._gpu_arguments(self._sampling_gpus(wildcards))
 
     def _sampling_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a sampling job in MB."""
