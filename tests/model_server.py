@@ -17,7 +17,7 @@ WORDS = ["red", "blue", "green"]
 class ModelServer:
     """`answer(body, number)` returns CUT, a body, (status, body) or (status, body, headers); a body is an object or a text.
 
-    `requests` holds the bodies in the order of their arrival, `headers` their headers, `answered` the bodies of requests that were
+    `requests` holds the bodies in the order of their arrival, `headers` their headers with names in small letters, `answered` the bodies of requests that were
     answered with completions.
     """
 
@@ -52,7 +52,7 @@ class ModelServer:
         with self.lock:
             number = len(self.requests)
             self.requests.append(body)
-            self.headers.append(dict(handler.headers))
+            self.headers.append({name.lower(): value for name, value in handler.headers.items()})
             self.paths.append(handler.path)
             self.connections.add(handler.client_address)
             self.in_flight += 1

@@ -3,13 +3,16 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
 
+import fork_server
 from conftest import path_of
 from hardgrpo.runtime import files, provenance
 from model_server import CUT, WORDS, at_random, completions_of, refusal
@@ -36,10 +39,8 @@ def command(study, url, program="probe", samples=4, tokens=20, server=None, argu
 
 
 def run(study, url, *arguments, env=None, **options):
-    return subprocess.run(
-        command(study, url, *arguments, **options), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES} | (env or {}),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    _, program, *words = command(study, url, *arguments, **options)
+    return fork_server.run(program, words, study, os.environ | {"PYTHONPATH": SOURCES} | (env or {}))
 
 
 def read_probe(study, name="probe.jsonl"):
@@ -79,7 +80,7 @@ def test_the_samples_of_a_prompt_are_one_request_for_the_whole_distribution(stud
     assert (body["top_p"], body["min_p"], body["repetition_penalty"]) == (1.0, 0.0, 1.0) and body["top_k"] > 300_000
     assert body["messages"] == [{"role": "user", "content": body["messages"][0]["content"]}]
     assert len({body["seed"] for body in model_server.requests}) == PROMPTS
-    assert not any("Authorization" in headers for headers in model_server.headers)
+    assert not any("authorization" in headers for headers in model_server.headers)
 
 
 def test_plain_completions_send_the_prompt_as_text(study, model_server):
@@ -182,6 +183,7 @@ def kill_at_random_until_it_ends(study, url, kills, **options) -> None:
         assert number < kills or process.returncode == 0, errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ignores_n", [False, True])
 def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(study, model_server, ignores_n):
     unreliable = at_random(0.2, 7, [CUT, (500, "<html>Internal Server Error</html>"), refusal("busy", 503), "<html>gateway</html>"])
@@ -213,3 +215,253 @@ def test_a_damaged_line_of_the_store_is_sampled_again(study, model_server):
     assert len(model_server.requests) == 2
     model_server.requests.clear()
     assert run(study, model_server.url).returncode == 0 and model_server.requests == []
+
+
+# --- what servers do ---
+
+
+@pytest.mark.parametrize(
+    "failure", [refusal("slow down", 429), refusal("down", 500), refusal("busy", 503), CUT, "<html>gateway</html>", (200, {})]
+)
+def test_a_failed_request_is_sent_again(study, model_server, failure):
+    model_server.answer = lambda body, number: failure if number < 2 else completions_of(body)
+    process = run(study, model_server.url)
+    assert process.returncode == 0, process.stderr
+    assert len(model_server.requests) == PROMPTS + 2 and len(read_probe(study)) == 4 * PROMPTS
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_the_server_is_left_alone_for_as_long_as_it_says(study, model_server, form):
+    value = "2" if form == "seconds" else formatdate(time.time() + 3, usegmt=True)
+    times = []
+
+    def answer(body, number):
+        times.append(time.monotonic())
+        return (*refusal("slow down", 429), {"Retry-After": value}) if number == 0 else completions_of(body)
+
+    model_server.answer = answer
+    assert run(study, model_server.url, server={"concurrency": 1}).returncode == 0
+    assert times[1] - times[0] > 0.9
+
+
+def test_a_request_without_an_answer_is_sent_again(study, model_server):
+    def answer(body, number):
+        time.sleep(3 if number == 0 else 0)
+        return completions_of(body)
+
+    model_server.answer = answer
+    assert run(study, model_server.url, server={"timeout": 1}).returncode == 0
+    assert len(model_server.requests) == PROMPTS + 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("<!DOCTYPE html><html>Welcome</html>", ["no JSON object", "<!DOCTYPE", "/v1"]),
+        ((200, '{"choices": [', {"Content-Type": "application/json"}), ["no JSON"]),
+        ({"choices": []}, ["no choices"]),
+        ((302, "", {"Location": "http://127.0.0.1:9/v1"}), ["status 302"]),
+        (refusal("Incorrect API key provided", 401), ["status 401", "Incorrect API key", "`key`"]),
+        (refusal("The model `org/name-4B` does not exist.", 404), ["status 404", "does not exist", "org/name-4B"]),
+        ((404, "<html><h1>Not Found</h1></html>"), ["status 404", "Not Found", "/v1"]),
+        (refusal("You exceeded your quota", 429, code="insufficient_quota"), ["exceeded your quota"]),
+        (refusal("Unknown field: messages", 400), ["Unknown field: messages"]),
+        ((422, {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}), ["Field required"]),
+    ],
+)  # fmt: skip
+def test_an_answer_that_never_helps_ends_the_program_in_one_line(study, model_server, answer, words):
+    model_server.answer = lambda body, number: answer
+    fails(run(study, model_server.url), model_server.url, *words)
+    assert not (study / "probe.jsonl").exists() and not (study / "provenance.json").exists()
+
+
+def test_a_server_that_is_not_there_is_named(study):
+    fails(run(study, "http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: no connection")
+
+
+def test_what_arrived_before_an_error_is_not_requested_again(study, model_server):
+    model_server.answer = lambda body, number: completions_of(body) if number < 3 else refusal("no", 403)
+    fails(run(study, model_server.url, server={"concurrency": 1}), "12 completions are in state/server-served/answers.jsonl")
+    model_server.answer = lambda body, number: completions_of(body)
+    model_server.requests.clear()
+    assert run(study, model_server.url).returncode == 0
+    assert len(model_server.requests) == PROMPTS - 3
+
+
+@pytest.mark.parametrize("message", [
+    "This model's maximum context length is 192 tokens. However, you requested 250 tokens (50 in the messages, 200 in the completion).",
+    "'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 192 tokens",
+    "the request exceeds the available context size, try increasing it",
+])  # fmt: skip
+def test_a_prompt_that_does_not_fit_is_named(study, model_server, message):
+    model_server.answer = lambda body, number: refusal(message) if "ball 3" in str(body) else completions_of(body)
+    fails(run(study, model_server.url), "Which colour has ball 3?", "context", "completion_tokens")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "status", "message"),
+    [
+        ("logprobs", 403, "You are not allowed to request logprobs from this model."),
+        ("seed", 400, "seed is not supported"),
+        ("n", 422, "n must be 1"),
+        ("n", 501, "Only one completion choice is allowed"),
+        ("top_k", 400, "Unrecognized request argument supplied: top_k"),
+        (
+            "max_tokens",
+            400,
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+        ),
+    ],
+)
+def test_an_optional_parameter_that_is_refused_is_left_out(study, model_server, parameter, status, message):
+    model_server.answer = lambda body, number: refusal(message, status) if parameter in body else completions_of(body)
+    process = run(study, model_server.url)
+    assert process.returncode == 0, process.stderr
+    rows = read_probe(study)
+    assert len(rows) == 4 * PROMPTS and parameter not in model_server.requests[-1]
+    assert all("log_probability" in row for row in rows) == (parameter != "logprobs")
+    refused = {"top_k": "top_p"}.get(parameter, parameter)
+    assert files.read_json(study / "provenance.json")["server"]["not_supported"] == [refused]
+    assert process.stdout.count("the server refuses") == 1
+
+
+def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
+    model_server.answer = lambda body, number: completions_of(body | {"n": 1})
+    process = run(study, model_server.url, server={"concurrency": 1})
+    assert process.returncode == 0 and "one by one" in process.stdout
+    assert len(model_server.requests) == 4 * PROMPTS
+    assert len({body["seed"] for body in model_server.requests}) == 4 * PROMPTS  # every sample has its own
+
+
+@pytest.mark.parametrize(("reason", "row"), [("stop", "stop"), ("length", "length"), ("content_filter", "content_filter")])
+def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, reason, row):
+    def answer(body, number):
+        answer = completions_of(body)
+        for choice in answer["choices"]:
+            choice["finish_reason"] = reason
+        return answer
+
+    model_server.answer = answer
+    assert run(study, model_server.url).returncode == 0
+    assert {entry["finish_reason"] for entry in read_probe(study)} == {row}
+
+
+@pytest.mark.parametrize(
+    ("message", "completion", "finish_reason"),
+    [
+        ({"content": None, "reasoning_content": "Let me think"}, "", "length"),
+        ({"content": "", "reasoning": "Let me think"}, "", "length"),
+        ({"content": "#### red", "reasoning_content": "Let me think"}, "#### red", "stop"),
+        ({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "#### red"}]}, "#### red", "stop"),
+        ({"content": None, "refusal": "I cannot"}, "", "stop"),
+    ],
+)
+def test_the_content_alone_counts(study, model_server, message, completion, finish_reason):
+    def answer(body, number):
+        answer = completions_of(body)
+        for choice in answer["choices"]:
+            choice |= {"message": {"role": "assistant"} | message, "logprobs": None}
+        return answer
+
+    model_server.answer = answer
+    assert run(study, model_server.url).returncode == 0
+    assert {(row["completion"], row["finish_reason"]) for row in read_probe(study)} == {(completion, finish_reason)}
+    assert sum(row["tokens"] for row in read_probe(study)) == 4 * 5 * PROMPTS  # as the server counted, with thoughts
+
+
+@pytest.mark.parametrize("changes", [{"usage": None}, {"usage": {}}, {"usage": {"completion_tokens": "many"}}])
+def test_tokens_are_counted_without_usage(study, model_server, changes):
+    model_server.answer = lambda body, number: completions_of(body, **changes)
+    assert run(study, model_server.url).returncode == 0
+    assert {row["tokens"] for row in read_probe(study)} == {5}
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [("other-7B", False), ("org/name-4B-chat", False), ("org/name-4B-2026-01-31", True), ("/models/name-4B", True), (None, True)],
+)
+def test_another_model_that_answers_ends_the_program(study, model_server, name, fits):
+    model_server.answer = lambda body, number: completions_of(body, model=name)
+    process = run(study, model_server.url)
+    if fits:
+        assert process.returncode == 0, process.stderr
+    else:
+        fails(process, f"'{name}'", "'org/name-4B'")
+
+
+# --- money ---
+
+
+def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
+    price = {"input": 0, "output": 10_000}  # 0.05 for a completion of five tokens, at most 0.2
+    server = {"price": price, "most_money": 1.5}
+    fails(run(study, model_server.url, server=server), "most_money", "1.5", "state/server-served/answers.jsonl")
+    spent = 0.05 * sum(body["n"] for body in model_server.answered)
+    assert 0.6 < spent <= 1.5
+    count = len(model_server.answered)
+    fails(run(study, model_server.url, server=server), "most_money")  # what earlier programs spent counts, too
+    assert len(model_server.answered) == count
+    process = run(study, model_server.url, server=server | {"most_money": 5})
+    assert process.returncode == 0 and len(model_server.answered) == PROMPTS
+    facts = files.read_json(study / "provenance.json")["server"]
+    assert facts["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
+
+
+# --- keys ---
+
+
+def everything_written(study) -> str:
+    return "".join(path.read_text() for path in study.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_a_key_is_sent_and_written_nowhere(study, model_server, ends_well):
+    secret = "abc123/verysecret=="
+    if not ends_well:  # a server that repeats the key
+        model_server.answer = lambda body, number: refusal(f"Incorrect key: {secret}", 401)
+    env = {"MY_ACCESS": secret, "OPENAI_LOG": "debug", "OPENAI_API_KEY": "not-this-one", "OPENAI_ORG_ID": "nor-this"}
+    process = run(study, model_server.url, server={"key": "MY_ACCESS"}, env=env | {"OPENAI_CUSTOM_HEADERS": "X-Other: nor-that"})
+    assert process.returncode == (0 if ends_well else 1), process.stderr
+    sent = model_server.headers[0]
+    assert sent["authorization"] == f"Bearer {secret}"
+    assert not {"not-this-one", "nor-this", "nor-that"} & set(sent.values())
+    written = process.stdout + process.stderr + everything_written(study)
+    assert not any(text in written for text in (secret, "verysecret", "not-this-one"))
+
+
+def test_no_key_is_sent_that_the_source_does_not_name(study, model_server):
+    assert run(study, model_server.url, env={"OPENAI_API_KEY": "a-key-for-others"}).returncode == 0
+    assert not any("authorization" in headers for headers in model_server.headers)
+
+
+def test_a_key_that_is_not_set_is_named(study, model_server):
+    fails(run(study, model_server.url, server={"key": "MY_ACCESS"}), "MY_ACCESS")
+    assert model_server.requests == []
+
+
+@pytest.mark.parametrize("url", ["http://me:verysecret@127.0.0.1/v1", "http://127.0.0.1/v1?api_key=verysecret", "127.0.0.1:80"])
+def test_an_address_with_a_key_is_refused(study, url):
+    assert "verysecret" not in fails(run(study, url), "--server")
+
+
+def test_requests_go_through_the_proxy_of_the_usual_variables(study, model_server):
+    proxy = model_server.url.removesuffix("/v1")
+    env = {"HTTP_PROXY": proxy, "http_proxy": proxy, "NO_PROXY": "", "no_proxy": ""}
+    assert run(study, "http://model.invalid/v1", env=env).returncode == 0
+    assert set(model_server.paths) == {"http://model.invalid/v1/chat/completions"}
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(study, model_server):
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+        + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", study / "key.pem", "-out", study / "certificate.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(study / "certificate.pem", study / "key.pem")
+    model_server.listener.socket = context.wrap_socket(model_server.listener.socket, server_side=True)
+    url = model_server.url.replace("http:", "https:")
+    fails(run(study, url, server={"key": "MY_ACCESS"}, env={"MY_ACCESS": "verysecret"}), "certificate")
+    assert model_server.headers == []
+    process = run(study, url, env={"SSL_CERT_FILE": str(study / "certificate.pem")})
+    assert process.returncode == 0, process.stderr
