@@ -3,7 +3,9 @@
 import hashlib
 from dataclasses import dataclass
 
-MAX_SEQUENCES = 512  # maximum number of sequences in a batch on a GPU, for both engines
+MAX_SEQUENCES = 512  # maximum number of sequences in a batch on a GPU, for transformers and vLLM
+MOST_SAMPLES = 16  # of a prompt in one request to a server
+CHARACTERS_PER_TOKEN = 4  # assumed where a server counts no tokens
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,12 @@ from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError, printable
 from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling.answers import AnswerFile, Usage, completion_key
-from hardgrpo.sampling.requests import Completion, Request
+from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Completion, Request
 
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
-MOST_SAMPLES = 16  # in one request
 MOST_TRIES, FIRST_TRIES = 10, 4  # of a request; FIRST_TRIES if the server has not answered any request
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_RETRY_AFTER = 0.5, 30.0, 900.0  # seconds between two tries
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
-CHARACTERS_PER_TOKEN = 4  # assumed where the server counts no tokens
 SEEDS = 2**31  # servers take seeds of 32 bits or more
 # Temperature 1 means the model's own distribution. Servers cut the distribution by default, each with parameters of its own.
 WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 1_000_000, "min_p": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0}
@@ -134,6 +132,7 @@ class Sampler:
         self.client = open_client(address)
         self.options = {} if address.key else {"headers": {"Authorization": openai.Omit()}}
         self.refused: set[str] = set()  # keys of OPTIONAL
+        self.problems: set[str] = set()  # that were reported
         self.answers_received = 0
         self.failure: Exception | None = None  # ends the sampling; requests in flight are still stored
         self.paused_until = 0.0
@@ -299,7 +298,8 @@ class Sampler:
                     f"{self.address.url}: {problem} ({tries} tries); check the server and its address, which usually ends in /v1, then start"
                     f" the same command again: {len(self.stored)} completions are in {self.answers.path}"
                 )
-            if tries == 2:
+            if tries > 1 and problem not in self.problems:
+                self.problems.add(problem)
                 say(printable(f"{self.address.url}: {problem}; the request is sent again"))
             if retry_after is None:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))

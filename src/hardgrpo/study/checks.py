@@ -156,5 +156,10 @@ def _subset_mistakes(subset: dict, models: dict, tasks: dict, all_policies: dict
     source = models[subset["model"]]["source"] if subset["model"] in models else {"kind": "unknown"}
     if source["kind"] == "recorded" and name not in source["recordings"]:
         yield "subset.model", f"'{subset['model']}' has no recordings of task '{name}'; name another model or task"
+    if source["kind"] == "server" and task and "cut_from" in task:
+        yield (
+            "subset.model",
+            f"'{subset['model']}' is behind a server, so its tokenizer cannot cut completions; name task '{task['cut_from']}'",
+        )
     if source["kind"] == "trajectory":
         yield "subset.model", f"'{subset['model']}' is a trajectory, whose prompts have no texts; name another model"
