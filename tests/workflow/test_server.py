@@ -2,6 +2,7 @@
 
 import copy
 
+import pandas
 import pytest
 import yaml
 
@@ -75,6 +76,13 @@ def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, mo
     done = snakemake(served_world, "subset")
     assert done.returncode == 0 and "Nothing to be done" in done.stdout + done.stderr, done.stdout + done.stderr
 
+    # The rows for a trainer are made from the same choice.
+    model_server.requests.clear()
+    write_config(served_world, url, lambda config: config["subset"].update(format="verl"))
+    assert snakemake(served_world, "subset").returncode == 0 and model_server.requests == []
+    rows_of_trainer = pandas.read_parquet(served_world.folder / "results/subsets/served/balls/hard/seed0.verl.parquet")
+    assert [info["id"] for info in rows_of_trainer["extra_info"]] == [row["id"] for row in rows]
+
     # More samples pay only for those that are new.
     model_server.requests.clear()
     write_config(served_world, url, lambda config: config["tasks"]["balls"]["probe"].update(samples=7))
@@ -106,6 +114,11 @@ def test_prompts_without_answers_are_chosen_and_a_base_model_is_evaluated(served
     assert len(files.read_rows(served_world.folder / evaluation, {"decoding": str})) == 4 * 3
 
 
+def without_answers(config):
+    config["tasks"]["balls"]["labelled"] = False
+    config["subset"] |= {"policy": "agreement_lowest", "format": "trl"}
+
+
 def train(config):
     config["study"] = "mine"
     arms = [{"policy": ["hard"], "recipe": ["mini"]}]
@@ -116,6 +129,7 @@ def train(config):
     ("change", "words"),
     [
         (train, "studies.mine.models: 'served' is behind a server, so there are no weights to train"),
+        (without_answers, "subset.format: the prompts of 'balls' have no answers to train on"),
         (lambda config: config["models"]["served"].update(engine="vllm"), "models.served.engine: the server decides it"),
         (lambda config: config["models"]["served"]["source"].update(key=SECRET), "models.served.source.key: the value should match"),
         (lambda config: config["models"]["served"]["source"].update(key="gsk_verysecret"), "source.key: the value should match"),

@@ -43,7 +43,7 @@ def reference(config: dict) -> str:
     for key, part, _ in keys(json_schema, json_schema):
         setting = config
         for step in key.split("."):
-            setting = setting[step]
+            setting = setting.get(step, {})
         printed = (
             ", ".join(f"`{name}`" for name in setting)
             if isinstance(setting, dict)

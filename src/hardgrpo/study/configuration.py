@@ -34,6 +34,10 @@ class ChosenSubset(Strict):
     seed: Annotated[int, Field(ge=0)]
     """Random seed, which breaks ties between equal pass rates and determines random choices."""
 
+    format: Literal["trl", "verl", "prime-rl"] | None = None
+    """Also write the chosen prompts in the form that this trainer reads. The prompts need answers: for a task without
+    labels, name the file of answers as `annotated` and choose policy `annotated`."""
+
 
 class Plan(Strict):
     """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also estimates walltimes on a

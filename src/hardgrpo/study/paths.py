@@ -330,6 +330,15 @@ def chosen_rows(config: dict) -> str:
     return subset(base, choice["task"], choice["policy"], choice["seed"], f"{name}.{kind}")
 
 
+def trainer_rows(config: dict) -> list[str]:
+    """The subset that `snakemake subset` chooses, in the form of the trainer that `subset.format` names; empty without the key."""
+    choice = config["subset"]
+    if "format" not in choice:
+        return []
+    base, kind = settings.base_of(config, choice["model"], choice["seed"]), settings.TRAINER_FILES[choice["format"]]
+    return [subset(base, choice["task"], choice["policy"], choice["seed"], f"{choice['format']}.{kind}")]
+
+
 def results(config: dict, study: str) -> list[str]:
     """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its pools, and its trajectories."""
     lists = (evaluations, subsets, difficulties, signal_files, updates, trajectories)

@@ -22,6 +22,7 @@ NOT_OF_A_TEMPLATE = frozenset(
     + ["return_assistant_tokens_mask", "tokenizer_kwargs"]
 )
 ABOUT_CHAT = "is set by the workflow or not supported; name only what the model's own template reads, as enable_thinking"
+TRAINER_FILES = {"trl": "jsonl", "verl": "parquet", "prime-rl": "jsonl"}  # {trainer: kind of file that it reads}
 SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 
