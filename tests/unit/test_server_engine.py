@@ -444,6 +444,15 @@ def test_an_address_with_a_key_is_refused(study, url):
     assert "verysecret" not in fails(run(study, url), "--server")
 
 
+@pytest.mark.parametrize(
+    "server",
+    [{"concurrency": 0}, {"concurrency": "many"}, {"price": [1, 2]}, {"price": {"input": 1}}, {"most_money": 1}, {"timeout": -1}]
+    + [{"key": "gsk_verysecret"}, {"api_key": "verysecret"}, {"model": "m"}, {"url": 5}, {"url": "ftp://verysecret"}],
+)
+def test_a_wrong_server_is_named_without_its_secrets(study, model_server, server):
+    assert "verysecret" not in fails(run(study, model_server.url, server=server), "--server")
+
+
 def test_requests_go_through_the_proxy_of_the_usual_variables(study, model_server):
     proxy = model_server.url.removesuffix("/v1")
     env = {"HTTP_PROXY": proxy, "http_proxy": proxy, "NO_PROXY": "", "no_proxy": ""}

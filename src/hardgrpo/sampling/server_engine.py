@@ -22,12 +22,14 @@ from pathlib import Path
 
 import httpx2
 import openai
+from pydantic import ValidationError
 
 from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError, printable
 from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling.answers import AnswerFile, Usage, completion_key
 from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Completion, Request
+from hardgrpo.study.model import Server
 
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
 MOST_TRIES, FIRST_TRIES = 10, 4  # of a request; FIRST_TRIES if the server has not answered any request
@@ -79,16 +81,18 @@ class Address:
 
 
 def read_address(settings: dict) -> Address:
-    """The address in the argument --server of a program. Raise a `UserError` if it is incomplete."""
-    unknown_keys = sorted(set(settings) - set(Address.__dataclass_fields__))
-    url = settings.get("url")
-    if unknown_keys or not isinstance(url, str) or not re.fullmatch(r"https?://[^\s@?#]+", url):
-        raise UserError(
-            "--server: expected a JSON object with the url of a server (http://127.0.0.1:8000/v1, without account or key) and"
-            f" optional {', '.join(sorted(set(Address.__dataclass_fields__) - {'url'}))}"
-            + (f"; unknown: {', '.join(unknown_keys)}" if unknown_keys else "")
-        )
-    return Address(**settings)
+    """The address in the argument --server of a program. Raise a `UserError` that quotes no value if it is no address."""
+    try:
+        Server.model_validate({"kind": "server", "model": "any"} | settings)
+        return Address(**settings)
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_input=False)[0]
+        problem = f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+    except TypeError:
+        problem = "kind, model or endpoint is set"
+    raise UserError(
+        f"--server: {problem}; expected url, and optional key, concurrency, timeout, price and most_money, as in a source of kind server"
+    )
 
 
 def sample(
