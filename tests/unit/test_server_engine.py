@@ -18,6 +18,7 @@ from hardgrpo.runtime import files, provenance
 from model_server import CUT, WORDS, at_random, completions_of, refusal
 
 PROMPTS = 6
+STOP = ["--grader", "final_word", "--stop-for", '[{"rule": "hard", "budget": 0.34, "seed": 0}]']
 SOURCES = str(Path(__file__).parents[2] / "src")
 
 
@@ -117,10 +118,9 @@ def test_an_evaluation_of_a_server_has_samples_and_greedy_completions(study, mod
 
 
 def test_an_early_stopped_probe_of_a_server_chooses_the_subset_of_the_full_probe(study, model_server):
-    stop = ["--grader", "final_word", "--stop-for", '[{"rule": "hard", "budget": 0.34, "seed": 0}]']
     assert run(study, model_server.url).returncode == 0
     model_server.requests.clear()
-    process = run(study, model_server.url, program="probe_early", arguments=stop)
+    process = run(study, model_server.url, program="probe_early", arguments=STOP)
     assert process.returncode == 0, process.stderr
     assert model_server.requests == []  # all completions are stored
     full = {(row["id"], row["sample"]): row for row in read_probe(study)}
@@ -184,8 +184,8 @@ def kill_at_random_until_it_ends(study, url, kills, **options) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ignores_n", [False, True])
-def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(study, model_server, ignores_n):
+@pytest.mark.parametrize(("program", "ignores_n"), [("probe", False), ("probe", True), ("probe_early", False)])
+def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(study, model_server, program, ignores_n):
     unreliable = at_random(0.2, 7, [CUT, (500, "<html>Internal Server Error</html>"), refusal("busy", 503), "<html>gateway</html>"])
 
     def answer(body, number):
@@ -193,16 +193,17 @@ def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
         return unreliable(body | ({"n": 1} if ignores_n else {}), number)
 
     model_server.answer = answer
-    options = {"server": {"concurrency": 3}, "samples": 8}
+    options = {"server": {"concurrency": 3}, "samples": 8, "program": program}
+    options |= {"arguments": [*STOP, "--batch", "8"]} if program == "probe_early" else {}
     kill_at_random_until_it_ends(study, model_server.url, int(os.environ.get("HARDGRPO_KILLS", 3)), **options)
-    killed = (study / "probe.jsonl").read_bytes()
+    killed = (study / f"{program}.jsonl").read_bytes()
     in_flight = 3 * int(os.environ.get("HARDGRPO_KILLS", 3))  # answers that the killed program may not have read
     answered = [json.dumps(body, sort_keys=True) for body in model_server.answered]
     assert len(answered) - len(set(answered)) <= in_flight
     for path in (study / "state").rglob("*"):
         path.is_file() and path.rename(study / f"{path.name}.old")
     assert run(study, model_server.url, **options).returncode == 0
-    assert (study / "probe.jsonl").read_bytes() == killed
+    assert (study / f"{program}.jsonl").read_bytes() == killed
 
 
 def test_a_damaged_line_of_the_store_is_sampled_again(study, model_server):

@@ -37,8 +37,8 @@ class Store:
         batches, valid_bytes = [], 0
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:
-            text, tab, checksum = line.partition(b"\t")
-            if tab and checksum != checksum(text):
+            text, tab, ending = line.partition(b"\t")
+            if tab and ending != checksum(text):
                 break
             try:
                 batches.append(files.parse_json(text.decode(), str(self.path), "remove it and run again", numbers=True))
