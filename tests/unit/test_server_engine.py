@@ -408,6 +408,24 @@ def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     assert facts["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
 
 
+def test_jobs_at_the_same_time_share_the_limit(study, model_server):
+    def slow(body, number):
+        time.sleep(0.3)
+        return completions_of(body)
+
+    model_server.answer = slow
+    server = {"price": {"input": 0, "output": 10_000}, "most_money": 1.5, "concurrency": 1}
+    jobs = [
+        subprocess.Popen(
+            [*command(study, model_server.url, server=server, samples=8), "--shard", str(shard), "--shards", "2"],
+            cwd=study, env=os.environ | {"PYTHONPATH": SOURCES}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for shard in (0, 1)
+    ]  # fmt: skip
+    assert all("most_money" in job.communicate()[1] for job in jobs)
+    assert 0.05 * sum(body["n"] for body in model_server.answered) <= 1.5 + 0.4  # one request of the other job was in flight
+
+
 # --- keys ---
 
 

@@ -39,31 +39,36 @@ class Usage:
 
 
 class AnswerFile:
-    """The file of a model's answers: `folder`/answers.jsonl."""
+    """The file of a model's answers: `folder`/answers.jsonl. `usage` is that of all answers that were read."""
 
     def __init__(self, folder: Path):
         self.path, self.last_sync = folder / "answers.jsonl", 0.0
+        self.usage, self.position = Usage(), 0
         folder.mkdir(parents=True, exist_ok=True)
 
-    def read(self, keys: Collection[str]) -> tuple[dict[str, Completion], Usage]:
-        """({key: completion} of the stored completions with one of `keys`, usage of all stored answers)."""
-        completions, usage = {}, Usage()
+    def read(self, keys: Collection[str] = ()) -> dict[str, Completion]:
+        """{key: completion} of the completions with one of `keys` that were stored since the last call, by this or other programs."""
+        completions: dict[str, Completion] = {}
         if not self.path.exists():
-            return completions, usage
+            return completions
         with open(self.path, "rb") as stream:
+            stream.seek(self.position)
             for line in stream:
+                if not line.endswith(b"\n"):  # another program writes the line at this moment, or was killed
+                    break
+                self.position += len(line)
                 text, _, ending = line.rstrip(b"\n").rpartition(b"\t")
                 if ending != checksum(text):
                     continue
                 try:
                     answer = json.loads(text)
-                    usage += Usage(answer["input_tokens"], answer["output_tokens"], frozenset(answer["models"]))
+                    self.usage += Usage(answer["input_tokens"], answer["output_tokens"], frozenset(answer["models"]))
                     completions |= {key: Completion(**fields) for key, fields in answer["completions"].items() if key in keys}
                 except (KeyError, TypeError, ValueError, AttributeError):
                     raise UserError(
                         f"{self.path}: not a file of a server's answers; move it away and run again (its completions are sampled again)"
                     ) from None
-        return completions, usage
+        return completions
 
     def add(self, completions: dict[str, Completion], usage: Usage) -> None:
         """Append the completions of one request. They survive a kill of the program at once, and a power cut after a second."""

@@ -140,32 +140,28 @@ class Sampler:
         self.answers_received = 0
         self.failure: Exception | None = None  # ends the sampling; requests in flight are still stored
         self.paused_until = 0.0
-        self.usage = self.earlier_usage = Usage()  # of all answers, and of the answers before this program
+        self.usage = self.earlier_usage = Usage()  # of this program's answers, and of the answers before this program
         self.reserved, self.in_flight = 0.0, 0  # the most that requests in flight can cost, and their number
         self.started = time.monotonic()
 
     def open_answers(self, answers: AnswerFile, keys: list[str]) -> None:
         """Read the stored completions that have one of `keys`."""
         self.answers = answers
-        self.stored, self.earlier_usage = answers.read(set(keys))
-        self.usage = self.earlier_usage
+        self.stored, self.earlier_usage = answers.read(set(keys)), answers.usage
         say(
             f"{self.address.url}: model {printable(self.model)}, {len(keys)} completions, {len(self.stored)} of them are in {answers.path}"
         )
 
     def facts(self) -> dict:
         """Facts for the provenance. Tokens and money are those of this program, without stored answers."""
-        used = Usage(
-            self.usage.input_tokens - self.earlier_usage.input_tokens, self.usage.output_tokens - self.earlier_usage.output_tokens
-        )
         return {
             "url": self.address.url,
             "model": self.model,
-            "answered_by": sorted(self.usage.models),
+            "answered_by": sorted((self.earlier_usage + self.usage).models),
             "not_supported": sorted(self.refused),
-            "input_tokens": used.input_tokens,
-            "output_tokens": used.output_tokens,
-            "money": round(self.address.money(used), 6) if self.address.price else None,
+            "input_tokens": self.usage.input_tokens,
+            "output_tokens": self.usage.output_tokens,
+            "money": round(self.address.money(self.usage), 6) if self.address.price else None,
         }
 
     async def complete(self, requests: list[Request], keys: list[str]) -> list[Completion]:
@@ -212,9 +208,8 @@ class Sampler:
             self.on_batch(len(batch_completions), self._note())
 
     def _note(self) -> str:
-        tokens = self.usage.output_tokens - self.earlier_usage.output_tokens
-        note = f"{tokens / max(1e-9, time.monotonic() - self.started):.0f} tokens/s"
-        return note + (f", {self.address.money(self.usage):.4g} spent" if self.address.price else "")
+        note = f"{self.usage.output_tokens / max(1e-9, time.monotonic() - self.started):.0f} tokens/s"
+        return note + (f", {self.address.money(self.earlier_usage + self.usage):.4g} spent" if self.address.price else "")
 
     # --- money ---
 
@@ -224,12 +219,18 @@ class Sampler:
     async def _reserve(self, cost: float) -> None:
         """Wait until a request of at most this cost fits into `most_money`. Raise a `UserError` if it never does."""
         most = self.address.most_money
-        fits = lambda: self.address.money(self.usage) + self.reserved + cost <= most
+
+        def fits() -> bool:
+            if math.isinf(most):
+                return True
+            self.answers.read()  # other jobs may sample from the same model
+            return self.address.money(self.answers.usage) + self.reserved + cost <= most
+
         async with self.arrived:
             await self.arrived.wait_for(lambda: fits() or not self.in_flight or self.failure)
             if not fits():
                 raise UserError(
-                    f"most_money: {self.address.money(self.usage):.6g} of {most:g} is spent for model {self.model}, and the next request may"
+                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model}, and the next request may"
                     f" cost {cost:.2g}; all completions are in {self.answers.path}: raise most_money and start the same command again"
                 )
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
@@ -266,7 +267,9 @@ class Sampler:
         path = "/chat/completions" if self.endpoint == "chat" else "/completions"
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
-            await asyncio.sleep(self.paused_until - time.monotonic())
+            await self._pause(self.paused_until - time.monotonic())
+            if self.failure:
+                raise self.failure
             body, retry_after = self._body(request, samples), None
             most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
             try:
@@ -295,8 +298,6 @@ class Sampler:
             except ValueError:
                 problem = "the answer is no JSON"
             tries += 1
-            if self.failure:
-                raise self.failure
             if tries >= most_tries:
                 raise UserError(
                     f"{self.address.url}: {problem} ({tries} tries); check the server and its address, which usually ends in /v1, then start"
@@ -306,10 +307,16 @@ class Sampler:
                 self.problems.add(problem)
                 say(printable(f"{self.address.url}: {problem}; the request is sent again"))
             if retry_after is None:
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                await self._pause(pause * random.uniform(0.5, 1.0))
                 pause = min(LONGEST_PAUSE, 2 * pause)
             else:
                 self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than a second after another request has ended the sampling."""
+        end = time.monotonic() + seconds
+        while (remaining := end - time.monotonic()) > 0 and not self.failure:
+            await asyncio.sleep(min(1.0, remaining))
 
     def _leaves_out(self, error: openai.APIStatusError, body: dict) -> bool:
         """Whether the server refuses an optional parameter of a request. All further requests leave it out."""
