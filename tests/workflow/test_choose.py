@@ -10,6 +10,7 @@ import yaml
 
 from conftest import World
 from hardgrpo.runtime import files
+from hardgrpo.workflow.choose import find_grader
 from model_server import WORDS
 
 
@@ -62,6 +63,14 @@ def test_prompts_with_answers_are_graded(choose):
     done = choose("".join(json.dumps(row) + "\n" for row in rows), "--budget", "2", name="mine.jsonl")
     assert done.returncode == 0 and "answers in column 'answer', grader final_word" in done.stdout, done.stdout + done.stderr
     assert done.stdout.strip().endswith(".rows.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("answers", "grader"),
+    [("ABCD", "choice_letter"), (["1,234", "3/4"], "number_lenient"), (["red", "blue"], "final_word"), (["x^2", "2x"], "math")],
+)
+def test_the_grader_is_the_first_that_reads_the_answers(answers, grader):
+    assert find_grader("prompts.csv", [*answers]) == grader
 
 
 @pytest.mark.parametrize(
