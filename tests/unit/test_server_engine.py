@@ -218,6 +218,25 @@ def test_a_damaged_line_of_the_store_is_sampled_again(study, model_server):
     assert run(study, model_server.url).returncode == 0 and model_server.requests == []
 
 
+def test_an_interrupted_probe_ends_in_one_line_and_keeps_what_arrived(study, model_server):
+    def answer(body, number):
+        time.sleep(0 if number < 2 else 30)
+        return completions_of(body)
+
+    model_server.answer = answer
+    process = subprocess.Popen(
+        command(study, model_server.url, server={"concurrency": 2}), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while len(model_server.requests) < 4:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == "error: interrupted; start the same command again to resume\n" and process.returncode == 1
+    model_server.answer = lambda body, number: completions_of(body)
+    model_server.requests.clear()
+    assert run(study, model_server.url).returncode == 0 and len(model_server.requests) == PROMPTS - 2
+
+
 # --- what servers do ---
 
 
@@ -233,11 +252,11 @@ def test_a_failed_request_is_sent_again(study, model_server, failure):
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
 def test_the_server_is_left_alone_for_as_long_as_it_says(study, model_server, form):
-    value = "2" if form == "seconds" else formatdate(time.time() + 3, usegmt=True)
     times = []
 
     def answer(body, number):
         times.append(time.monotonic())
+        value = "2" if form == "seconds" else formatdate(time.time() + 3, usegmt=True)  # without fractions of a second
         return (*refusal("slow down", 429), {"Retry-After": value}) if number == 0 else completions_of(body)
 
     model_server.answer = answer
@@ -295,7 +314,8 @@ def test_what_arrived_before_an_error_is_not_requested_again(study, model_server
     "the request exceeds the available context size, try increasing it",
 ])  # fmt: skip
 def test_a_prompt_that_does_not_fit_is_named(study, model_server, message):
-    model_server.answer = lambda body, number: refusal(message) if "ball 3" in str(body) else completions_of(body)
+    status = 500 if "available" in message else 400  # as llama.cpp says it
+    model_server.answer = lambda body, number: refusal(message, status) if "ball 3" in str(body) else completions_of(body)
     fails(run(study, model_server.url), "Which colour has ball 3?", "context", "completion_tokens")
 
 
@@ -438,7 +458,7 @@ def test_a_key_is_sent_and_written_nowhere(study, model_server, ends_well):
     secret = "abc123/verysecret=="
     if not ends_well:  # a server that repeats the key
         model_server.answer = lambda body, number: refusal(f"Incorrect key: {secret}", 401)
-    env = {"MY_ACCESS": secret, "OPENAI_LOG": "debug", "OPENAI_API_KEY": "not-this-one", "OPENAI_ORG_ID": "nor-this"}
+    env = {"MY_ACCESS": f" {secret}\n", "OPENAI_LOG": "debug", "OPENAI_API_KEY": "not-this-one", "OPENAI_ORG_ID": "nor-this"}
     process = run(study, model_server.url, server={"key": "MY_ACCESS"}, env=env | {"OPENAI_CUSTOM_HEADERS": "X-Other: nor-that"})
     assert process.returncode == (0 if ends_well else 1), process.stderr
     sent = model_server.headers[0]

@@ -22,7 +22,7 @@ import sys
 import time
 from pathlib import Path
 
-PROMPTS, SAMPLES, TOKENS, CONCURRENCY, SECONDS_TO_START = 200, 4, 64, 32, 600
+PROMPTS, SAMPLES, TOKENS, CONCURRENCY, SECONDS_TO_START = 400, 4, 64, 32, 600
 POOLS = (100_000, 10_000)  # prompts of the probes whose memory is compared
 # A server that answers at once, with one connection per request as it comes.
 INSTANT_SERVER = """

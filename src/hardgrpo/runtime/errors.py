@@ -110,7 +110,7 @@ def _secrets() -> set[str]:
     secrets = set()
     for name, value in os.environ.items():
         if name in _hidden_names or name.upper().endswith(SECRET_NAMES):
-            secrets.add(value)
+            secrets |= {value, value.strip()}
         is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
         has_account = "@" in value and ("//" in value or is_proxy)
         for address in value.split() if has_account else ():  # not urlsplit: passwords may hold characters that addresses may not

@@ -46,7 +46,7 @@ OPTIONAL = {
     "max_tokens": (r"max_tokens.*(not supported|unsupported)|unsupported.*max_tokens", "it is sent as max_completion_tokens"),
     "top_p": ("|".join(WHOLE_DISTRIBUTION), "the server's own settings may cut the distribution of tokens"),
 }
-CONTEXT_WORDS = r"context|too long|too many tokens|maximum.*tokens|token limit"
+CONTEXT_WORDS = r"context (length|size|window)|context_length|too long|too many tokens|maximum.*tokens|token limit"
 FINISH_REASONS = {"stop": "stop", "eos_token": "stop", "tool_calls": "stop", "length": "length", "content_filter": "content_filter"}
 
 
@@ -219,10 +219,10 @@ class Sampler:
     async def _reserve(self, cost: float) -> None:
         """Wait until a request of at most this cost fits into `most_money`. Raise a `UserError` if it never does."""
         most = self.address.most_money
+        if math.isinf(most):
+            return
 
         def fits() -> bool:
-            if math.isinf(most):
-                return True
             self.answers.read()  # other jobs may sample from the same model
             return self.address.money(self.answers.usage) + self.reserved + cost <= most
 
@@ -236,6 +236,8 @@ class Sampler:
             self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
 
     async def _release(self, cost: float) -> None:
+        if math.isinf(self.address.most_money):
+            return
         async with self.arrived:
             self.in_flight -= 1
             self.reserved = self.reserved - cost if self.in_flight else 0.0
@@ -270,7 +272,7 @@ class Sampler:
             await self._pause(self.paused_until - time.monotonic())
             if self.failure:
                 raise self.failure
-            body, retry_after = self._body(request, samples), None
+            body, retry_after = self._body(request, samples), 0.0
             most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
             try:
                 async with asyncio.timeout(self.address.timeout):
@@ -284,7 +286,8 @@ class Sampler:
                     return [Completion("", 0, "content_filter")] * samples, Usage()
                 if self._leaves_out(error, body):
                     return None, Usage()
-                if error.status_code < 500 and error.status_code not in TRANSIENT or error.code == "insufficient_quota":
+                is_permanent = error.status_code < 500 and error.status_code not in TRANSIENT or error.code == "insufficient_quota"
+                if is_permanent or is_about_context(problem):
                     raise self._refusal(error.status_code, problem, request) from None
                 if error.status_code == 429 and self.answers_received > answers_before:  # slow, but it goes on
                     tries, answers_before = 0, self.answers_received
@@ -306,11 +309,9 @@ class Sampler:
             if tries > 1 and problem not in self.problems:
                 self.problems.add(problem)
                 say(printable(f"{self.address.url}: {problem}; the request is sent again"))
-            if retry_after is None:
-                await self._pause(pause * random.uniform(0.5, 1.0))
-                pause = min(LONGEST_PAUSE, 2 * pause)
-            else:
-                self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
+            self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
+            await self._pause(pause * random.uniform(0.5, 1.0))
+            pause = min(LONGEST_PAUSE, 2 * pause)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than a second after another request has ended the sampling."""
@@ -321,7 +322,7 @@ class Sampler:
     def _leaves_out(self, error: openai.APIStatusError, body: dict) -> bool:
         """Whether the server refuses an optional parameter of a request. All further requests leave it out."""
         words = f"{error.param or ''}: {reason(error)}"
-        if error.status_code not in (400, 403, 422, 501) or re.search(CONTEXT_WORDS, words, re.IGNORECASE):
+        if error.status_code not in (400, 403, 422, 501) or is_about_context(words):
             return False
         for name, (pattern, _) in OPTIONAL.items():
             if name in body and re.search(pattern, words, re.IGNORECASE):
@@ -336,18 +337,14 @@ class Sampler:
 
     def _refusal(self, status: int, problem: str, request: Request) -> UserError:
         """The error of a request that never succeeds, with a remedy."""
-        remedy = {
-            401: f"set {self.address.key} to a valid key"
-            if self.address.key
-            else "name the variable with its key as `key` of the source",
-            403: f"check what the key in {self.address.key} may do"
-            if self.address.key
-            else "name the variable with its key as `key`",
-            404: f"check the address (it usually ends in /v1) and the model's name there ('{self.model}')",
-        }.get(status, "correct the configuration or the server")
-        if status in (400, 413, 422) and re.search(CONTEXT_WORDS, problem, re.IGNORECASE):
+        key = f"check the key in {self.address.key}" if self.address.key else "name the variable with the server's key as `key`"
+        model = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
+        remedy = {401: key, 403: key, 404: model}.get(status, "correct the configuration or the server")
+        if status not in (401, 403, 404, 429) and is_about_context(problem):
             prompt = request.messages[-1]["content"]
-            problem = f"a prompt and {self.max_tokens} tokens of completion do not fit into the model's context, for the prompt '{prompt[:60]}...' ({problem})"
+            problem = (
+                f"the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem})"
+            )
             remedy = "lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context"
         return UserError(f"{self.address.url}: {problem}; {remedy}. {len(self.stored)} completions are in {self.answers.path}")
 
@@ -460,15 +457,20 @@ def reason(error: openai.APIStatusError) -> str:
     return " ".join(str(words).split())[:300] or error.response.reason_phrase
 
 
-def read_retry_after(headers) -> float | None:
-    """Seconds that a server asks to wait: a number, or the time until a date. None if it does not say."""
+def is_about_context(words: str) -> bool:
+    """Whether a server refuses a request because its context is too small."""
+    return bool(re.search(CONTEXT_WORDS, words, re.IGNORECASE))
+
+
+def read_retry_after(headers) -> float:
+    """Seconds that a server asks to wait: a number, or the time until a date. 0 if it does not say."""
     value = headers.get("retry-after", "")
     with contextlib.suppress(ValueError, TypeError):
         seconds = (
             float(value) if re.fullmatch(r"[\d.]+", value) else email.utils.parsedate_to_datetime(value).timestamp() - time.time()
         )
         return min(max(0.0, seconds), LONGEST_RETRY_AFTER)
-    return None
+    return 0.0
 
 
 def connection_problem(error: Exception) -> str:
