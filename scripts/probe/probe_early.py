@@ -23,7 +23,6 @@ from hardgrpo.runtime import errors, files, states, warm
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import programs, store
 from hardgrpo.selection import early_stopping, prompt_difficulty
-from hardgrpo.study import paths
 
 import itertools
 from collections.abc import Iterator
@@ -42,7 +41,6 @@ def main() -> None:
         help="1: choose exactly the subset of full probing; below 1: see `probe.stop` in docs/configuration.md",
     )
     parser.add_argument("--batch", type=int, help="completions per batch (default: a 64th of full probing, from 16 to 256)")
-    parser.add_argument("--state", default=paths.STATES, help="folder that stores completions for later probes")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 

@@ -1,14 +1,17 @@
 """Compare choices of prompts on existing completions: the share of learnable groups, and the number of labels to buy.
 
     python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter --output choices.csv
+    python scripts/subsets/compare_choices.py --problems results/tasks/T/train.jsonl --completions results/probe/M/T/shard0.jsonl.gz \\
+        --grader choice_letter --output choices.csv
 
 A recording has one line per prompt: question, answer, and completions (a list of two or more, equally many for all prompts). A
 random half of each prompt's completions is used to choose prompts, and the other half to measure the chosen prompts. The program
 also prints the table. Several recordings are treated separately. For each recording, --probed-by names a recording of another model
-on the same questions. Additional rows then hold the choices by the other model's completions, measured on the recording.
+on the same questions. Additional rows then hold the choices by the other model's completions, measured on the recording. Instead of a
+recording, the program also reads the files of a probe: the problems with answers, and the completions of all shards.
 """
 
-from hardgrpo.data import completions
+from hardgrpo.data import completions, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import choices, signals
@@ -20,7 +23,9 @@ import numpy as np
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recording", required=True, nargs="+", help="JSON Lines")
+    parser.add_argument("--recording", nargs="+", default=[], help="JSON Lines")
+    parser.add_argument("--problems", help="the pool of a probe, with answers")
+    parser.add_argument("--completions", nargs="+", default=[], help="all shards of the probe")
     parser.add_argument(
         "--probed-by", nargs="+", help="for each recording, a recording of another model whose completions also choose prompts"
     )
@@ -32,7 +37,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
-    graders.check_grader(args.grader, *args.recording)
+    graders.check_grader(args.grader, *args.recording, *args.completions)
+    if bool(args.recording) == bool(args.completions) or bool(args.problems) != bool(args.completions):
+        raise errors.UserError("expected either --recording, or --problems and --completions of a probe; correct the command")
     if not 0 < args.budget <= 1 or args.draws < 1:
         raise errors.UserError(f"--budget {args.budget}, --draws {args.draws}: expected a share in (0, 1] and at least 1")
     probers = args.probed_by or [None] * len(args.recording)
@@ -40,13 +47,17 @@ def main() -> None:
         raise errors.UserError(
             f"--probed-by names {len(probers)} recordings and --recording {len(args.recording)}; give one for each"
         )
+    pools = [
+        (path, grade_recording(path, args.grader, problems), prober and grade_recording(prober, args.grader, problems))
+        for path, prober in zip(args.recording, probers)
+        for problems in [read_problems(path)]
+    ]
+    if args.completions:
+        pools = [(args.completions[0], grade_probe(args.problems, args.completions, args.grader), None)]
     rows = []
-    for path, prober in zip(args.recording, probers):
-        problems = read_problems(path)
-        right, codes = grade_recording(path, args.grader, problems)
+    for path, (right, codes), other_model in pools:
         if args.budget * len(right) < 1:
             raise errors.UserError(f"{path}: a share of {args.budget} of {len(right)} prompts is less than one; raise --budget")
-        other_model = grade_recording(prober, args.grader, problems) if prober else None
         choice_rows = choices.compare(right, codes, args.budget, args.draws, other_model=other_model)
         rows += [{"recording": path, "pool": len(right), "samples": right.shape[1]} | row for row in choice_rows]
         share = choices.are_confidently_wrong(right, codes).mean()
@@ -84,6 +95,22 @@ def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.nd
             if len(problem_texts) != len(texts[0]) or len(problem_texts) < 2
         ]
     )
+    return grade_texts(problems, texts, grader)
+
+
+def grade_probe(problems_path: str, completion_paths: list[str], grader: str) -> tuple[np.ndarray, np.ndarray]:
+    """As `grade_recording`, for the completions of a probe."""
+    pool = tasks.read_problems(problems_path)
+    by_problem = completions.read(completion_paths, pool)
+    problems = tasks.readable_problems(pool, grader, problems_path)
+    texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
+    if len(texts[0]) < 2:
+        raise errors.UserError(f"{completion_paths[0]}: 1 completion for each prompt, expected at least 2; probe with more samples")
+    return grade_texts(problems, texts, grader)
+
+
+def grade_texts(problems: list[dict], texts: list[list[str]], grader: str) -> tuple[np.ndarray, np.ndarray]:
+    """(right, codes) of the completions of each problem, see `grade_recording`."""
     right = [
         [graders.grade(grader, text, problem["answer"]).correct for text in problem_texts]
         for problem, problem_texts in zip(problems, texts)

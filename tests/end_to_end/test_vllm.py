@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from safetensors.torch import load_file
 
 from conftest import ROOT, VLLM, World, path_of
 from hardgrpo.data import tasks
-from hardgrpo.runtime import files
+from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
 from hardgrpo.training import base_weights
@@ -126,6 +127,84 @@ def test_pass_rates_of_the_engines_agree(learned):
         (tokenizer(row["completion"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id], 0) for row in finished
     ]
     assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished], "else these are not the tokens that were sampled"
+    (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
+    for row, tokens in zip(finished, scores):
+        assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)
+
+
+@pytest.fixture
+def vllm_server(learned):
+    """The address of a vLLM server with the learned model, under the name `learned`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    arguments = ["--model", "results/models/tiny", "--served-model-name", "learned", "--host", "127.0.0.1", "--port", port]
+    arguments += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "192"]
+    # Without these two, a request with a seed stops vLLM 0.30 on a CPU.
+    arguments += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
+    variables = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    with open(learned.folder / "server.log", "w") as log:
+        process = subprocess.Popen(
+            [VLLM, "-m", "vllm.entrypoints.openai.api_server", *arguments], cwd=learned.folder, stdout=log, stderr=log,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables, start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_for(lambda: is_listening(int(port)), process)
+        assert process.poll() is None, (learned.folder / "server.log").read_text()[-3000:]
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weights(learned, vllm_server):
+    folder, served = learned.folder, learned.folder / "results/models/served"
+    served.mkdir()
+    provenance.write_manifest(served, model="served", source={"kind": "server", "model": "learned"})
+    problems = "results/tasks/arithmetic/train.jsonl"
+    arguments = [
+        "--model",
+        str(served),
+        "--problems",
+        problems,
+        "--prompt",
+        "{question}",
+        "--samples",
+        "6",
+        "--completion-tokens",
+        "40",
+    ]
+    arguments += ["--seed", "1", "--engine", "server", "--server", json.dumps({"url": vllm_server})]
+    run("probe.py", folder, *arguments, "--output", "served.jsonl", "--provenance", "served.json")
+    assert files.read_json(folder / "served.json")["server"]["not_supported"] == []
+    grading = ["--problems", problems, "--grader", "final_number", "--samples", "6"]
+    run("measure_difficulty.py", folder, *grading, "--completions", "served.jsonl", "--output", "served.csv")
+    rates = [
+        (sum(row["correct"] for row in rows) / 360, 360)
+        for path in ("served.csv", "results/difficulty/tiny/arithmetic.csv")
+        for rows in [files.read_rows(folder / path, {"correct": int})]
+    ]
+    assert 0.05 < rates[0][0] < 0.95 and agree(*rates)
+
+    rows = files.read_jsonl(folder / "served.jsonl", {"id": str, "completion": str, "tokens": int, "log_probability": float})
+    finished, questions = [row for row in rows if row["finish_reason"] == "stop"][:20], problems_of(folder)
+    tokenizer = engines.load_tokenizer(folder / "results/models/tiny")
+    requests = [Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in finished]
+    prompts = engines.tokenize(tokenizer, requests, {})
+    spoken = [
+        (tokenizer(row["completion"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id], 0) for row in finished
+    ]
+    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished]
     (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
     for row, tokens in zip(finished, scores):
         assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)

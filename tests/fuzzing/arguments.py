@@ -36,6 +36,7 @@ CALLS: dict[str, list[str]] = {
     "select_subset": ["--difficulty", "D.csv", "--policy", json.dumps(POLICY), "--seed", "0", "--output", "out.csv"],
     "annotate_sample": ["--questions", "Q.jsonl", "--share", "0.5", "--seed", "0", "--difficulty", "D.csv", "--output", "out.csv"],
     "export_subset": ["--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", "rows.csv", "--to-annotate", "answer", "--output", "out.csv"],
+    "format_subset": ["--subset", "S.csv", "--problems", "P.jsonl", "--prompt", "{question}", "--task", "t", "--format", "verl", "--output", "out.parquet"],
     "read_annotated": ["--problems", "P.jsonl", "--annotated", "to.csv", "--column", "answer", "--grader", "choice_letter", "--output", "out.jsonl"],
     "prepare_task": ["--task", "t", "--split", "train", "--source", json.dumps(GENERATED), "--grader", "final_word", "--lock", "lock", "--output", "out.jsonl"],
     "write_solutions": ["--task", "t", "--source", json.dumps(GENERATED), "--grader", "final_word", "--output", "out.jsonl"],

@@ -190,6 +190,15 @@ def test_a_benchmark_of_the_workflow_runs_to_its_end(modules, monkeypatch, tmp_p
     assert all(float(row["ours"]) > 0 and float(row["baseline"]) > 0 for row in rows)
 
 
+@pytest.mark.slow
+def test_a_small_benchmark_of_serving_runs_to_its_end(modules, monkeypatch, tmp_path):
+    """Of memory alone, with few prompts."""
+    monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")
+    monkeypatch.setattr(modules("serving"), "POOLS", (60, 20))
+    (row,) = measured(monkeypatch, tmp_path, "serving")
+    assert row["unit"] == "MiB" and 0.8 < float(row["ratio"]) < 1.3
+
+
 SMALL = ("--model", "results/models/tiny")
 
 

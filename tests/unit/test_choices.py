@@ -86,6 +86,29 @@ def test_the_program_on_a_recording(tmp_path):
     assert [row["choice"] for row in written] == list(choices.CHOICES) and written[1]["mixed"] > written[0]["mixed"]
 
 
+def test_a_probe_gives_the_table_of_the_same_recording(tmp_path):
+    texts = {f"p{n}": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)] for n in range(30)}
+    problems = [{"id": name, "question": f"question {name}", "answer": "red"} for name in texts]
+    files.write_jsonl(tmp_path / "P.jsonl", problems)
+    files.write_jsonl(tmp_path / "r.jsonl", [problem | {"completions": texts[problem["id"]]} for problem in problems])
+    for shard in (0, 1):
+        rows = [
+            {"id": name, "sample": sample, "completion": text}
+            for name in [*texts][shard::2]
+            for sample, text in enumerate(texts[name])
+        ]
+        files.write_jsonl(tmp_path / f"shard{shard}.jsonl.gz", rows)
+    columns = {"choice": str, "mixed": float, "labels": int, "pass_rate": float}
+    assert compare(tmp_path, tmp_path / "r.jsonl", draws=20).returncode == 0
+    of_recording = files.read_rows(tmp_path / "choices.csv", columns)
+    arguments = ["--problems", "P.jsonl", "--completions", "shard0.jsonl.gz", "shard1.jsonl.gz", "--grader", "final_word"]
+    process = fork_server.run(path_of("compare_choices"), [*arguments, "--draws", "20", "--output", "choices.csv"], tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert files.read_rows(tmp_path / "choices.csv", columns) == of_recording
+    process = fork_server.run(path_of("compare_choices"), ["--problems", "P.jsonl", *arguments[-2:], "--output", "x.csv"], tmp_path)
+    assert process.returncode == 1 and "either --recording, or --problems and --completions" in process.stderr
+
+
 def test_the_recordings_of_two_models_must_match(tmp_path):
     for name, first in (("one", 0), ("other", 1)):
         rows = [{"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 2} for n in range(first, first + 20)]

@@ -152,8 +152,9 @@ def apply(world, *diffs: str) -> None:
 
 @pytest.mark.slow
 def test_the_configurations_of_own_prompts_are_planned(world):
-    answered, unanswered, study, selector = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
+    served, answered, unanswered, study, selector = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
     for name, example in {
+        "served.yaml": served,
         "my.yaml": answered,
         "no_answers.yaml": unanswered,
         "study.yaml": study,
@@ -167,6 +168,9 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     (world.folder / "prompts/my_model").mkdir()
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         (world.folder / "prompts/my_model" / name).write_text("{}")
+    assert world.plan("subset", "--configfile", "served.yaml") == {
+        "compare_pool": 1, "export_subset": 1, "fetch_model": 1, "measure_signals": 1, "prepare_task": 1, "probe": 1, "remove_answers": 1, "select_subset": 1, "subset": 1,
+    }  # fmt: skip
     found = world.plan("subset", "--configfile", "no_answers.yaml")
     assert found["measure_signals"] == found["export_subset"] == 1 and "measure_difficulty" not in found
     found = world.plan("all", "--configfile", "no_answers.yaml", "study.yaml")

@@ -32,7 +32,7 @@ OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "groups",
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
     """Run the program for a figure; returns the figure, still open, and the rows beside it."""
-    kept, design = [], registry.ALL_FIGURES[figure].design(CONFIG, study)
+    kept, design = [], registry.all_figures()[figure].design(CONFIG, study)
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
     arguments = ["--tables", *map(str, files.Tables.below(summaries).values()), "--design", json.dumps(design), "--output", *paths]

@@ -26,9 +26,9 @@ def test_every_base_and_every_task_is_made_by_one_kind_of_rule():
     groups = [NAMES.recorded, NAMES.trajectories, NAMES.fetched, NAMES.pretrained]
     bases = [base for group in groups for base in group]
     assert len(set(bases)) == len(bases) and {settings.model_of(base) for base in bases} == set(CONFIG["models"])
-    assert sorted(NAMES.weighted) == sorted(NAMES.fetched + NAMES.pretrained)
+    assert sorted(NAMES.sampled) == sorted(NAMES.fetched + NAMES.pretrained)
     assert sorted(NAMES.sampled_tasks + NAMES.cut_tasks) == sorted(NAMES.tasks) == sorted(CONFIG["tasks"])
 
 
 def test_a_model_that_each_replicate_pretrains_is_named_by_its_bases():
-    assert "tiny" not in NAMES.weighted and "tiny-seed0" in NAMES.pretrained
+    assert "tiny" not in NAMES.sampled and "tiny-seed0" in NAMES.pretrained

@@ -21,6 +21,7 @@ SECTIONS = {
     "HubModel": "Weights from the hub: `models.NAME.source`",
     "ModelFolder": "Weights from a folder: `models.NAME.source`",
     "ModelPackage": "Weights from a Python package: `models.NAME.source`",
+    "Server": "A model behind a server: `models.NAME.source`",
     "Recorded": "Recorded completions: `models.NAME.source`",
     "Trajectory": "A recorded training run: `models.NAME.source`",
     "Policy": "A policy: `policies.NAME`",
@@ -46,7 +47,7 @@ def reference(config: dict) -> str:
     for key, part, _ in keys(json_schema, json_schema):
         setting = config
         for step in key.split("."):
-            setting = setting[step]
+            setting = setting.get(step, {})
         printed = (
             ", ".join(f"`{name}`" for name in setting)
             if isinstance(setting, dict)

@@ -23,7 +23,7 @@ def table(root: Path, config: dict) -> str:
 
 def trained_on(config: dict, study: dict) -> str:
     """The hardware that trains the runs of a study."""
-    if not any(settings.has_weights(config, model) for model in study["models"]):
+    if not any(settings.is_sampled(config, model) for model in study["models"]):
         return "nothing: recorded"
     return "GPUs" if any("gpus" in config["models"][model] for model in study["models"]) else "a CPU"
 

@@ -13,7 +13,7 @@ def planned_labels(config: dict, study: str) -> list[dict]:
     `pool` and `labels` are None if unknown before the run."""
     rows, first_recipe = {}, settings.first_recipe(config["studies"][study])
     for run in paths.runs(config, study):
-        if not settings.has_weights(config, run.model):
+        if not settings.is_sampled(config, run.model):
             continue
         pool = durations.known_problems(config, run.task, "train")
         rows[run.task, run.policy, run.recipe] = {

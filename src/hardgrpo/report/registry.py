@@ -443,7 +443,9 @@ COUNT_FIGURES = {
 }  # fmt: skip
 
 
-ALL_FIGURES = FIGURES | {name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()}
+def all_figures() -> dict[str, Figure]:
+    """The figures of trained studies and of analyses of published numbers, by name."""
+    return FIGURES | {name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()}
 
 
 def summary_tables(config: dict, study: str) -> list[str]:

@@ -86,6 +86,7 @@ SECRET_NAMES = (
     "PASSPHRASE",
     "_PASS",
 )
+_hidden_names: set[str] = set()  # further variables whose values are secrets
 IN_ADDRESS = re.compile(r"(?<=//)[^/\s'\"]*@")  # account and password
 IN_QUERY = re.compile(  # secrets in the query of a signed address
     r"(?<=[?&])([\w-]*(?:signature|token|credential|password|secret|key)|sig)=[^&\s'\"<>()]+", re.IGNORECASE
@@ -99,12 +100,17 @@ def without_passwords(text: str) -> str:
     return IN_QUERY.sub(r"\1=...", IN_ADDRESS.sub("", text))
 
 
+def hide(variable: str) -> None:
+    """Treat the value of an environment variable as a secret in all messages of this process, whatever the variable's name."""
+    _hidden_names.add(variable)
+
+
 def _secrets() -> set[str]:
     """Tokens and passwords of this process's environment, plain, URL-quoted and in base64."""
     secrets = set()
     for name, value in os.environ.items():
-        if name.upper().endswith(SECRET_NAMES):
-            secrets.add(value)
+        if name in _hidden_names or name.upper().endswith(SECRET_NAMES):
+            secrets |= {value, value.strip()}
         is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
         has_account = "@" in value and ("//" in value or is_proxy)
         for address in value.split() if has_account else ():  # not urlsplit: passwords may hold characters that addresses may not

@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 import time
 from pathlib import Path, PurePosixPath
 
@@ -151,8 +152,8 @@ def version(package: str) -> str | None:
 
 
 def _gpus() -> list[str]:
-    try:
-        import torch
-    except ImportError:
+    """Names of the GPUs; empty if this process does not use torch (a model behind a server)."""
+    torch = sys.modules.get("torch")
+    if torch is None:
         return []
     return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

@@ -70,7 +70,7 @@ def run(main: Callable[[], None], starts: bool = True) -> None:
     start.
     """
     path = os.environ.pop(SOCKET, None)  # child processes (torchrun) do not use the server
-    connection = connect(Path(path), starts) if path not in (None, OFF) and not wants_gpus() else None
+    connection = connect(Path(path), starts) if path not in (None, OFF) and not wants_own_process() else None
     if connection is None:
         errors.run(main)
         return
@@ -87,11 +87,13 @@ def library_paths(paths: list[str]) -> list[str]:
     return [path for path in paths if path != SOURCE]
 
 
-def wants_gpus() -> bool:
-    """Whether this program's arguments request GPUs."""
+def wants_own_process() -> bool:
+    """Whether this program's arguments request GPUs, or a model behind a server, which needs no torch."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--gpus", default="0")
-    return parser.parse_known_args()[0].gpus != "0"
+    parser.add_argument("--engine")
+    arguments = parser.parse_known_args()[0]
+    return arguments.gpus != "0" or arguments.engine == "server"
 
 
 def connect(path: Path, starts: bool = True) -> socket.socket | None:

@@ -8,7 +8,7 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, errors, files, node, provenance
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import requests
-from hardgrpo.study import settings
+from hardgrpo.study import paths, settings
 
 
 def build_parser(description: str) -> argparse.ArgumentParser:
@@ -21,8 +21,13 @@ def build_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--completion-tokens", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument(
-        "--engine", default="transformers", choices=["transformers", "vllm", "auto"], help="auto: vLLM where it is installed"
+        "--engine",
+        default="transformers",
+        choices=["transformers", "vllm", "auto", "server"],
+        help="auto: vLLM where it is installed; server: the model's folder has only a manifest, and the model answers at --server",
     )
+    parser.add_argument("--server", default={}, type=files.as_object, help="address, key's variable, price and limits, as JSON")
+    parser.add_argument("--state", default=paths.STATES, help="folder that stores completions for later calls")
     parser.add_argument("--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON")
     environments.add_gpu_arguments(parser)
     parser.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
@@ -43,6 +48,9 @@ def start(args: argparse.Namespace) -> None:
         raise errors.UserError(f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put")
     for name in sorted(set(args.chat) & settings.NOT_OF_A_TEMPLATE):
         raise errors.UserError(f"--chat: {name} {settings.ABOUT_CHAT}")
+    if args.engine == "server":
+        start_server_engine(args)
+        return
     args.gpus = environments.granted_gpus(args.gpus)
     args.engine = environments.choose_engine(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
@@ -51,6 +59,16 @@ def start(args: argparse.Namespace) -> None:
         environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
         node.check_driver()
     provenance.check_manifest(args.model)
+
+
+def start_server_engine(args: argparse.Namespace) -> None:
+    """Check the arguments for a model behind a server, and the manifest that names the model."""
+    from hardgrpo.sampling import server_engine  # imports openai, which is not in every environment
+
+    args.address = server_engine.read_address(args.server)
+    args.address.secret()
+    if provenance.check_manifest(args.model).get("source", {}).get("kind") != "server":
+        raise errors.UserError(f"{args.model}: the manifest names no model of a server; leave out --engine server")
 
 
 def make_request(
@@ -70,7 +88,14 @@ def sample(
     adapters: Iterable[str | None] = (None,),
     parts: Iterable[list[int]] | None = None,
 ) -> Iterator[list[requests.Completion]]:
-    """Call `engines.sample` with the arguments of the program. Call `start` first."""
+    """Call `engines.sample`, or `server_engine.sample`, with the arguments of the program. Call `start` first."""
+    if args.engine == "server":
+        from hardgrpo.sampling import server_engine
+
+        return server_engine.sample(
+            folder, args.address, completion_requests, args.completion_tokens, args.chat, args.state, parts,
+            on_batch=progress.advance, on_ready=progress.ready, on_end=lambda facts: setattr(args, "server_facts", facts),
+        )  # fmt: skip
     from hardgrpo.sampling import engines  # imports torch, which `start` must precede
 
     engines.fix_threads()
@@ -82,21 +107,23 @@ def sample(
 
 def probe_row(problem: dict, sample: int, request: requests.Request, completion: requests.Completion) -> dict:
     """One row of a probe's JSON Lines file."""
-    return {
+    row = {
         "id": problem["id"],
         "sample": sample,
         "seed": request.seed,
         "completion": completion.text,
         "tokens": completion.tokens,
         "finish_reason": completion.finish_reason,
-        "log_probability": round(completion.log_probability, 6),
     }
+    mean = completion.log_probability
+    return row if mean is None else row | {"log_probability": round(mean, 6)}
 
 
 def write_provenance(args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **fields) -> None:
     """Write the file that --provenance names, if any. `work_seconds` excludes the start of the engine."""
     if args.provenance:
         machine, work_seconds = {"gpus": args.gpus, "engine": args.engine}, round(progress.seconds, 3)
+        fields |= {"server": args.server_facts} if hasattr(args, "server_facts") else {}
         files.write_json(
             args.provenance,
             provenance.describe(

@@ -1,9 +1,11 @@
-"""Requests to an engine and the completions that the engine returns, for both engines."""
+"""Requests to an engine and the completions that the engine returns, for every engine."""
 
 import hashlib
 from dataclasses import dataclass
 
-MAX_SEQUENCES = 512  # maximum number of sequences in a batch on a GPU, for both engines
+MAX_SEQUENCES = 512  # maximum number of sequences in a batch on a GPU, for transformers and vLLM
+MOST_SAMPLES = 16  # of a prompt in one request to a server
+CHARACTERS_PER_TOKEN = 4  # assumed where a server counts no tokens
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Completion:
 
     text: str
     tokens: int  # generated tokens, including the end token
-    finish_reason: str  # "stop" or "length", as vLLM calls them
-    log_probability: float | None = None  # mean over the completion's tokens at temperature 1, in nats; None: not requested
+    finish_reason: str  # "stop" or "length", as vLLM calls them; of a server also "content_filter"
+    log_probability: float | None = None  # mean over the completion's tokens at temperature 1, in nats; None: unknown
 
 
 def sample_seed(*key) -> int:

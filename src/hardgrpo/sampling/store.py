@@ -37,8 +37,8 @@ class Store:
         batches, valid_bytes = [], 0
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:
-            text, tab, checksum = line.partition(b"\t")
-            if tab and checksum != _checksum(text):
+            text, tab, ending = line.partition(b"\t")
+            if tab and ending != checksum(text):
                 break
             try:
                 batches.append(files.parse_json(text.decode(), str(self.path), "remove it and run again", numbers=True))
@@ -65,10 +65,10 @@ class Store:
         """Append a batch and wait until the batch is on disk."""
         text = json.dumps(rows).encode()
         with open(self.path, "ab") as stream:
-            stream.write(text + b"\t" + _checksum(text) + b"\n")
+            stream.write(text + b"\t" + checksum(text) + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
 
 
-def _checksum(text: bytes) -> bytes:
+def checksum(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest().encode()

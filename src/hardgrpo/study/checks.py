@@ -165,6 +165,18 @@ def _subset_mistakes(subset: dict, models: dict, tasks: dict, all_policies: dict
                 f"'{subset['policy']}' needs {needs[before]} before it chooses, and task '{name}' has none (labelled: false);"
                 " choose random, or a policy `by` a measure that needs no answers, e.g. agreement_lowest",
             )
+    if (
+        "format" in subset
+        and task
+        and policy
+        and not is_labelled(task)
+        and (policy["rule"] != "annotated" or "annotated" not in task)
+    ):
+        yield (
+            "subset.format",
+            f"the prompts of '{name}' have no answers to train on (labelled: false); leave format out, annotate the chosen prompts, name the"
+            " filled-in file as the task's `annotated`, and then choose policy annotated",
+        )
     if task and (part := pools.shared_part(task, task)):
         yield "subset.task", f"'{name}' has the same problems in both splits ({part}); give the test a split of its own"
     if task and not has_train(task):
@@ -172,5 +184,10 @@ def _subset_mistakes(subset: dict, models: dict, tasks: dict, all_policies: dict
     source = models[subset["model"]]["source"] if subset["model"] in models else {"kind": "unknown"}
     if source["kind"] == "recorded" and name not in source["recordings"]:
         yield "subset.model", f"'{subset['model']}' has no recordings of task '{name}'; name another model or task"
+    if source["kind"] == "server" and task and "cut_from" in task:
+        yield (
+            "subset.model",
+            f"'{subset['model']}' is behind a server, so its tokenizer cannot cut completions; name task '{task['cut_from']}'",
+        )
     if source["kind"] == "trajectory":
         yield "subset.model", f"'{subset['model']}' is a trajectory, whose prompts have no texts; name another model"

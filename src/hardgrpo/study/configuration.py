@@ -35,6 +35,10 @@ class ChosenSubset(Strict):
     seed: Annotated[int, Field(ge=0)]
     """Random seed, which breaks ties between equal pass rates and determines random choices."""
 
+    format: Literal["trl", "verl", "prime-rl"] | None = None
+    """Also write the chosen prompts in the form that this trainer reads. The prompts need answers: for a task without
+    labels, name the file of answers as `annotated` and choose policy `annotated`."""
+
 
 class Plan(Strict):
     """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also estimates walltimes on a
@@ -256,7 +260,8 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(" after validation", "")
     message = re.sub(r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message)
     expectation = f"; expected: {description.rstrip('.')}" if description else ""
-    return _dotted(keys), f"{detail['input']!r} {message}{expectation}; correct it"
+    shown = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])  # may be or hold a secret
+    return _dotted(keys), f"{shown} {message}{expectation}; correct it"
 
 
 def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:

@@ -72,6 +72,51 @@ class ModelPackage(Strict):
     """The licence of the weights."""
 
 
+class Price(Strict):
+    input: Annotated[float, Field(ge=0)]
+    """Price of a million tokens of prompts, in any currency."""
+
+    output: Annotated[float, Field(ge=0)]
+    """Price of a million sampled tokens, in the same currency."""
+
+
+class Server(Strict):
+    """A model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a hosted service. The model can
+    be probed and evaluated. It cannot be trained, because its weights are not here."""
+
+    kind: Literal["server"]
+    """The model answers at an address."""
+
+    url: Annotated[str, Field(pattern=r"^https?://[^\s@?#'\"\\]+$")]
+    """Address of the server, usually with /v1 at its end. An account or a key in the address is refused."""
+
+    model: Annotated[str, Field(min_length=1)]
+    """The model's name on the server. A probe samples again if this name changes, but not if the address changes."""
+
+    endpoint: Literal["chat", "completions"] | None = None
+    """chat (the default): the server applies the model's chat template. completions: the prompt is sent as plain text."""
+
+    key: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")] | None = None
+    """Name of the environment variable that holds the server's key, such as OPENAI_API_KEY. By default no key is sent."""
+
+    concurrency: Count | None = None
+    """Largest number of requests at the same time, for each job. The default is 32."""
+
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds after which a request is repeated. The default is 600."""
+
+    price: Price | None = None
+    """Prices, from which costs are computed before and during a probe."""
+
+    most_money: Annotated[float, Field(gt=0)] | None = None
+    """Largest sum that all completions of this model may cost in this clone. Sampling stops before the sum is exceeded,
+    and the completions are kept."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.most_money and not self.price:
+            yield "most_money", "the price of a token is unknown; add price: {input: ..., output: ...}, per million tokens"
+
+
 class DemonstratedShare(Strict):
     """Share of this task among the demonstrations, at the beginning and at the end of training."""
 
@@ -348,7 +393,9 @@ class Model(Strict):
     """A model is a source of weights, or a recording of a model: recorded completions, or numbers of right answers
     during training."""
 
-    source: Annotated[Pretrained | Recorded | Trajectory | HubModel | ModelFolder | ModelPackage, Field(discriminator="kind")]
+    source: Annotated[
+        Pretrained | Recorded | Trajectory | HubModel | ModelFolder | ModelPackage | Server, Field(discriminator="kind")
+    ]
     """The origin of the weights, of the completions, or of the numbers of right rollouts."""
 
     engine: Literal["transformers", "vllm", "auto"] | None = None
@@ -365,3 +412,9 @@ class Model(Strict):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for name in sorted(set(self.chat or {}) & settings.NOT_OF_A_TEMPLATE):
             yield "chat", f"{name} {settings.ABOUT_CHAT}"
+        if isinstance(self.source, Server):
+            for key in ("engine", "shape", "gpus"):
+                if getattr(self, key) is not None:
+                    yield key, "the server decides it; remove the key"
+            if self.chat and self.source.endpoint == "completions":
+                yield "chat", "endpoint completions applies no chat template; remove one of both"

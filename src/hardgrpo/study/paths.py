@@ -241,7 +241,7 @@ def inputs(config: dict, study: str) -> list[str]:
     if settings.is_analysis(config, study):
         return originals(config, study)
     plan = config["studies"][study]
-    models = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.has_weights(config, model)]
+    models = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.is_sampled(config, model)]
     pretrained = [model for model in models if config["models"][model]["source"]["kind"] == "pretrain"]
     splits = [(task, "train") for _, task, _ in probed_pools(config, study) if task in config["tasks"]]
     policies = (config["policies"].get(run.policy, {}) for run in runs(config, study))  # {}: the policy of a recording
@@ -381,6 +381,15 @@ def chosen_rows(config: dict) -> str:
     base = settings.base_of(config, choice["model"], choice["seed"])
     name = "rows" if settings.is_labelled(task) else "to_annotate"
     return subset(base, choice["task"], choice["policy"], choice["seed"], f"{name}.{kind}")
+
+
+def trainer_rows(config: dict) -> list[str]:
+    """The subset that `snakemake subset` chooses, in the form of the trainer that `subset.format` names; empty without the key."""
+    choice = config["subset"]
+    if "format" not in choice:
+        return []
+    base, kind = settings.base_of(config, choice["model"], choice["seed"]), settings.TRAINER_FILES[choice["format"]]
+    return [subset(base, choice["task"], choice["policy"], choice["seed"], f"{choice['format']}.{kind}")]
 
 
 def results(config: dict, study: str) -> list[str]:

@@ -6,15 +6,16 @@ from hardgrpo.study import paths, settings
 
 
 def problems(config: dict, base: str, task: str, split: str = "train") -> str:
-    """The problems of a split that fit into a base model's context; for a recorded model all problems of the split."""
-    if settings.is_recorded(config, base):
+    """The problems of a split that fit into a base model's context; all problems for a recorded model, and for a model behind a
+    server, whose tokenizer is not here."""
+    if settings.is_recorded(config, base) or settings.is_served(config, base):
         return paths.problems(task, split)
     return paths.pool(base, settings.sampled_task(config["tasks"], task), split)
 
 
 def questions(config: dict, base: str, task: str) -> str:
     """The problems of a base model's pool without their answers."""
-    if settings.is_recorded(config, base):
+    if settings.is_recorded(config, base) or settings.is_served(config, base):
         return paths.questions(task)
     return paths.pool(base, settings.sampled_task(config["tasks"], task), "questions")
 
@@ -47,7 +48,7 @@ def _tests(config: dict, study: str) -> list[tuple[str, str]]:
     tests = [
         (task, test)
         for model, task in settings.pairs(config, plan)
-        if settings.has_weights(config, model)
+        if settings.is_sampled(config, model)
         for test in settings.eval_tasks(plan, task, model)
     ]
     return list(dict.fromkeys(tests))

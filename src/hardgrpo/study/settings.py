@@ -22,6 +22,7 @@ NOT_OF_A_TEMPLATE = frozenset(
     + ["return_assistant_tokens_mask", "tokenizer_kwargs"]
 )
 ABOUT_CHAT = "is set by the workflow or not supported; name only what the model's own template reads, as enable_thinking"
+TRAINER_FILES = {"trl": "jsonl", "verl": "parquet", "prime-rl": "jsonl"}  # {trainer: kind of file that it reads}
 SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 
@@ -221,7 +222,13 @@ def is_trajectory(config: dict, model: str) -> bool:
     return entry(config, model)["source"]["kind"] == "trajectory"
 
 
-def has_weights(config: dict, model: str) -> bool:
+def is_served(config: dict, model: str) -> bool:
+    """Whether a model is behind a server, so that there are no weights and no tokenizer."""
+    return entry(config, model)["source"]["kind"] == "server"
+
+
+def is_sampled(config: dict, model: str) -> bool:
+    """Whether the workflow samples completions of a model, from its weights or from a server."""
     return not (is_recorded(config, model) or is_trajectory(config, model))
 
 
@@ -346,7 +353,19 @@ def chat(config: dict, model: str) -> dict:
 
 
 def engine(config: dict, model: str) -> str:
-    return entry(config, model).get("engine", "transformers")
+    return "server" if is_served(config, model) else entry(config, model).get("engine", "transformers")
+
+
+def weights_source(config: dict, model: str) -> dict:
+    """The part of a model's source that decides its completions. The address of a server, its price and its limits do not."""
+    source = entry(config, model)["source"]
+    return {key: source[key] for key in ("kind", "model", "endpoint") if key in source} if is_served(config, model) else source
+
+
+def server(config: dict, model: str) -> dict:
+    """The part of a server's source that does not decide the completions: address, key, price and limits."""
+    source = entry(config, model)["source"]
+    return {key: value for key, value in source.items() if key not in ("kind", "model", "endpoint")}
 
 
 def gpus(config: dict, model: str, stage: str) -> dict:

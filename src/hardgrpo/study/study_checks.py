@@ -50,6 +50,13 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
     if set(study["models"]) - set(config["models"]) or study["tasks"] and not set(study["tasks"]) & set(config["tasks"]):
         return
     study = _without_unknown_names(study, config)
+    if served := [model for model in study["models"] if config["models"][model]["source"]["kind"] == "server"]:
+        yield (
+            f"{place}.models",
+            f"'{served[0]}' is behind a server, so there are no weights to train; name it as `probed_by` of a policy, or choose prompts with"
+            " `.venv/bin/snakemake subset` and train elsewhere",
+        )
+        return
     kinds = {_kind(config["models"][model]) for model in study["models"]}
     if len(kinds) > 1:
         yield f"{place}.models", "models with weights, recorded ones and trajectories cannot share a study; make one for each"

@@ -77,7 +77,7 @@ class Arguments:
         return settings.answer_column(self._task(wildcards))
 
     def model_source(self, wildcards: Wildcards) -> str:
-        return as_json(settings.entry(self.config, wildcards.model)["source"])
+        return as_json(settings.weights_source(self.config, wildcards.model))
 
     def model_parent(self, wildcards: Wildcards) -> str:
         """The folder to which the path of a model is relative."""

@@ -212,6 +212,8 @@ class InputFiles:
 
     def converted(self, study: str) -> list[str]:
         """The files of a study that are converted from files in the form of their authors."""
+        if settings.is_analysis(self.config, study):
+            return []
         converted = [
             paths.converted_trajectory(model)
             for model, _ in paths.trajectory_prompts(self.config, study)

@@ -24,11 +24,9 @@ class Names:
         self.recorded = [name for name in models if settings.is_recorded(config, name)]
         self.trajectories = [name for name in models if settings.is_trajectory(config, name)]
         self.trajectory_prompts = [models[name]["source"]["prompts"] for name in self.trajectories]
-        self.weighted = [
-            base for name in models if settings.has_weights(config, name) for base in settings.used_bases(config, name)
-        ]
-        self.pretrained = [base for base in self.weighted if has_kind(base, "pretrain")]
-        self.fetched = [base for base in self.weighted if not has_kind(base, "pretrain")]
+        self.sampled = [base for name in models if settings.is_sampled(config, name) for base in settings.used_bases(config, name)]
+        self.pretrained = [base for base in self.sampled if has_kind(base, "pretrain")]
+        self.fetched = [base for base in self.sampled if not has_kind(base, "pretrain")]
         self.tasks = list(tasks)
         self.sampled_tasks = [name for name, task in tasks.items() if "cut_from" not in task]
         self.cut_tasks = [name for name, task in tasks.items() if "cut_from" in task]

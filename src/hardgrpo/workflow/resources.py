@@ -1,6 +1,7 @@
 """Resources that jobs request: GPUs, memory, time, and the partition and account that the profile names."""
 
 import functools
+import json
 import math
 import re
 import shlex
@@ -10,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.iocontainers import Wildcards
 from snakemake.resources import Resource
 
-from hardgrpo.planning import calibration, durations
+from hardgrpo.planning import calibration, durations, server_costs
 from hardgrpo.runtime import cluster
 from hardgrpo.study import memory, settings
 from hardgrpo.workflow.failures import raises_workflow_error
@@ -144,14 +145,28 @@ class Machine:
 
     def for_sampling(self, rule: str) -> dict[str, Callable]:
         """Resources of a rule that samples completions."""
+
+        def place(wildcards: Wildcards) -> str:
+            if not settings.is_served(self.config, wildcards.model):
+                return self._place(self._sampling_gpus(wildcards))
+            costs = server_costs.describe(self.config, durations.Job.of(rule, dict(wildcards.items())))
+            return f"server {settings.server(self.config, wildcards.model)['url']}: {costs}"
+
         return self.for_gpus(self._sampling_gpus) | {
+            "place": place,
             "mem_mb": self._sampling_memory,
             "runtime": self.minutes(rule),
-            "hardware": lambda wildcards: self._gpu_arguments(self._sampling_gpus(wildcards)),
+            "hardware": self._sampling_arguments,
         }
 
     def _sampling_gpus(self, wildcards: Wildcards) -> int:
         return settings.gpus(self.config, wildcards.model, "sampling")["count"]
+
+    def _sampling_arguments(self, wildcards: Wildcards) -> str:
+        """Arguments of a program that samples: its GPUs, or the address of a server. A changed address triggers no rerun."""
+        if settings.is_served(self.config, wildcards.model):
+            return f"--server {shlex.quote(json.dumps(settings.server(self.config, wildcards.model)))}"
+        return self._gpu_arguments(self._sampling_gpus(wildcards))
 
     def _sampling_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a sampling job in MB."""
@@ -159,7 +174,8 @@ class Machine:
 
     def _memory_without_gpus(self, wildcards: Wildcards) -> int:
         """Main memory in MB of a job that computes on the CPU."""
-        return 2000 if wildcards.model in self.names.pretrained else 6000
+        is_small = wildcards.model in self.names.pretrained or settings.is_served(self.config, wildcards.model)
+        return 2000 if is_small else 6000
 
     # --- training ---
 

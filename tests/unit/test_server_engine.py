@@ -1,0 +1,515 @@
+"""Probes and evaluations of a model behind a server, through a real HTTP server: what is sent, what is stored, what fails and how."""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+
+import fork_server
+from conftest import path_of
+from hardgrpo.runtime import files, provenance
+from model_server import CUT, WORDS, at_random, completions_of, refusal
+
+PROMPTS = 6
+STOP = ["--grader", "final_word", "--stop-for", '[{"rule": "hard", "budget": 0.34, "seed": 0}]']
+SOURCES = str(Path(__file__).parents[2] / "src")
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A folder with a model behind a server and a pool of problems."""
+    (tmp_path / "models/served").mkdir(parents=True)
+    provenance.write_manifest(tmp_path / "models/served", model="served", source={"kind": "server", "model": "org/name-4B"})
+    problems = [{"id": f"p{n}", "question": f"Which colour has ball {n}?", "answer": WORDS[n % 3]} for n in range(PROMPTS)]
+    files.write_jsonl(tmp_path / "pool.jsonl", problems)
+    return tmp_path
+
+
+def command(study, url, program="probe", samples=4, tokens=20, server=None, arguments=()):
+    words = ["--model", "models/served", "--problems", "pool.jsonl", "--prompt", "{question}", "--samples", samples, "--seed", 1]
+    words += ["--completion-tokens", tokens, "--engine", "server", "--server", json.dumps({"url": url} | (server or {}))]
+    words += ["--state", "state", "--provenance", "provenance.json", "--output", f"{program}.jsonl", *arguments]
+    return [sys.executable, path_of(program), *map(str, words)]
+
+
+def run(study, url, *arguments, env=None, **options):
+    _, program, *words = command(study, url, *arguments, **options)
+    return fork_server.run(program, words, study, os.environ | {"PYTHONPATH": SOURCES} | (env or {}))
+
+
+def read_probe(study, name="probe.jsonl"):
+    return files.read_jsonl(study / name, {"id": str, "sample": int, "seed": int, "completion": str, "tokens": int})
+
+
+def fails(process, *words):
+    """The program ends with one line that has all `words`, and without a traceback."""
+    assert process.returncode == 1, process.stdout + process.stderr
+    (line,) = process.stderr.strip().splitlines()
+    assert line.startswith("error: "), line
+    assert all(word in line for word in words), line
+    return line
+
+
+# --- the happy path ---
+
+
+def test_a_probe_of_a_server_has_the_form_of_other_probes(study, model_server):
+    process = run(study, model_server.url)
+    assert process.returncode == 0, process.stderr
+    rows = read_probe(study)
+    assert [(row["id"], row["sample"]) for row in rows] == [(f"p{n}", k) for n in range(PROMPTS) for k in range(4)]
+    assert {(row["tokens"], row["finish_reason"], row["log_probability"]) for row in rows} == {(5, "stop", -0.45)}
+    assert len({row["seed"] for row in rows}) == len(rows)
+    assert len({row["completion"] for row in rows}) == 3
+    facts = files.read_json(study / "provenance.json")
+    assert facts["completions"] == 24 and facts["completion_tokens"] == 120
+    assert facts["server"]["answered_by"] == ["org/name-4B"] and facts["server"]["output_tokens"] == 120
+
+
+def test_the_samples_of_a_prompt_are_one_request_for_the_whole_distribution(study, model_server):
+    assert run(study, model_server.url).returncode == 0
+    assert len(model_server.requests) == PROMPTS and set(model_server.paths) == {"/v1/chat/completions"}
+    body = model_server.requests[0]
+    assert (body["n"], body["temperature"], body["max_tokens"], body["logprobs"]) == (4, 1.0, 20, True)
+    assert (body["top_p"], body["min_p"], body["repetition_penalty"]) == (1.0, 0.0, 1.0) and body["top_k"] > 300_000
+    assert body["messages"] == [{"role": "user", "content": body["messages"][0]["content"]}]
+    assert len({body["seed"] for body in model_server.requests}) == PROMPTS
+    assert not any("authorization" in headers for headers in model_server.headers)
+
+
+def test_plain_completions_send_the_prompt_as_text(study, model_server):
+    source = {"kind": "server", "model": "org/name-4B", "endpoint": "completions"}
+    provenance.write_manifest(study / "models/served", model="served", source=source)
+    assert run(study, model_server.url).returncode == 0
+    assert set(model_server.paths) == {"/v1/completions"}
+    assert model_server.requests[0]["prompt"].startswith("Which colour has ball")
+    assert {row["log_probability"] for row in read_probe(study)} == {-0.45}
+
+
+def test_arguments_of_the_chat_template_are_sent(study, model_server):
+    assert run(study, model_server.url, arguments=["--chat", '{"enable_thinking": false}']).returncode == 0
+    assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for body in model_server.requests)
+
+
+def test_no_more_requests_than_allowed_are_sent_at_a_time(study, model_server):
+    def slow(body, number):
+        time.sleep(0.05)
+        return completions_of(body)
+
+    model_server.answer = slow
+    assert run(study, model_server.url, server={"concurrency": 2}).returncode == 0
+    assert model_server.most_in_flight == 2 and len(model_server.connections) <= 2  # connections stay open
+
+
+def test_an_evaluation_of_a_server_has_samples_and_greedy_completions(study, model_server):
+    arguments = ["--grader", "final_word", "--greedy", "--completions", "texts.jsonl"]
+    process = run(study, model_server.url, program="evaluate", samples=2, arguments=arguments)
+    assert process.returncode == 0, process.stderr
+    assert sorted(body["temperature"] for body in model_server.requests) == [0.0] * PROMPTS + [1.0] * PROMPTS
+    rows = files.read_rows(study / "evaluate.jsonl", {"id": str, "decoding": str, "tokens": int})
+    assert len(rows) == 3 * PROMPTS and {row["tokens"] for row in rows} == {5}
+
+
+def test_an_early_stopped_probe_of_a_server_chooses_the_subset_of_the_full_probe(study, model_server):
+    assert run(study, model_server.url).returncode == 0
+    model_server.requests.clear()
+    process = run(study, model_server.url, program="probe_early", arguments=STOP)
+    assert process.returncode == 0, process.stderr
+    assert model_server.requests == []  # all completions are stored
+    full = {(row["id"], row["sample"]): row for row in read_probe(study)}
+    early = read_probe(study, "probe_early.jsonl")
+    assert all(full[row["id"], row["sample"]] == row for row in early)
+
+
+# --- nothing is paid twice ---
+
+
+def test_a_finished_probe_is_repeated_without_a_request(study, model_server):
+    assert run(study, model_server.url).returncode == 0
+    first = (study / "probe.jsonl").read_bytes()
+    count = len(model_server.requests)
+    (study / "probe.jsonl").unlink()
+    assert run(study, model_server.url).returncode == 0
+    assert len(model_server.requests) == count and (study / "probe.jsonl").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tokens": 21},
+        {"arguments": ["--prompt", "{question} Think."]},
+        {"arguments": ["--chat", '{"enable_thinking": false}']},
+        {"arguments": ["--seed", "2"]},
+        {"model": "another"},
+    ],
+)
+def test_what_decides_a_completion_is_sampled_again_if_it_changes(study, model_server, change):
+    assert run(study, model_server.url).returncode == 0
+    if model := change.pop("model", None):
+        provenance.write_manifest(study / "models/served", model="served", source={"kind": "server", "model": model})
+    assert run(study, model_server.url, **change).returncode == 0
+    assert len(model_server.requests) == 2 * PROMPTS
+
+
+def test_more_samples_and_more_prompts_pay_only_for_what_is_new(study, model_server):
+    assert run(study, model_server.url).returncode == 0
+    with open(study / "pool.jsonl", "a") as stream:
+        stream.write('{"id": "new", "question": "And the last ball?", "answer": "red"}\n')
+    model_server.requests.clear()
+    assert run(study, model_server.url, samples=6).returncode == 0
+    assert sorted(body["n"] for body in model_server.requests) == [2] * PROMPTS + [6]
+
+
+def kill_at_random_until_it_ends(study, url, kills, **options) -> None:
+    """Start the probe again and again, and kill it after longer and longer times, at last never."""
+    for number in range(kills + 1):
+        process = subprocess.Popen(
+            command(study, url, **options), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        if number < kills:
+            limit = time.monotonic() + 0.8 + 0.1 * number
+            while process.poll() is None and time.monotonic() < limit:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+        _, errors = process.communicate()
+        assert number < kills or process.returncode == 0, errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "ignores_n"), [("probe", False), ("probe", True), ("probe_early", False)])
+def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(study, model_server, program, ignores_n):
+    unreliable = at_random(0.2, 7, [CUT, (500, "<html>Internal Server Error</html>"), refusal("busy", 503), "<html>gateway</html>"])
+
+    def answer(body, number):
+        time.sleep(0.05)
+        return unreliable(body | ({"n": 1} if ignores_n else {}), number)
+
+    model_server.answer = answer
+    options = {"server": {"concurrency": 3}, "samples": 8, "program": program}
+    options |= {"arguments": [*STOP, "--batch", "8"]} if program == "probe_early" else {}
+    kill_at_random_until_it_ends(study, model_server.url, int(os.environ.get("HARDGRPO_KILLS", 3)), **options)
+    killed = (study / f"{program}.jsonl").read_bytes()
+    in_flight = 3 * int(os.environ.get("HARDGRPO_KILLS", 3))  # answers that the killed program may not have read
+    answered = [json.dumps(body, sort_keys=True) for body in model_server.answered]
+    assert len(answered) - len(set(answered)) <= in_flight
+    for path in (study / "state").rglob("*"):
+        path.is_file() and path.rename(study / f"{path.name}.old")
+    assert run(study, model_server.url, **options).returncode == 0
+    assert (study / f"{program}.jsonl").read_bytes() == killed
+
+
+def test_a_damaged_line_of_the_store_is_sampled_again(study, model_server):
+    assert run(study, model_server.url).returncode == 0
+    (store,) = (study / "state").rglob("answers.jsonl")
+    lines = store.read_bytes().splitlines(keepends=True)
+    store.write_bytes(lines[0] + lines[1].replace(b"think", b"thank") + b"".join(lines[2:-1]) + lines[-1][:30])
+    model_server.requests.clear()
+    assert run(study, model_server.url).returncode == 0
+    assert len(model_server.requests) == 2
+    model_server.requests.clear()
+    assert run(study, model_server.url).returncode == 0 and model_server.requests == []
+
+
+def test_an_interrupted_probe_ends_in_one_line_and_keeps_what_arrived(study, model_server):
+    def answer(body, number):
+        time.sleep(0 if number < 2 else 30)
+        return completions_of(body)
+
+    model_server.answer = answer
+    process = subprocess.Popen(
+        command(study, model_server.url, server={"concurrency": 2}), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while len(model_server.requests) < 4:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == "error: interrupted; start the same command again to resume\n" and process.returncode == 1
+    model_server.answer = lambda body, number: completions_of(body)
+    model_server.requests.clear()
+    assert run(study, model_server.url).returncode == 0 and len(model_server.requests) == PROMPTS - 2
+
+
+# --- what servers do ---
+
+
+@pytest.mark.parametrize(
+    "failure", [refusal("slow down", 429), refusal("down", 500), refusal("busy", 503), CUT, "<html>gateway</html>", (200, {})]
+)
+def test_a_failed_request_is_sent_again(study, model_server, failure):
+    model_server.answer = lambda body, number: failure if number < 2 else completions_of(body)
+    process = run(study, model_server.url)
+    assert process.returncode == 0, process.stderr
+    assert len(model_server.requests) == PROMPTS + 2 and len(read_probe(study)) == 4 * PROMPTS
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_the_server_is_left_alone_for_as_long_as_it_says(study, model_server, form):
+    times = []
+
+    def answer(body, number):
+        times.append(time.monotonic())
+        value = "2" if form == "seconds" else formatdate(time.time() + 3, usegmt=True)  # without fractions of a second
+        return (*refusal("slow down", 429), {"Retry-After": value}) if number == 0 else completions_of(body)
+
+    model_server.answer = answer
+    assert run(study, model_server.url, server={"concurrency": 1}).returncode == 0
+    assert times[1] - times[0] > 0.9
+
+
+def test_a_request_without_an_answer_is_sent_again(study, model_server):
+    def answer(body, number):
+        time.sleep(3 if number == 0 else 0)
+        return completions_of(body)
+
+    model_server.answer = answer
+    assert run(study, model_server.url, server={"timeout": 1}).returncode == 0
+    assert len(model_server.requests) == PROMPTS + 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("<!DOCTYPE html><html>Welcome</html>", ["no JSON object", "<!DOCTYPE", "/v1"]),
+        ((200, '{"choices": [', {"Content-Type": "application/json"}), ["no JSON"]),
+        ({"choices": []}, ["no choices"]),
+        ((302, "", {"Location": "http://127.0.0.1:9/v1"}), ["status 302"]),
+        (refusal("Incorrect API key provided", 401), ["status 401", "Incorrect API key", "`key`"]),
+        (refusal("The model `org/name-4B` does not exist.", 404), ["status 404", "does not exist", "org/name-4B"]),
+        ((404, "<html><h1>Not Found</h1></html>"), ["status 404", "Not Found", "/v1"]),
+        (refusal("You exceeded your quota", 429, code="insufficient_quota"), ["exceeded your quota"]),
+        (refusal("Unknown field: messages", 400), ["Unknown field: messages"]),
+        ((422, {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}), ["Field required"]),
+    ],
+)  # fmt: skip
+def test_an_answer_that_never_helps_ends_the_program_in_one_line(study, model_server, answer, words):
+    model_server.answer = lambda body, number: answer
+    fails(run(study, model_server.url), model_server.url, *words)
+    assert not (study / "probe.jsonl").exists() and not (study / "provenance.json").exists()
+
+
+def test_a_server_that_is_not_there_is_named(study):
+    fails(run(study, "http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: no connection")
+
+
+def test_what_arrived_before_an_error_is_not_requested_again(study, model_server):
+    model_server.answer = lambda body, number: completions_of(body) if number < 3 else refusal("no", 403)
+    fails(run(study, model_server.url, server={"concurrency": 1}), "12 completions are in state/server-served/answers.jsonl")
+    model_server.answer = lambda body, number: completions_of(body)
+    model_server.requests.clear()
+    assert run(study, model_server.url).returncode == 0
+    assert len(model_server.requests) == PROMPTS - 3
+
+
+@pytest.mark.parametrize("message", [
+    "This model's maximum context length is 192 tokens. However, you requested 250 tokens (50 in the messages, 200 in the completion).",
+    "'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 192 tokens",
+    "the request exceeds the available context size, try increasing it",
+])  # fmt: skip
+def test_a_prompt_that_does_not_fit_is_named(study, model_server, message):
+    status = 500 if "available" in message else 400  # as llama.cpp says it
+    model_server.answer = lambda body, number: refusal(message, status) if "ball 3" in str(body) else completions_of(body)
+    fails(run(study, model_server.url), "Which colour has ball 3?", "context", "completion_tokens")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "status", "message"),
+    [
+        ("logprobs", 403, "You are not allowed to request logprobs from this model."),
+        ("seed", 400, "seed is not supported"),
+        ("n", 422, "n must be 1"),
+        ("n", 501, "Only one completion choice is allowed"),
+        ("top_k", 400, "Unrecognized request argument supplied: top_k"),
+        (
+            "max_tokens",
+            400,
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+        ),
+    ],
+)
+def test_an_optional_parameter_that_is_refused_is_left_out(study, model_server, parameter, status, message):
+    model_server.answer = lambda body, number: refusal(message, status) if parameter in body else completions_of(body)
+    process = run(study, model_server.url)
+    assert process.returncode == 0, process.stderr
+    rows = read_probe(study)
+    assert len(rows) == 4 * PROMPTS and parameter not in model_server.requests[-1]
+    assert all("log_probability" in row for row in rows) == (parameter != "logprobs")
+    refused = {"top_k": "top_p"}.get(parameter, parameter)
+    assert files.read_json(study / "provenance.json")["server"]["not_supported"] == [refused]
+    assert process.stdout.count("the server refuses") == 1
+
+
+def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
+    model_server.answer = lambda body, number: completions_of(body | {"n": 1})
+    process = run(study, model_server.url, server={"concurrency": 1})
+    assert process.returncode == 0 and "one by one" in process.stdout
+    assert len(model_server.requests) == 4 * PROMPTS
+    assert len({body["seed"] for body in model_server.requests}) == 4 * PROMPTS  # every sample has its own
+
+
+@pytest.mark.parametrize(("reason", "row"), [("stop", "stop"), ("length", "length"), ("content_filter", "content_filter")])
+def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, reason, row):
+    def answer(body, number):
+        answer = completions_of(body)
+        for choice in answer["choices"]:
+            choice["finish_reason"] = reason
+        return answer
+
+    model_server.answer = answer
+    assert run(study, model_server.url).returncode == 0
+    assert {entry["finish_reason"] for entry in read_probe(study)} == {row}
+
+
+@pytest.mark.parametrize(
+    ("message", "completion", "finish_reason"),
+    [
+        ({"content": None, "reasoning_content": "Let me think"}, "", "length"),
+        ({"content": "", "reasoning": "Let me think"}, "", "length"),
+        ({"content": "#### red", "reasoning_content": "Let me think"}, "#### red", "stop"),
+        ({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "#### red"}]}, "#### red", "stop"),
+        ({"content": None, "refusal": "I cannot"}, "", "stop"),
+    ],
+)
+def test_the_content_alone_counts(study, model_server, message, completion, finish_reason):
+    def answer(body, number):
+        answer = completions_of(body)
+        for choice in answer["choices"]:
+            choice |= {"message": {"role": "assistant"} | message, "logprobs": None}
+        return answer
+
+    model_server.answer = answer
+    assert run(study, model_server.url).returncode == 0
+    assert {(row["completion"], row["finish_reason"]) for row in read_probe(study)} == {(completion, finish_reason)}
+    assert sum(row["tokens"] for row in read_probe(study)) == 4 * 5 * PROMPTS  # as the server counted, with thoughts
+
+
+@pytest.mark.parametrize("changes", [{"usage": None}, {"usage": {}}, {"usage": {"completion_tokens": "many"}}])
+def test_tokens_are_counted_without_usage(study, model_server, changes):
+    model_server.answer = lambda body, number: completions_of(body, **changes)
+    assert run(study, model_server.url).returncode == 0
+    assert {row["tokens"] for row in read_probe(study)} == {5}
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [("other-7B", False), ("org/name-4B-chat", False), ("org/name-4B-2026-01-31", True), ("/models/name-4B", True), (None, True)],
+)
+def test_another_model_that_answers_ends_the_program(study, model_server, name, fits):
+    model_server.answer = lambda body, number: completions_of(body, model=name)
+    process = run(study, model_server.url)
+    if fits:
+        assert process.returncode == 0, process.stderr
+    else:
+        fails(process, f"'{name}'", "'org/name-4B'")
+
+
+# --- money ---
+
+
+def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
+    price = {"input": 0, "output": 10_000}  # 0.05 for a completion of five tokens, at most 0.2
+    server = {"price": price, "most_money": 1.5}
+    fails(run(study, model_server.url, server=server), "most_money", "1.5", "state/server-served/answers.jsonl")
+    spent = 0.05 * sum(body["n"] for body in model_server.answered)
+    assert 0.6 < spent <= 1.5
+    count = len(model_server.answered)
+    fails(run(study, model_server.url, server=server), "most_money")  # what earlier programs spent counts, too
+    assert len(model_server.answered) == count
+    process = run(study, model_server.url, server=server | {"most_money": 5})
+    assert process.returncode == 0 and len(model_server.answered) == PROMPTS
+    facts = files.read_json(study / "provenance.json")["server"]
+    assert facts["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
+
+
+def test_jobs_at_the_same_time_share_the_limit(study, model_server):
+    def slow(body, number):
+        time.sleep(0.3)
+        return completions_of(body)
+
+    model_server.answer = slow
+    server = {"price": {"input": 0, "output": 10_000}, "most_money": 1.5, "concurrency": 1}
+    jobs = [
+        subprocess.Popen(
+            [*command(study, model_server.url, server=server, samples=8), "--shard", str(shard), "--shards", "2"],
+            cwd=study, env=os.environ | {"PYTHONPATH": SOURCES}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for shard in (0, 1)
+    ]  # fmt: skip
+    assert all("most_money" in job.communicate()[1] for job in jobs)
+    assert 0.05 * sum(body["n"] for body in model_server.answered) <= 1.5 + 0.4  # one request of the other job was in flight
+
+
+# --- keys ---
+
+
+def everything_written(study) -> str:
+    return "".join(path.read_text() for path in study.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_a_key_is_sent_and_written_nowhere(study, model_server, ends_well):
+    secret = "abc123/verysecret=="
+    if not ends_well:  # a server that repeats the key
+        model_server.answer = lambda body, number: refusal(f"Incorrect key: {secret}", 401)
+    env = {"MY_ACCESS": f" {secret}\n", "OPENAI_LOG": "debug", "OPENAI_API_KEY": "not-this-one", "OPENAI_ORG_ID": "nor-this"}
+    process = run(study, model_server.url, server={"key": "MY_ACCESS"}, env=env | {"OPENAI_CUSTOM_HEADERS": "X-Other: nor-that"})
+    assert process.returncode == (0 if ends_well else 1), process.stderr
+    sent = model_server.headers[0]
+    assert sent["authorization"] == f"Bearer {secret}"
+    assert not {"not-this-one", "nor-this", "nor-that"} & set(sent.values())
+    written = process.stdout + process.stderr + everything_written(study)
+    assert not any(text in written for text in (secret, "verysecret", "not-this-one"))
+
+
+def test_no_key_is_sent_that_the_source_does_not_name(study, model_server):
+    assert run(study, model_server.url, env={"OPENAI_API_KEY": "a-key-for-others"}).returncode == 0
+    assert not any("authorization" in headers for headers in model_server.headers)
+
+
+def test_a_key_that_is_not_set_is_named(study, model_server):
+    fails(run(study, model_server.url, server={"key": "MY_ACCESS"}), "MY_ACCESS")
+    assert model_server.requests == []
+
+
+@pytest.mark.parametrize("url", ["http://me:verysecret@127.0.0.1/v1", "http://127.0.0.1/v1?api_key=verysecret", "127.0.0.1:80"])
+def test_an_address_with_a_key_is_refused(study, url):
+    assert "verysecret" not in fails(run(study, url), "--server")
+
+
+@pytest.mark.parametrize(
+    "server",
+    [{"concurrency": 0}, {"concurrency": "many"}, {"price": [1, 2]}, {"price": {"input": 1}}, {"most_money": 1}, {"timeout": -1}]
+    + [{"key": "gsk_verysecret"}, {"api_key": "verysecret"}, {"model": "m"}, {"url": 5}, {"url": "ftp://verysecret"}],
+)
+def test_a_wrong_server_is_named_without_its_secrets(study, model_server, server):
+    assert "verysecret" not in fails(run(study, model_server.url, server=server), "--server")
+
+
+def test_requests_go_through_the_proxy_of_the_usual_variables(study, model_server):
+    proxy = model_server.url.removesuffix("/v1")
+    env = {"HTTP_PROXY": proxy, "http_proxy": proxy, "NO_PROXY": "", "no_proxy": ""}
+    assert run(study, "http://model.invalid/v1", env=env).returncode == 0
+    assert set(model_server.paths) == {"http://model.invalid/v1/chat/completions"}
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(study, model_server):
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+        + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", study / "key.pem", "-out", study / "certificate.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(study / "certificate.pem", study / "key.pem")
+    model_server.listener.socket = context.wrap_socket(model_server.listener.socket, server_side=True)
+    url = model_server.url.replace("http:", "https:")
+    fails(run(study, url, server={"key": "MY_ACCESS"}, env={"MY_ACCESS": "verysecret"}), "certificate")
+    assert model_server.headers == []
+    process = run(study, url, env={"SSL_CERT_FILE": str(study / "certificate.pem")})
+    assert process.returncode == 0, process.stderr

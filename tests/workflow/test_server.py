@@ -1,0 +1,147 @@
+"""`snakemake subset` and evaluations with a model behind a server, and configurations that a server cannot serve."""
+
+import copy
+
+import pandas
+import pytest
+import yaml
+
+from conftest import World
+from hardgrpo.runtime import files
+from model_server import WORDS, completions_of
+
+CONFIG = {
+    "data": "prompts",
+    "tasks": {
+        "balls": {
+            "source": {
+                "kind": "files",
+                "train": "balls.csv",
+                "test": "test.csv",
+                "columns": {"question": "text", "answer": "colour"},
+            },
+            "prompt": "{question}",
+            "grader": "final_word",
+            "completion_tokens": 50,
+            "probe": {"samples": 5, "shards": 2, "seed": 1},
+            "test": {"samples": 2, "greedy": True, "seed": 2},
+        }
+    },
+    "models": {
+        "served": {"source": {"kind": "server", "model": "name-4B", "key": "MY_ACCESS", "price": {"input": 1, "output": 4}}}
+    },
+    "subset": {"model": "served", "task": "balls", "policy": "hard"},
+}
+SECRET = "abc123/verysecret=="
+
+
+@pytest.fixture
+def served_world(tmp_path, model_server):
+    world = World(tmp_path / "world")
+    (world.folder / "prompts").mkdir()
+    for name, number in (("balls", 20), ("test", 4)):
+        rows = "".join(f"Which colour has {name} {n}?,{WORDS[n % 3]}\n" for n in range(number))
+        (world.folder / f"prompts/{name}.csv").write_text("text,colour\n" + rows)
+    write_config(world, model_server.url)
+    return world
+
+
+def write_config(world, url, change=lambda config: None):
+    config = copy.deepcopy(CONFIG)
+    config["models"]["served"]["source"]["url"] = url
+    change(config)
+    (world.folder / "my.yaml").write_text(yaml.safe_dump(config))
+
+
+def snakemake(world, *arguments):
+    return world.snakemake(*arguments, "--configfile", "my.yaml", env={"MY_ACCESS": SECRET})
+
+
+def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, model_server):
+    plan = snakemake(served_world, "-n", "subset")
+    assert plan.returncode == 0, plan.stdout + plan.stderr
+    assert "at most 10 requests" in plan.stdout + plan.stderr  # each of two shards
+    assert "2,500 sampled tokens, costing at most 0.01" in plan.stdout + plan.stderr
+    done = snakemake(served_world, "subset")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tokens/s" in done.stdout and " spent" in done.stdout
+    rows = files.read_rows(served_world.folder / "results/subsets/served/balls/hard/seed0.csv", {"id": str, "pass_rate": float})
+    assert len(rows) == 2 and len(model_server.requests) == 20
+    written = [path.read_bytes() for path in served_world.folder.rglob("*") if path.is_file() and not path.is_relative_to("src")]
+    assert not any(b"verysecret" in text for text in written) and "verysecret" not in done.stdout + done.stderr
+
+    # Another address, other limits and another price sample nothing again.
+    url = model_server.url.replace("127.0.0.1", "localhost")
+    write_config(served_world, url, lambda config: config["models"]["served"]["source"].update(concurrency=2, most_money=9.5))
+    done = snakemake(served_world, "subset")
+    assert done.returncode == 0 and "Nothing to be done" in done.stdout + done.stderr, done.stdout + done.stderr
+
+    # The rows for a trainer are made from the same choice.
+    model_server.requests.clear()
+    write_config(served_world, url, lambda config: config["subset"].update(format="verl"))
+    assert snakemake(served_world, "subset").returncode == 0 and model_server.requests == []
+    rows_of_trainer = pandas.read_parquet(served_world.folder / "results/subsets/served/balls/hard/seed0.verl.parquet")
+    assert [info["id"] for info in rows_of_trainer["extra_info"]] == [row["id"] for row in rows]
+
+    # More samples pay only for those that are new.
+    model_server.requests.clear()
+    write_config(served_world, url, lambda config: config["tasks"]["balls"]["probe"].update(samples=7))
+    assert snakemake(served_world, "subset").returncode == 0
+    assert [body["n"] for body in model_server.requests] == [2] * 20
+
+
+def test_prompts_without_answers_are_chosen_and_a_base_model_is_evaluated(served_world, model_server):
+    def unlabelled(config):
+        config["tasks"]["balls"]["labelled"] = False
+        config["policies"] = {"unsure": {"rule": "lowest", "by": "log_probability", "budget": {"prompts": 3}}}
+        config["subset"]["policy"] = "unsure"
+
+    def answer(body, number):
+        answer = completions_of(body)
+        for choice in answer["choices"]:
+            for token in (choice["logprobs"] or {"content": []})["content"]:
+                token["logprob"] = -1.0 if "balls 7?" in body["messages"][0]["content"] else -0.5
+        return answer
+
+    model_server.answer = answer
+    write_config(served_world, model_server.url, unlabelled)
+    evaluation = "results/evaluation/served/base/balls.csv.gz"
+    done = snakemake(served_world, "subset", evaluation)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = served_world.folder / "results/subsets/served/balls/unsure"
+    rows = files.read_rows(folder / "seed0.to_annotate.csv", {"text": str})
+    assert rows[0]["text"] == "Which colour has balls 7?" and len(rows) == 3
+    assert len(files.read_rows(served_world.folder / evaluation, {"decoding": str})) == 4 * 3
+
+
+def without_answers(config):
+    config["tasks"]["balls"]["labelled"] = False
+    config["subset"] |= {"policy": "agreement_lowest", "format": "trl"}
+
+
+def train(config):
+    config["study"] = "mine"
+    arms = [{"policy": ["hard"], "recipe": ["mini"]}]
+    config["studies"] = {"mine": {"title": "T", "models": ["served"], "tasks": ["balls"], "arms": arms, "seeds": [0]}}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (train, "studies.mine.models: 'served' is behind a server, so there are no weights to train"),
+        (without_answers, "subset.format: the prompts of 'balls' have no answers to train on"),
+        (lambda config: config["models"]["served"].update(engine="vllm"), "models.served.engine: the server decides it"),
+        (lambda config: config["models"]["served"]["source"].update(key=SECRET), "models.served.source.key: the value should match"),
+        (lambda config: config["models"]["served"]["source"].update(key="gsk_verysecret"), "source.key: the value should match"),
+        (lambda config: config["models"]["served"]["source"].update(api_key=SECRET), "unknown key 'api_key'"),
+        (lambda config: config["models"]["served"]["source"].update(url=f"https://me:{SECRET}@host/v1"), "source.url: the value should match"),
+        (lambda config: config["models"]["served"]["source"].update(url=f"https://host/v1?key={SECRET}"), "source.url: the value should match"),
+        (lambda config: config["models"]["served"]["source"].pop("price") and config["models"]["served"]["source"].update(most_money=1), "most_money: the price of a token is unknown"),
+        (lambda config: config["models"]["served"]["source"].update(concurrency=0), "source.concurrency: 0 should be"),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_no_server_can_serve_is_refused_without_its_secrets(served_world, model_server, change, words):
+    write_config(served_world, model_server.url, change)
+    done = snakemake(served_world, "-n", "subset")
+    assert done.returncode != 0 and words in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "verysecret" not in done.stdout + done.stderr and "Traceback" not in done.stderr
