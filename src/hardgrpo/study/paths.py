@@ -8,6 +8,7 @@ from hardgrpo.study import settings
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # of the cost model of plans
 GPU_CHECK = "results/gpu-check"
+CHOICES = "results/choose"  # configurations and prompts of `hardgrpo choose`
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"  # a run in the paths of rules; `model` is the name of its base
 RUN_FOLDER = f"results/training/{RUN}"
 STATES = "results/state"  # the folder of the states of unfinished runs, and of the completions that later probes use

@@ -19,7 +19,6 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load, paths
 
 ROOT = Path(__file__).parents[3]
-FOLDER = "results/choose"  # of the configurations that this command writes
 QUESTION_COLUMNS = ("question", "prompt", "problem", "text", "instruction", "query", "input")
 ANSWER_COLUMNS = ("answer", "solution", "gold", "reference", "label", "target", "output", "response")
 # The first grader that reads almost all answers is used. Without answers: DEFAULT_GRADER.
@@ -37,12 +36,12 @@ def run() -> None:
         raise UserError(f"{ROOT}: no Snakefile, so the package is not in its clone; install it there with `make light`")
     config = describe_choice(args)
     name = config["subset"]["task"]
-    path = ROOT / FOLDER / f"{name}.yaml"
+    path = ROOT / paths.CHOICES / f"{name}.yaml"
     os.chdir(ROOT)
     complete = load.complete(load.lay_over(files.read_yaml("config.yaml"), config))
     checks.check(complete, "the command")
     files.write_text(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
-    print(f"configuration  {FOLDER}/{path.name}", flush=True)
+    print(f"configuration  {paths.CHOICES}/{path.name}", flush=True)
     if args.dry_run:
         print(server_costs.describe(complete, Job("probe", model=config["subset"]["model"], task=name)))
         return
