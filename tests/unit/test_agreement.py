@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -137,8 +138,9 @@ def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
         + [str(path) for path in (ROOT / "results/reference/mini_labels").glob("*.csv")],
         capture_output=True, text=True, check=True, cwd=tmp_path,
     ).stdout  # fmt: skip
-    rows = [line.split()[:3] for line in shown.splitlines() if line.startswith(("tiny", "misled"))]
-    assert ["misled", "arithmetic", "random"] in rows and ["tiny", "arithmetic", "random"] in rows
+    tables = re.split(r"\n(?=\w+, \w+: base model)", shown)
+    of_random = [table.split(":")[0] for table in tables if re.search(r"^random ", table, re.MULTILINE)]
+    assert of_random == ["swaps, tiny", "arithmetic, tiny", "arithmetic, misled"]
 
 
 def test_a_committed_table_that_was_damaged_is_named_before_its_numbers_are_shown(tmp_path):

@@ -61,20 +61,25 @@ def read(
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
     """Completions by problem id from a recording: JSON Lines with question and completions (a list), matched by question.
 
-    A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and `published_pass_rate`. Rows with an
-    `id` are matched by id and question, so that a question may occur twice.
+    A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and `published_pass_rate`. A question
+    may occur in several rows if these have different values of `id`; such rows are matched by id, too.
     """
     by_question, row_errors = {}, []
     for line, row in recorded_rows(path, {"question": str, "completions": list}):
-        key = row["question"], row.get("id")
-        problem = ("the question occurs twice in the file", "remove one") if key in by_question else _recording_problem(row)
+        rows_by_id = by_question.setdefault(row["question"], {})
+        is_repeated = rows_by_id and (row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id})
+        problem = ("the question occurs twice in the file", "remove one") if is_repeated else _recording_problem(row)
         if problem:
             row_errors.append(RowError(path, f"row {line}", *problem))
-        by_question[key] = row
+        rows_by_id[row.get("id")] = row
     refuse_rows(row_errors)
+    repeated = {question for question, rows_by_id in by_question.items() if len(rows_by_id) > 1}
     by_problem = {}
     for problem in problems:
-        row = by_question.pop((problem["question"], None), None) or by_question.pop((problem["question"], problem["id"]), None)
+        rows_by_id = by_question.get(problem["question"], {})
+        row = rows_by_id.pop(problem["id"] if problem["question"] in repeated else next(iter(rows_by_id), None), None)
+        if not rows_by_id:
+            by_question.pop(problem["question"], None)
         if row is None:
             raise UserError(f"{path}: no completions for problem '{problem['id']}'; record them or take it out of the task")
         by_problem[problem["id"]] = [
@@ -87,7 +92,7 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             for sample, text in enumerate(row["completions"])
         ]
     if by_question:
-        question, _ = next(iter(by_question))
+        question = next(iter(by_question))
         raise UserError(
             f"{path}: {len(by_question)} recorded questions are not in the task, first '{question[:60]}...';"
             " add them to the task's split or take them out"
