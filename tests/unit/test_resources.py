@@ -158,6 +158,13 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_those_of_the_cluster():
     json.dumps(machine().setting(call(gpu=1)))
 
 
+def test_a_plan_of_a_call_without_a_limit_of_gpus_counts_those_of_the_configuration():
+    """A call without --profile laptop gives the resource no value."""
+    without_limit = call()
+    without_limit.global_resources["gpu"] = SimpleNamespace(value=None)
+    assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]
+
+
 def test_a_request_is_what_the_job_asks_of_slurm():
     resources = {"slurm_partition": "gpu", "gpu": 2, "gpu_model": "h100", "mem_mb": 1000, "runtime": 30, "slurm_extra": "--x"}
     planned = SimpleNamespace(rule=SimpleNamespace(name="probe"), resources=resources, threads=3)

@@ -80,10 +80,11 @@ class Machine:
     def setting(self, workflow) -> dict:
         """The machine on which a call of Snakemake runs its jobs, as the fields of `hardgrpo.planning.plans.Setting`."""
         limits, gpus = workflow.resource_settings, workflow.global_resources.get("gpu")
+        gpus = None if gpus is None else gpus.value  # a call without the profile limits no GPUs
         on_cluster = limits.nodes is not None
         return {
             "gpu": self.gpu,
-            "gpus": self.config["plan"]["gpus"] if on_cluster or gpus is None else gpus.value,
+            "gpus": self.config["plan"]["gpus"] if on_cluster or gpus is None else gpus,
             "slots": limits.nodes if on_cluster else limits.cores,
             "cluster": on_cluster,
         }
