@@ -10,6 +10,7 @@ from snakemake.iocontainers import Wildcards
 from snakemake.resources import Resource
 
 import project_config
+from hardgrpo.study import memory
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import Machine, read_cluster, request_of
 
@@ -114,6 +115,16 @@ def test_a_training_on_the_cpu_says_nothing_about_gpus():
     run = job(model="tiny-seed0", recipe="mini", task="swaps", policy="hard", seed="0")
     resources = machine().for_training()
     assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == ("--gpus 0", 0, 2000)
+
+
+@pytest.mark.parametrize("model", ["qwen2.5-coder-0.5b-instruct", "smollm2-135m"])
+def test_a_job_of_a_published_model_on_the_cpu_requests_its_weights_and_what_it_computes_at_once(model):
+    run = job(model=model, recipe="mini_adapter", task="gsm8k", policy="hard", seed="0", shard="0")
+    size = memory.parameters(project_config.config()["models"][model]["shape"]) * 4e-6
+    for requested_mb in (machine().for_training()["mem_mb"](run), machine().for_sampling("probe")["mem_mb"](run)):
+        assert size + 4000 < requested_mb < size + 7000
+    evaluation = job(model=model, eval_task="gsm8k_1024")
+    assert size + 4000 < machine().for_sampling("evaluate_base")["mem_mb"](evaluation) < size + 7000
 
 
 # --- time ---

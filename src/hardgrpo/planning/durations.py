@@ -153,27 +153,7 @@ def model_shape(config: dict, model: str) -> dict | None:
     path = Path(paths.model_folder(model)) / "config.json"
     if not path.exists() and source["kind"] == "folder":
         path = Path(config["data"]) / source["path"] / "config.json"
-    return shape_of(files.read_json(path)) if path.exists() else None
-
-
-def shape_of(model_config: dict) -> dict | None:
-    """The shape in the content of a model's config.json; None if an entry is missing or not a positive integer."""
-    try:
-        heads = model_config["num_attention_heads"]
-        shape = {
-            "hidden_size": model_config["hidden_size"],
-            "intermediate_size": model_config["intermediate_size"],
-            "layers": model_config["num_hidden_layers"],
-            "heads": heads,
-            "key_value_heads": model_config.get("num_key_value_heads", heads),
-            "head_size": model_config.get("head_dim") or model_config["hidden_size"] // heads,
-            "vocabulary": model_config["vocab_size"],
-        }
-    except (KeyError, TypeError, ZeroDivisionError):
-        return None
-    is_valid = all(type(size) is int and size > 0 for size in shape.values())
-    fused = {"fused": True} if model_config.get("model_type") in ("phi3", "phi4") else {}
-    return shape | {"tied": bool(model_config.get("tie_word_embeddings"))} | fused if is_valid else None
+    return memory.shape_of(files.read_json(path)) if path.exists() else None
 
 
 def _gpus(config: dict, job: Job) -> dict:
