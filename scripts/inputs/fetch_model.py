@@ -286,8 +286,6 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
                 f"{origin}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; name another file"
             )
     logging.set_verbosity_error()
-    if not sys.stderr.isatty():
-        logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True)
     set_text_rules(origin, tokenizer, reader)
     if tokenizer.chat_template is None:
