@@ -58,7 +58,9 @@ def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_ha
     assert "gsm8k" in tasks()
     assert tasks(recipe="as_written", minus_recipe="as_written") == tasks()
     assert tasks(recipe="mini_prime", minus_recipe="mini_prime") == tasks(minus_recipe="mini_prime") == set()
-    assert tasks(only={"task": ["gsm8k"]}) == {"gsm8k"} and tasks(only={"task": ["swaps"]}) == tasks(only={"model": ["tiny"]}) == set()
+    assert (
+        tasks(only={"task": ["gsm8k"]}) == {"gsm8k"} and tasks(only={"task": ["swaps"]}) == tasks(only={"model": ["tiny"]}) == set()
+    )
 
 
 def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():
