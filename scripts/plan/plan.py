@@ -83,7 +83,7 @@ def main() -> None:
         "labels": label_rows,
         "critical_path": [job_row(job) for job in plans.critical_path(planned_jobs, setting)],
         "jobs": [job_row(job) for job in planned_jobs],
-        "assumptions": assumptions(setting, job_calibration, any(job.estimate.gpus for job in planned_jobs)),
+        "assumptions": assumptions(setting, job_calibration, largest_device(config, planned_jobs)),
     }
     text = format_plan(plan)
     write(plan, planned_jobs, text, Path(args.output))
@@ -180,8 +180,18 @@ def job_row(job: plans.PlannedJob) -> dict:
     }
 
 
-def assumptions(setting: plans.Setting, job_calibration, with_gpus: bool) -> list[str]:
-    """The assumptions of the plan, in sentences."""
+def largest_device(config: dict, planned_jobs: list) -> str:
+    """The device of the plan whose assumptions are stated: a GPU if a job needs one, else that of the widest model (`durations.place`)."""
+    if any(job.estimate.gpus for job in planned_jobs):
+        return "gpu"
+    models = {job.model for job in planned_jobs if job.rule in durations.STAGES}
+    shapes = filter(None, [durations.model_shape(config, model) for model in models])
+    return max((durations.place(shape, 0) for shape in shapes), key=list(durations.TRAINING_SHARE).index, default="cpu")
+
+
+def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[str]:
+    """The assumptions of the plan about a device (`durations.place`), in sentences."""
+    with_gpus = device == "gpu"
     gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
     sentences = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
@@ -190,10 +200,10 @@ def assumptions(setting: plans.Setting, job_calibration, with_gpus: bool) -> lis
     if job_calibration:
         sentences.append(f"Calibrated on {job_calibration.jobs} finished jobs ({paths.CALIBRATION}).")
     else:
-        sampling, training = ("vllm", "gpu") if with_gpus else ("cpu", "cpu")
+        sampling = "vllm" if with_gpus else device
         sentences.append(
             f"Not calibrated (scripts/plan/calibrate.py). Assumed: completions fill {durations.FILL:.0%} of their limit, sampling reaches"
-            f" {durations.SAMPLING_SHARE[sampling]:.0%} of the speeds above, training {durations.TRAINING_SHARE[training]:.0%}."
+            f" {durations.SAMPLING_SHARE[sampling]:.0%} of the speeds above, training {durations.TRAINING_SHARE[device]:.0%}."
         )
     sentences.append(
         f"Smallest effects assume that seeds spread by {100 * power.SEED_SD:g} points (standard deviation). With one seed they hold for"

@@ -203,3 +203,23 @@ def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
         for policy in ("random", "agreement_in_rounds")
     )
     assert half.kept_bytes == whole.kept_bytes / 2 > 0
+
+
+def test_an_update_of_a_published_model_on_a_cpu_is_planned_as_it_was_measured():
+    """32 rollouts of Qwen2.5-Coder-0.5B-Instruct within 200 tokens took 440 CPU-seconds of one core with AVX-512 (about 150 to sample 5,718
+    tokens, 290 to learn from all of them). A core without AVX-512 takes longer."""
+    config = copy.deepcopy(CONFIG)
+    job = Job("train_grpo", "qwen2.5-coder-0.5b-instruct", "gsm8k_small_cut", "small_lora", "hard", 0)
+    config["recipes"]["small_lora"] |= {"updates": 1, "checkpoint_every": 1}
+    estimate = durations.estimate(config, job, "h100")
+    assert estimate.gpus == 0 and 440 < estimate.seconds - estimate.start_seconds < 2 * 440
+    shape = durations.model_shape(config, job.model)
+    assert 150 < durations.sampling_seconds(shape, 32, 5718, 200, durations.place(shape, 0), "h100", 1) < 2 * 150
+
+
+def test_more_completions_than_fit_into_the_memory_of_a_cpu_are_sampled_in_turn():
+    shape = CONFIG["models"]["qwen2.5-coder-0.5b-instruct"]["shape"]
+    prompt, limit = durations.PROMPT_TOKENS["wide cpu"], 400
+    rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), 512)
+    seconds = lambda amount: durations.sampling_seconds(shape, amount, amount * 300, limit, "wide cpu", "h100", 1)
+    assert rows < 512 and seconds(2 * rows) == pytest.approx(2 * seconds(rows))

@@ -19,7 +19,7 @@ from hardgrpo.runtime import environments, errors
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, engines, programs
 from hardgrpo.sampling.requests import Request, sample_seed
-from hardgrpo.study import settings
+from hardgrpo.study import memory, settings
 
 QUESTIONS = [
     "Bob has 12 coins.",
@@ -204,6 +204,14 @@ def test_one_engine_serves_the_base_and_every_adapter(folder, capsys):
 def test_an_adapter_that_does_not_fit_is_an_error(folder):
     with pytest.raises(UserError, match=r"wide: the adapter does not fit its base .*base: .* but .*weight there has the shape"):
         next(engines.sample("transformers", str(folder / "base"), requests(1.0), 25, adapters=[str(folder / "wide")]))
+
+
+def test_a_cpu_samples_as_many_completions_at_once_as_its_memory_holds(folder, monkeypatch):
+    sizes, row_bytes = [], 1_000_000
+    monkeypatch.setattr(memory, "sampled_row_bytes", lambda *_: row_bytes)
+    monkeypatch.setattr(memory, "CPU_BYTES", 3.5 * row_bytes)
+    (completions,) = engines.sample("transformers", str(folder / "base"), requests(1.0), 25, on_batch=sizes.append)
+    assert max(sizes) == 3 and sum(sizes) == len(completions) == len(requests(1.0))
 
 
 def test_a_prompt_that_does_not_fit_is_an_error(folder):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import pytest
 
 import project_config
-from hardgrpo.planning import durations
 from hardgrpo.study import memory, settings
 
 CONFIG = project_config.config()
@@ -123,7 +122,7 @@ def test_a_model_that_fuses_its_matrices_has_four_parts_of_an_adapter_a_layer():
     )
     with torch.device("meta"):
         model = Phi3ForCausalLM(config)
-    shape = durations.shape_of(config.to_dict())
+    shape = memory.shape_of(config.to_dict())
     assert shape["fused"] and memory.parameters(shape) == sum(weights.numel() for weights in model.parameters())
     recipe = CONFIG["recipes"]["as_written"] | {"adapter": {"rank": 5, "alpha": 5, "dropout": 0.0}}
     adapted = get_peft_model(model, recipes.adapter_configuration(recipe))
@@ -138,3 +137,38 @@ def test_vllm_has_room_for_weights_and_cache(model):
         if training.get("generation") == "vllm":
             gpus = settings.training_gpus(CONFIG, model, recipe)
             assert gpus["vllm_memory"] * memory.GPU_GIB > memory.vllm_memory(CONFIG["models"][model]["shape"], 650), recipe
+
+
+# --- on a CPU ---
+
+
+def test_memory_on_a_cpu_by_hand():
+    """Qwen2.5-Coder-0.5B-Instruct: 24 layers, width 896, feed-forward 4,864, 2 heads of keys and values of 64, 151,936 words."""
+    shape = CONFIG["models"]["qwen2.5-coder-0.5b-instruct"]["shape"]
+    assert memory.parameters(shape) == 630_167_424  # the file has 2,520,702,368 bytes of float32 with its header
+    cache, prompt, scores = 24 * 2 * 128 * (100 + 400) * 4, 100 * (4 * 896 + 3 * 4864) * 4, 151936 * (4 + 32)
+    assert memory.sampled_row_bytes(shape, 100, 400) == cache + prompt + scores
+    recipe = CONFIG["recipes"]["mini_adapter"]
+    outputs = 896 + 128 + 128 + 4864 + 4864 + 896 + 896
+    token = 24 * (8 * 896 + 4 * 4864 + 896 + 2 * 128 + outputs) + 4 * 896
+    assert memory.trained_row_bytes(shape, recipe, 300) == 300 * token * 4
+    # All rollouts of an update at once would need more than most machines without a GPU have.
+    assert 32 * memory.trained_row_bytes(shape, recipe, 300) > 30 * GB
+    assert 5 < memory.cpu_training_memory(shape, recipe, 200) < 8 and 5 < memory.cpu_sampling_memory(shape, 400, 512) < 8
+
+
+@pytest.mark.parametrize("row_bytes, rows, expected", [(1e9, 8, 4), (1e9, 3, 3), (1e6, 512, 512), (1e12, 8, 1)])
+def test_a_cpu_computes_as_many_rows_at_once_as_fit(row_bytes, rows, expected):
+    assert memory.rows_at_once(row_bytes, rows) == expected
+
+
+@pytest.mark.parametrize("model", [name for name, entry in CONFIG["models"].items() if entry["source"]["kind"] == "pretrain"])
+def test_models_of_the_miniature_sample_and_train_all_rows_at_once(model):
+    """Other batches would change the last bits of committed results."""
+    from hardgrpo.planning import durations
+
+    shape = durations.model_shape(CONFIG, model)
+    assert memory.rows_at_once(memory.sampled_row_bytes(shape, 200, 192), 512) == 512
+    for recipe in [recipe for name, recipe in CONFIG["recipes"].items() if name.startswith("mini")]:
+        texts = settings.texts_per_update(recipe)
+        assert memory.rows_at_once(memory.trained_row_bytes(shape, recipe, 400), texts) == texts

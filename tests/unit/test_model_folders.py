@@ -4,6 +4,8 @@ import json
 import os
 import re
 import struct
+import subprocess
+import sys
 
 import gguf
 import numpy as np
@@ -60,6 +62,13 @@ def test_an_intact_model_is_loaded_and_its_prompts_are_those_of_the_library(fold
     assert engines.tokenize(tokenizer, [], {}) == []
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert model_folders.render_conversation(tokenizer, turns, "m") == tokenizer.apply_chat_template(turns, tokenize=False)
+
+
+@pytest.mark.slow
+def test_a_log_holds_no_progress_bars_of_loading(folder):
+    program = f"from hardgrpo.sampling import engines; engines.load({str(folder)!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "%|" not in done.stdout + done.stderr
 
 
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"

@@ -13,8 +13,8 @@ CLAIMS = claims.read(ROOT / "paper/claims.yaml")
 FOLDER = ROOT / "results/published"
 
 
-def needed(study: str, config: dict = CONFIG) -> list[dict]:
-    return power.required_seeds(config, study, CLAIMS, published.read(FOLDER), published.read_readings(FOLDER), "h100")
+def needed(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
+    return power.required_seeds(CONFIG, study, claims, published.read(FOLDER), published.read_readings(FOLDER), "h100")
 
 
 def test_what_a_design_can_detect_by_hand():
@@ -50,6 +50,17 @@ def test_what_a_design_can_detect_by_hand():
     assert power.pairs_compared(config, config["studies"]["s"] | two) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
     assert power.pairs_compared(config, config["studies"]["s"] | two | also) == 5, "a pair that is compared all the same"
+
+
+def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_have():
+    claim = {"id": "c", "test": "difference", "policy": "hard", "minus": "random"}
+    tasks = lambda **change: {row["task"] for row in needed("paper", [claim | change])}
+    assert "gsm8k" in tasks()
+    assert tasks(recipe="as_written", minus_recipe="as_written") == tasks()
+    assert tasks(recipe="mini_prime", minus_recipe="mini_prime") == tasks(minus_recipe="mini_prime") == set()
+    assert (
+        tasks(only={"task": ["gsm8k"]}) == {"gsm8k"} and tasks(only={"task": ["swaps"]}) == tasks(only={"model": ["tiny"]}) == set()
+    )
 
 
 def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():

@@ -40,6 +40,20 @@ def test_every_update_has_its_prompts_and_every_epoch_each_prompt_once(size, upd
     assert order == recipes.schedule(ids, updates, per_update, seed)
 
 
+def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
+    from transformers import Qwen2Config
+
+    config, recipe = Qwen2Config(num_hidden_layers=2, hidden_size=8, intermediate_size=16, num_attention_heads=2), SPEC.training
+    row_bytes = memory.trained_row_bytes(memory.shape_of(config.to_dict()), recipe, 100)
+    monkeypatch.setattr(memory, "CPU_BYTES", 17.5 * row_bytes)
+    hardware = recipes.without_gpus(recipes.Hardware(), config, recipe, 100)
+    assert hardware == recipes.Hardware(micro_batch=17) and recipes.micro_batches(64, hardware) == (16, 4)
+    for other in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):  # a GPU, and a micro-batch that the user sets
+        assert recipes.without_gpus(other, config, recipe, 100) == other
+    monkeypatch.setattr(memory, "CPU_BYTES", 64 * row_bytes)
+    assert recipes.without_gpus(recipes.Hardware(), config, recipe, 100) == recipes.Hardware()
+
+
 @given(st.integers(1, 10), st.integers(1, 10))
 def test_a_longer_run_begins_as_a_shorter_one(short, more):
     ids = [f"p{i}" for i in range(20)]

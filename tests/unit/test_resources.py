@@ -10,6 +10,7 @@ from snakemake.iocontainers import Wildcards
 from snakemake.resources import Resource
 
 import project_config
+from hardgrpo.study import memory
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import Machine, read_cluster, request_of
 
@@ -116,6 +117,16 @@ def test_a_training_on_the_cpu_says_nothing_about_gpus():
     assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == ("--gpus 0", 0, 2000)
 
 
+@pytest.mark.parametrize("model", ["qwen2.5-coder-0.5b-instruct", "smollm2-135m"])
+def test_a_job_of_a_published_model_on_the_cpu_requests_its_weights_and_what_it_computes_at_once(model):
+    run = job(model=model, recipe="mini_adapter", task="gsm8k", policy="hard", seed="0", shard="0")
+    size = memory.parameters(project_config.config()["models"][model]["shape"]) * 4e-6
+    for requested_mb in (machine().for_training()["mem_mb"](run), machine().for_sampling("probe")["mem_mb"](run)):
+        assert size + 4000 < requested_mb < size + 7000
+    evaluation = job(model=model, eval_task="gsm8k_1024")
+    assert size + 4000 < machine().for_sampling("evaluate_base")["mem_mb"](evaluation) < size + 7000
+
+
 # --- time ---
 
 
@@ -156,6 +167,13 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_those_of_the_cluster():
     assert machine().setting(call())["gpus"] == planned
     assert machine().setting(call(gpu=1, nodes=100)) == {"gpu": machine().gpu, "gpus": planned, "slots": 100, "cluster": True}
     json.dumps(machine().setting(call(gpu=1)))
+
+
+def test_a_plan_of_a_call_without_a_limit_of_gpus_counts_those_of_the_configuration():
+    """A call without --profile laptop gives the resource no value."""
+    without_limit = call()
+    without_limit.global_resources["gpu"] = SimpleNamespace(value=None)
+    assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]
 
 
 def test_a_request_is_what_the_job_asks_of_slurm():

@@ -215,6 +215,25 @@ def test_every_nth_row_from_each_first_one_shares_out_the_rows(count, every):
         assert [n for n, _ in part] == list(range(first, count, every))
 
 
+@given(st.integers(1, 40), st.integers(0, 9), st.data())
+def test_drawn_rows_follow_the_seed_and_keep_the_order_of_the_file(count, seed, data):
+    rows, size = [{"question": f"q{n}"} for n in range(count)], data.draw(st.integers(1, count))
+    drawn = sources.choose_rows(rows, {"draw": size, "seed": seed}, "f")
+    assert (
+        drawn == sources.choose_rows(rows, {"draw": size, "seed": seed}, "f") == [(n, rows[n]) for n in sorted(n for n, _ in drawn)]
+    )
+    assert len({n for n, _ in drawn}) == size
+
+
+def test_a_draw_takes_every_row_equally_often_and_only_rows_that_the_other_keys_leave():
+    rows = [{"question": letter} for letter in "abcdefgh"]
+    draws = [[n for n, _ in sources.choose_rows(rows, {"except": [7], "draw": 3, "seed": seed}, "f")] for seed in range(700)]
+    counts = [sum(n in draw for draw in draws) for n in range(8)]
+    assert counts[7] == 0 and all(240 < count < 360 for count in counts[:7])  # 300 expected, 13 is a standard deviation
+    with pytest.raises(UserError, match="^f: 8 rows are to be drawn, but there are 7; lower"):
+        sources.choose_rows(rows, {"except": [7], "draw": 8, "seed": 1}, "f")
+
+
 def test_rows_keep_their_numbers_and_nothing_chosen_is_everything():
     rows = [{"question": letter} for letter in "abcdef"]
     numbers = lambda chosen: [n for n, _ in sources.choose_rows(rows, chosen, "f")]

@@ -270,6 +270,17 @@ def break_(path, value):
         (break_("models/qwen3-4b/engine", "sglang"), ["models.qwen3-4b.engine", "vllm"]),
         (break_("models/qwen3-4b/shape", None), ["models.qwen3-4b.shape", "needs its shape"]),
         (break_("tasks/gsm8k/source/train/0/rows", {"onyl": [1]}), ["tasks.gsm8k.source.train.0.rows", "did you mean 'only'"]),
+        (break_("tasks/gsm8k/source/train/0/rows", {"draw": 9}), ["tasks.gsm8k.source.train.0.rows.draw", "needs 'seed'"]),
+        (break_("tasks/gsm8k/source/train/0/rows", {"seed": 9}), ["tasks.gsm8k.source.train.0.rows.seed", "needs 'draw'"]),
+        (break_("models/qwen2.5-coder-0.5b-instruct/source/sha256", "1d"), ["models.qwen2.5-coder-0.5b-instruct.source.sha256"]),
+        (
+            break_("models/smollm2-135m/source/package", ["a", "b"]),
+            ["models.smollm2-135m.source.sha256", "a list of packages needs the SHA-256 checksum"],
+        ),
+        (
+            break_("models/qwen2.5-coder-0.5b-instruct/source/package", ["a", "a"]),
+            ["models.qwen2.5-coder-0.5b-instruct.source.package", "stands here twice"],
+        ),
         (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on it"]),
         (
             break_("tasks/gsm8k_concise/labelled", False),

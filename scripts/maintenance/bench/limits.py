@@ -10,7 +10,6 @@ per weight and token; a forward and backward pass needs six. The model is SmolLM
 import benchmarks
 from benchmarks import ROOT, from_demo, program, row
 from hardgrpo.data import tasks
-from hardgrpo.planning import durations
 from hardgrpo.runtime import environments, files
 from hardgrpo.sampling.requests import Request
 from hardgrpo.study import memory, paths
@@ -40,7 +39,7 @@ def run(options) -> list[dict]:
     gpus = int(torch.cuda.is_available())
     machine = Machine(torch, "cuda" if gpus else "cpu")
     tokenizer = AutoTokenizer.from_pretrained(ROOT / folder)
-    model = Model(durations.shape_of(files.read_json(ROOT / folder / "config.json")), machine.width)
+    model = Model(memory.shape_of(files.read_json(ROOT / folder / "config.json")), machine.width)
     place = f"{Path(folder).name} on {machine.name}"
     print(f"limits: {machine.bandwidth / 1e9:.0f} GB/s, {machine.arithmetic / 1e9:,.0f} GFLOP/s on {machine.name}", file=sys.stderr)
     rows = []

@@ -1,5 +1,6 @@
 """Read rows of local files and hub datasets, and turn rows of each supported format into problems."""
 
+import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,9 +75,9 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
 
 
 def choose_rows(rows: list[dict], selection: dict | None, path: str | Path) -> list[tuple[int, dict]]:
-    """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`, `first`) select.
+    """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`, `first`, `draw`) select.
 
-    Raise a `UserError` for a number beyond the last row.
+    Raise a `UserError` for a number beyond the last row, and if there are fewer rows than are to be drawn.
     """
     selection = selection or {}
     indices = [*selection.get("only", []), *selection.get("except", [])]
@@ -86,9 +87,14 @@ def choose_rows(rows: list[dict], selection: dict | None, path: str | Path) -> l
         )
     included, excluded = set(selection.get("only", range(len(rows)))), set(selection.get("except", []))
     interval, first = selection.get("every", 1), selection.get("first", 0)
-    return [
-        (n, row) for n, row in enumerate(rows) if n in included and n not in excluded and n >= first and (n - first) % interval == 0
-    ]
+    numbers = [n for n in range(len(rows)) if n in included and n not in excluded and n >= first and (n - first) % interval == 0]
+    if "draw" in selection:
+        if selection["draw"] > len(numbers):
+            raise UserError(
+                f"{path}: {selection['draw']} rows are to be drawn, but there are {len(numbers)}; lower `draw` of the task's rows"
+            )
+        numbers = sorted(random.Random(f"rows:{selection['seed']}").sample(numbers, selection["draw"]))
+    return [(n, rows[n]) for n in numbers]
 
 
 # --- formats of rows -----------------------------------------------------------------------------------------------

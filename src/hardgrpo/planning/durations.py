@@ -38,18 +38,20 @@ GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
 # The share of the peak performance that is reached in practice. vLLM: the mean of three published figures (docs/costs.md). CPU:
-# measured with model `tiny`. Training and sampling with transformers on GPUs: assumed, because no run has been measured.
-SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2}
-TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5}
-LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4}  # overhead per layer and sampling step
-START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0}  # imports and engine
+# measured with model `tiny`. Wide CPU: an update of Qwen2.5-Coder-0.5B-Instruct on a core with AVX-512 reached 1.2 and 1.5 times `CORE`;
+# cores without AVX-512 are slower. Training and sampling with transformers on GPUs: assumed, because no run has been measured.
+WIDE = 512  # width of a model from which products of matrices come near a core's peak
+SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
+TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
+LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4, "wide cpu": 7e-4}  # overhead per layer and sampling step
+START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}  # imports and engine
 WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
 DOWNLOAD_PER_SECOND = 50e6  # bytes
 SYNC_PER_SECOND = 20e9  # bytes of weights that the trainer copies to vLLM in each update
-UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05}  # grading, logging, the optimiser, vLLM's sleep and wake-up
+UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}  # grading, logging, the optimiser, vLLM's sleep and wake-up
 LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
-PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean per prompt with its template, of GSM8K (gpu) and of the miniature's tasks (cpu)
+PROMPT_TOKENS = {"gpu": 150, "cpu": 40, "wide cpu": 150}  # mean per prompt with its template: GSM8K's, the miniature's (cpu)
 UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
 UNKNOWN_SECONDS = 7200.0  # of a job whose model has an unknown size
 TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
@@ -153,27 +155,12 @@ def model_shape(config: dict, model: str) -> dict | None:
     path = Path(paths.model_folder(model)) / "config.json"
     if not path.exists() and source["kind"] == "folder":
         path = Path(config["data"]) / source["path"] / "config.json"
-    return shape_of(files.read_json(path)) if path.exists() else None
+    return memory.shape_of(files.read_json(path)) if path.exists() else None
 
 
-def shape_of(model_config: dict) -> dict | None:
-    """The shape in the content of a model's config.json; None if an entry is missing or not a positive integer."""
-    try:
-        heads = model_config["num_attention_heads"]
-        shape = {
-            "hidden_size": model_config["hidden_size"],
-            "intermediate_size": model_config["intermediate_size"],
-            "layers": model_config["num_hidden_layers"],
-            "heads": heads,
-            "key_value_heads": model_config.get("num_key_value_heads", heads),
-            "head_size": model_config.get("head_dim") or model_config["hidden_size"] // heads,
-            "vocabulary": model_config["vocab_size"],
-        }
-    except (KeyError, TypeError, ZeroDivisionError):
-        return None
-    is_valid = all(type(size) is int and size > 0 for size in shape.values())
-    fused = {"fused": True} if model_config.get("model_type") in ("phi3", "phi4") else {}
-    return shape | {"tied": bool(model_config.get("tie_word_embeddings"))} | fused if is_valid else None
+def place(shape: dict, gpus: int) -> str:
+    """The key of the constants above for a model with this shape and number of GPUs: gpu, cpu or wide cpu."""
+    return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
 
 
 def _gpus(config: dict, job: Job) -> dict:
@@ -242,7 +229,7 @@ def completion_limit(config: dict, job: Job) -> int:
 
 def _sampling(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
     count = _gpus(config, job)["count"]
-    engine = ("vllm" if settings.engine(config, job.model) == "vllm" else "transformers") if count else "cpu"
+    engine = ("vllm" if settings.engine(config, job.model) == "vllm" else "transformers") if count else place(shape, 0)
     limit, amount = completion_limit(config, job), completions(config, job)
     tokens = amount * limit * (fill or FILL)
     loads = 1
@@ -260,18 +247,22 @@ def _start(shape: dict, engine: str) -> float:
 def sampling_seconds(
     shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int, width: float = 2.0
 ) -> float:
-    """Seconds for `amount` completions with `tokens` tokens in total, `MAX_SEQUENCES` in a batch, on a model split over `count` devices.
+    """Seconds for `amount` completions with `tokens` tokens in total, `MAX_SEQUENCES` in a batch (on a CPU, fewer if their memory does not
+    suffice), on a model split over `count` devices.
 
     vLLM replaces a finished completion immediately and takes tokens / batch size steps. transformers samples a batch until the longest
     completion ends, at most `limit` tokens. `width` is the number of bytes per weight on a GPU.
     """
     if not amount or not tokens:
         return 0.0
-    processor = CORE if engine == "cpu" else GPUS[gpu]
-    width = 4.0 if engine == "cpu" else width
+    is_cpu = engine.endswith("cpu")
+    processor = CORE if is_cpu else GPUS[gpu]
+    width = 4.0 if is_cpu else width
+    prompt = PROMPT_TOKENS[engine if is_cpu else "gpu"]
     rows = min(MAX_SEQUENCES, amount)
+    if is_cpu:
+        rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), math.ceil(rows))
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
-    prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
     # A step reads only its tokens' rows of an untied input embedding. A tied embedding is also the output layer and is read
     # completely.
     weights = memory.parameters(shape) - (0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"])
@@ -285,11 +276,11 @@ def sampling_seconds(
 def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
     recipe, gpus = config["recipes"][job.recipe], _gpus(config, job)
     count, limit = gpus["count"], completion_limit(config, job)
-    place = "gpu" if count else "cpu"
-    engine = recipe.get("generation", "transformers") if count else "cpu"
+    device = place(shape, count)
+    engine = recipe.get("generation", "transformers") if count else device
     amount, sampled = texts(config, job), completions(config, job)
     tokens = amount * limit * (fill or FILL)
-    trained, generated = tokens + amount * PROMPT_TOKENS[place], tokens if sampled else 0.0
+    trained, generated = tokens + amount * PROMPT_TOKENS[device], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
     # Each GPU has a copy of the model and samples an equal share of an update's rollouts.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
@@ -303,10 +294,10 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     if recipe.get("process"):  # the reference policy; the reward model forward, backward, and forward again after its update
         passes += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE
-    learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[place]) / max(1, count)
+    learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[device]) / max(1, count)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
-    seconds = start + sampling + learning + updates(config, job) * (UPDATE_SECONDS[place] + sync)
+    seconds = start + sampling + learning + updates(config, job) * (UPDATE_SECONDS[device] + sync)
     checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates(config, job), count)
     return Estimate(seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes)
 

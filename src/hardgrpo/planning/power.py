@@ -72,14 +72,18 @@ def required_seeds(config: dict, study: str, claims: list[dict], printed_gains: 
     plan, rows = config["studies"][study], []
     for claim in claims:
         pair = (claim.get("policy"), claim.get("minus"))
+        recipes = [claim.get(key, settings.first_recipe(plan)) for key in ("recipe", "minus_recipe")]
         if (
             claim["test"] != "difference"
             or claim.get("tested", "same") != "same"
-            or not set(pair) <= set(settings.policies_of(plan))
+            or not all(settings.has_arm(plan, policy=policy, recipe=recipe) for policy, recipe in zip(pair, recipes))
         ):
             continue
         comparisons = len(plan["tasks"]) if claim.get("primary") else 1
         for model, task in settings.pairs(config, plan):
+            scope = claim.get("only", {})
+            if model not in scope.get("model", [model]) or task not in scope.get("task", [task]):
+                continue
             gains = [_printed_gain(printed_gains, readings, model, task, policy) for policy in pair]
             if None in gains:
                 continue

@@ -18,6 +18,7 @@ from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.sampling.requests import Completion, Request
+from hardgrpo.study import memory
 
 
 def sample(
@@ -37,7 +38,8 @@ def sample(
 
     One engine serves all adapters. With `parts`, lists of indices into `requests`, each adapter yields one list per part. The next
     part is read only when the caller requests the next list. `chat` holds arguments of the chat template. The engine calls
-    `on_ready()` when it has started, and `on_batch(completions)` with the number of completions after each batch.
+    `on_ready()` when it has started, and `on_batch(completions)` with the number of completions after each batch. `batch` is the
+    largest number of completions that transformers samples at once; on a CPU, fewer if they would need too much memory.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -56,6 +58,8 @@ def sample(
         return
     model = load(folder)
     model.generation_config.eos_token_id = end_token_ids
+    if model.device.type == "cpu":
+        batch = rows_at_once(model.config, max(map(len, prompts)), max_tokens, batch)
     print("engine transformers is ready", flush=True)
     on_ready()
     for _, adapted_model in adapted_models(model, adapters):
@@ -175,6 +179,12 @@ def load(folder: str):
     with errors.while_loading(folder), torch.inference_mode():  # some invalid settings cause an error only in a forward pass
         model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device))
     return model
+
+
+def rows_at_once(config, prompt_tokens: int, max_tokens: int, batch: int) -> int:
+    """Number of completions that a CPU samples at once, at most `batch`. `config` is the model's configuration."""
+    shape = memory.shape_of(config.get_text_config().to_dict())
+    return batch if shape is None else memory.rows_at_once(memory.sampled_row_bytes(shape, prompt_tokens, max_tokens), batch)
 
 
 def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:

@@ -14,12 +14,13 @@ import os
 import re
 import resource
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, logging
 
 from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError
@@ -37,6 +38,9 @@ SECONDS, SECONDS_PER_PROMPT, SECONDS_PER_CHARACTER = 20.0, 5e-3, 2e-5
 MAX_EXTRA_TOKENS, MAX_TOKENS_PER_CHARACTER = 100_000, 10  # limit of a prompt's tokens: a constant, plus tokens per character
 SAFE_ARGUMENTS = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
 Conversation = list[dict[str, str]]
+
+if not sys.stderr.isatty():
+    logging.disable_progress_bar()  # of loading weights: a log would hold each state of the bar
 
 
 def load_config(folder: str | Path):

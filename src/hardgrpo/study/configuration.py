@@ -220,11 +220,14 @@ def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
 def _locate(config: object, detail: dict) -> Location:
     loc = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
     node, keys, union, type_name = config, [], None, ""
+    may_be_kind = True  # the name of a tagged class follows the key of its object, and may also be a key of the object
     for part in loc:
-        if _has(node, part):
+        if may_be_kind and isinstance(node, dict) and node.get("kind") == part:
+            may_be_kind = False
+        elif _has(node, part):
             keys.append(part)
-            node = node[part]
-        elif union is None and part != "[key]" and not (isinstance(node, dict) and node.get("kind") == part):
+            node, may_be_kind = node[part], True
+        elif union is None and part != "[key]":
             union, type_name = tuple(keys), str(part)
     return Location(tuple(keys), (*keys, *detail["loc"][len(loc) :]) if union is None else union, type_name)
 

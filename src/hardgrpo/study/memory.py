@@ -1,4 +1,4 @@
-"""Estimate the GPU memory of a run from the model's shape and the recipe, before anything is downloaded.
+"""Estimate the memory of a run from the model's shape and the recipe, before anything is downloaded.
 
 Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2: gated feed-forward layers, grouped
 queries). Memory is the sum of weights, gradients and optimiser state (exact) and of activations (an upper estimate). No estimate was
@@ -19,6 +19,30 @@ VLLM_BYTES = 2.0 * GIB  # assumed for vLLM's workspaces and CUDA graphs, which s
 GPU_GIB = 79.1  # of an H100 of 80 GB; `vllm_memory` is a share of this memory
 # Scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
+# On a CPU, where all numbers are in float32: memory for the completions that are computed at once, beside the weights. Two jobs, each with
+# a model of half a billion weights, fit into 16 GiB.
+CPU_BYTES = 4.0 * GIB
+PROGRAM_BYTES = 1.0 * GIB  # Python, torch and transformers
+
+
+def shape_of(model_config: dict) -> dict | None:
+    """The shape in the content of a model's config.json; None if an entry is missing or not a positive integer."""
+    try:
+        heads = model_config["num_attention_heads"]
+        shape = {
+            "hidden_size": model_config["hidden_size"],
+            "intermediate_size": model_config["intermediate_size"],
+            "layers": model_config["num_hidden_layers"],
+            "heads": heads,
+            "key_value_heads": model_config.get("num_key_value_heads", heads),
+            "head_size": model_config.get("head_dim") or model_config["hidden_size"] // heads,
+            "vocabulary": model_config["vocab_size"],
+        }
+    except (KeyError, TypeError, ZeroDivisionError):
+        return None
+    is_valid = all(type(size) is int and size > 0 for size in shape.values())
+    fused = {"fused": True} if model_config.get("model_type") in ("phi3", "phi4") else {}
+    return shape | {"tied": bool(model_config.get("tie_word_embeddings"))} | fused if is_valid else None
 
 
 def parameters(shape: dict) -> int:
@@ -112,6 +136,53 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     updating = sum(need.values()) + (min(vllm, VLLM_BYTES / GIB) if gpus["vllm_sleep"] else vllm)
     sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm
     return need | {"vllm": vllm, "total": max(updating, sampling)}
+
+
+# --- on a CPU ---
+
+
+def sampled_row_bytes(shape: dict, prompt_tokens: int, completion_tokens: int) -> float:
+    """Bytes that a completion needs while transformers samples it on a CPU: the cache of keys and values, its scores with four copies in
+    double precision (`decoding.SeededSampling`), and the widest layer for the tokens of its prompt."""
+    cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * (prompt_tokens + completion_tokens)
+    layer = 4 * shape["hidden_size"] + 3 * shape["intermediate_size"]
+    return 4.0 * (cache + prompt_tokens * layer) + shape["vocabulary"] * (4.0 + 4 * 8.0)
+
+
+def trained_row_bytes(shape: dict, recipe: dict, tokens: int) -> float:
+    """Bytes that a text of `tokens` tokens keeps between forward and backward pass on a CPU, where no layer is recomputed."""
+    layer = 8 * shape["hidden_size"] + 4 * shape["intermediate_size"] + sum(outputs for _, outputs in _linear(shape)[:3])
+    layer += sum(outputs for _, outputs in _linear(shape)) if recipe.get("adapter") else 0
+    return 4.0 * tokens * (shape["layers"] * layer + 4 * shape["hidden_size"])
+
+
+def rows_at_once(row_bytes: float, rows: int) -> int:
+    """Number of `rows` that a CPU computes at once: as many as fit into CPU_BYTES, at least one."""
+    return max(1, min(rows, int(CPU_BYTES // row_bytes)))
+
+
+def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float:
+    """GiB of main memory of a program that samples `rows` completions at once on a CPU."""
+    row_bytes = sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
+    return (parameters(shape) * 4.0 + rows_at_once(row_bytes, rows) * row_bytes + PROGRAM_BYTES) / GIB
+
+
+def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> float:
+    """GiB of main memory of a program that trains a model on a CPU: weights, gradients and optimiser state; the texts of a micro-batch and a
+    tile of scores with its gradient, or the rollouts of an update while they are sampled."""
+    trained = adapter_parameters(shape, recipe["adapter"]["rank"]) if recipe.get("adapter") else parameters(shape)
+    texts = settings.texts_per_update(recipe)
+    row_bytes = trained_row_bytes(shape, recipe, PROMPT_TOKENS + completion_tokens)
+    sampled = texts * sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
+    learning = rows_at_once(row_bytes, texts) * row_bytes + 2 * TILE * 4.0
+    copies = 2 if not recipe.get("adapter") and recipe.get("beta", 0) > 0 else 1
+    state = parameters(shape) * 4.0 * copies + trained * (
+        4.0 + 4.0 * bool(recipe.get("adapter")) + OPTIMISER_BYTES[recipe["optimiser"]]
+    )
+    return (state + max(learning, sampled) + PROGRAM_BYTES) / GIB
+
+
+# --- main memory beside GPUs ---
 
 
 def main_memory(shape: dict, recipe: dict) -> float:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hardgrpo.study import settings
-from hardgrpo.study.strict import Commit, Count, Name, Share, Strict
+from hardgrpo.study.strict import Commit, Count, Name, Names, Share, Strict
 
 
 class TrainingGpus(Strict):
@@ -54,22 +54,33 @@ class ModelFolder(Strict):
 
 
 class ModelPackage(Strict):
-    """A model whose weights (GGUF) come with a Python package."""
+    """A model whose weights (GGUF) come with a Python package, or in parts with several packages."""
 
     kind: Literal["package"]
     """The weights come with a Python package."""
 
-    package: str
-    """Name of the package."""
+    package: str | Names
+    """Name of the package. If the file of the weights comes in parts: the names of the packages, in the order of their
+    parts."""
 
     version: str
-    """Version of the package."""
+    """Version of the package, or of all packages."""
 
     file: str
-    """File of the weights inside the package. The path may contain wildcards (*)."""
+    """File of the weights inside the package, or of the part inside each package. The path may contain wildcards (*)."""
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """SHA-256 checksum of the file of the weights. Required for a list of packages: the checksum shows that no part is
+    missing and that their order is right."""
 
     licence: str
     """The licence of the weights."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if isinstance(self.package, list) and len(set(self.package)) < len(self.package):
+            yield "package", "a name stands here twice; remove one"
+        if isinstance(self.package, list) and self.sha256 is None:
+            yield "sha256", "a list of packages needs the SHA-256 checksum of the joined parts; add it"
 
 
 class Price(Strict):

@@ -122,9 +122,19 @@ class Rows(Strict):
     first: Annotated[int, Field(ge=0)] | None = None
     """The first row that `every` uses."""
 
+    draw: Count | None = None
+    """Use this number of rows, drawn at random with `seed` from the rows that the other keys leave. The rows stay in the
+    order of the file."""
+
+    seed: int | None = None
+    """Random seed of `draw`."""
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if not self.model_fields_set:
             yield "", "no rows are named; say which, or leave the key out"
+        if (self.draw is None) != (self.seed is None):
+            present, missing = ("seed", "draw") if self.draw is None else ("draw", "seed")
+            yield present, f"needs '{missing}', too; add it, e.g. {missing}: 200"
 
 
 class Part(Strict):

@@ -97,6 +97,7 @@ def build_grpo_trainer(
     }
     context = longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
+    hardware = recipes.without_gpus(hardware, model.config, recipe, context)
     # TRL and vLLM do not read the end tokens of config.json, but the probe and the evaluation do.
     end_token_ids = engines.end_tokens(spec.model_folder, tokenizer)
     model.generation_config.eos_token_id = end_token_ids if len(end_token_ids) > 1 else end_token_ids[0]

@@ -3,10 +3,10 @@
 import math
 import os
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import settings
+from hardgrpo.study import memory, settings
 from hardgrpo.study.spec import Spec
 
 # TRL's settings for a recipe without importance_correction: TRL logs ratios per token, and `Trainer` does not apply the ratios.
@@ -73,6 +73,17 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
     while share % size:
         size -= 1
     return size, share // size
+
+
+def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardware:
+    """The hardware of a run on a CPU, with micro-batches that fit into its memory unless `micro_batch` is set. `config` is the model's
+    configuration, `tokens` the length of the longest prompt and completion. A run with GPUs keeps its hardware."""
+    shape = memory.shape_of(config.get_text_config().to_dict())
+    if hardware.gpus or hardware.micro_batch or shape is None:
+        return hardware
+    share = settings.texts_per_update(recipe) // hardware.processes
+    rows = memory.rows_at_once(memory.trained_row_bytes(shape, recipe, tokens), share)
+    return replace(hardware, micro_batch=rows) if rows < share else hardware
 
 
 def packages(recipe: dict) -> list[str]:

@@ -64,8 +64,10 @@ def build_trainer(
     recipe, rows = spec.training, tokenize_solutions(spec, problems, subset, tokenizer)
     trainable = [prompt for prompt in subset if prompt in rows]
     schedule = recipes.schedule(trainable, recipe["updates"], recipe["prompts_per_update"], spec.seed)
+    model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
+    hardware = recipes.without_gpus(hardware, model.config, recipe, max(len(row["input_ids"]) for row in rows.values()))
     return Trainer(
-        model=model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe)),
+        model=model,
         processing_class=tokenizer,
         args=SFTConfig(**recipes.supervised_arguments(spec, str(state), hardware, track)),
         train_dataset=Dataset.from_list([rows[prompt] for prompt in schedule]),

