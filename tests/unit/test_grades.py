@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conftest import ROOT
@@ -154,6 +154,7 @@ def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
 @given(VALUES, VALUES, st.sampled_from(WRAPS), st.data())
 def test_a_unit_or_a_mark_changes_no_grade(value, other, wrap, data):
     reference, spelling = data.draw(st.sampled_from(forms(value))), data.draw(st.sampled_from([*forms(value), *forms(other)]))
+    assume(not (wrap == "({})" and "," in spelling))  # (1,234) is a pair of numbers
     for grader in ("number_lenient", "math"):
         if grader == "math" and "%" in wrap and value in (other / 100, other):
             continue  # 50 % is 1/2, too
