@@ -33,7 +33,10 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), summaries.RE
 # {(file, name of a generated block): function (root, config) -> text}
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("README.md", "found"): lambda root, config: templates.fill(
-        "readme", **results.values(root, config), **recommended.values(root, config)
+        "readme",
+        **results.values(root, config),
+        **recommended.values(root, config),
+        after=published_numbers.choices_after(root, config),
     ),
     ("docs/which-prompts.md", "recommended"): recommended.page,
     ("docs/which-prompts.md", "samples"): published_numbers.samples,

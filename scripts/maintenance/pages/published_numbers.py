@@ -7,7 +7,7 @@ from pages import templates
 
 from pathlib import Path
 
-PROBING = "probing"
+PROBING, BEFORE_AFTER = "probing", "before_after"
 
 
 def page(root: Path, config: dict) -> str:
@@ -16,6 +16,12 @@ def page(root: Path, config: dict) -> str:
     texts = {name: answers.text(analysis, tables(root, name, analysis)) for name, analysis in analyses.items()}
     figures = {name: list(registry.COUNT_FIGURES[analysis["kind"]]) for name, analysis in analyses.items()}
     return templates.fill("published-numbers", analyses=analyses, texts=texts, figures=figures)
+
+
+def choices_after(root: Path, config: dict) -> dict[str, dict]:
+    """{rule: row of table choices_after} of study before_after."""
+    analysis = config["analyses"][BEFORE_AFTER]
+    return tables(root, BEFORE_AFTER, analysis)["choices_after"].set_index("rule").to_dict("index")
 
 
 def samples(root: Path, config: dict) -> str:

@@ -21,6 +21,7 @@ from pages.committed import (
     read,
 )
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -240,6 +241,15 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict[str, str]:
+    """{model: accuracy of the runs on `policy` less that of the runs on `minus`, mean of the last checkpoints}, on all questions."""
+    last = recorded.last_checkpoints(table)
+    rows = last[(last.task == task) & (last.policy == policy) & (last.minus == minus) & (last.questions == "all")]
+    graded = rows[rows.grading != "lenient"]
+    leads = {model_of(row.model): estimate(row, "difference") for row in graded.itertuples()}
+    return dict(sorted(leads.items(), key=lambda lead: float(re.search(r"([\d.]+)b", lead[0])[1])))  # by billions of weights
+
+
 def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
     """Shares over all later epochs of the recorded training run, by policy."""
     lines = []
@@ -322,6 +332,7 @@ def values(root: Path, config: dict) -> dict:
         "studies": studies,
         "claims": primary_claims(rows),
         "primary": lambda study, paper: primary(rows, study, paper),
+        "recorded_leads": lambda *names: recorded_leads(studies[RECORDINGS]["recorded_runs"], *names),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
             "gain": under_limits(config, limited["gains"], "gain"),
