@@ -116,7 +116,7 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 	$(call environment,.venv,training)
 
 .venv/development.ready: envs/development.lock .venv/training.ready
-	@$(call install,.venv,development)
+	@$(call install,"$$(cd .venv && pwd -P)",development) # of a link, the target: tools name the Python that installed them
 	@touch $@
 
 .venv-figures/figures.ready: envs/figures.lock envs/pip.lock envs/build.lock envs/snakemake $(call moved,.venv-figures)

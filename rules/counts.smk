@@ -2,37 +2,11 @@
 
 
 localrules:
-    get_original,
     count_answers,
     write_answers,
 
 
 ruleorder: write_answers > judge_claims
-
-
-rule get_original:
-    input:
-        inputs.original,
-    output:
-        "results/originals/{study}/{file}",
-    log:
-        "results/logs/get_original/{study}/{file}.log",
-    wildcard_constraints:
-        study=any_of(names.analyses),
-        file="[^/]+",
-    container:
-        IMAGE["training"]
-    resources:
-        lock_mode=UPDATE_INPUTS,
-    params:
-        source=lambda w: config["analyses"][w.study]["source"],
-        local=inputs.original_copy,
-    message:
-        "Get {wildcards.file} of {params.source[repository]}"
-    shell:
-        "python scripts/inputs/get_original.py --repository {params.source[repository]} --commit {params.source[commit]}"
-        " --path {params.source[folder]}/{wildcards.file} --local {params.local:q} --output {output} --lock inputs.lock"
-        " {resources.lock_mode} > {log} 2>&1"
 
 
 rule count_answers:
@@ -46,14 +20,18 @@ rule count_answers:
         study=any_of(names.analyses),
     container:
         IMAGE["training"]
+    resources:
+        lock_mode=UPDATE_INPUTS,
     params:
         analysis=arguments.analysis,
+        names=inputs.names_of_originals,
         code=arguments.code("inputs/count_answers.py"),
     message:
         "Count the right answers of {wildcards.study}"
     shell:
         "python scripts/inputs/count_answers.py --kind {params.analysis[kind]} --files {input:q} --samples {params.analysis[samples]}"
-        " --output {output} > {log} 2>&1"
+        " --repository {params.analysis[source][repository]} --commit {params.analysis[source][commit]} --names {params.names:q}"
+        " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
 
 
 for kind, tables in registry.COUNT_TABLES.items():

@@ -40,7 +40,7 @@ rule fetch_dataset:
         " {resources.lock_mode} > {log} 2>&1"
 
 
-# Files of recordings in the form of their authors. A copy below `data` is read instead of the download.
+# Files in the form of their authors. A copy below `data` is read instead of the download.
 rule fetch_original:
     output:
         "results/originals/{owner}--{repository}@{commit}/{name}",
@@ -49,8 +49,8 @@ rule fetch_original:
     wildcard_constraints:
         owner="[^/@]+?",
         repository="[^/@]+",
-        commit="[0-9a-f]{40}",
-        name=r".+\.json",
+        commit="[0-9a-f]{7,40}",
+        name=r".+\.(json|csv|parquet)",
     container:
         IMAGE["training"]
     resources:

@@ -36,18 +36,11 @@ def main() -> None:
     parser.add_argument("--questions", help="for responses: the questions of the file, in the same order")
     parser.add_argument("--scores", help="for responses and accuracies: published pass rates, in the same order")
     parser.add_argument("--rollouts", type=int, help="for shares: rollouts of each prompt in each epoch")
-    parser.add_argument("--repository", help="compare the files with the lock's entry of this GitHub repository (owner/name)")
-    parser.add_argument("--commit", help="the commit of the repository")
-    parser.add_argument("--names", nargs="*", default=[], help="paths in the repository of original, questions and scores")
-    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entries by these files")
+    inputs.add_repository_arguments(parser)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    if args.repository:
-        source, paths = {"repository": args.repository, "commit": args.commit}, [args.original, args.questions, args.scores]
-        for name, path in zip(args.names, filter(None, paths), strict=True):
-            inputs.check_original(args.lock, source, name, files.read_bytes(path), path, args.update_inputs)
+    inputs.check_originals(args, [path for path in (args.original, args.questions, args.scores) if path])
     if args.format == "responses":
         rows = responses(args.original, args.questions, args.scores)
         files.write_jsonl(args.output, rows)

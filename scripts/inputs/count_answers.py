@@ -2,10 +2,11 @@
 
     python scripts/inputs/count_answers.py --kind before_after --files per_example.csv --samples 32 --output results/counts/before_after.csv
 
---kind names the form of the files: see READERS in src/hardgrpo/data/published_counts.py.
+--kind names the form of the files: see READERS in src/hardgrpo/data/published_counts.py. With --repository, --commit and --names, the files
+are compared with the lock.
 """
 
-from hardgrpo.data import published_counts
+from hardgrpo.data import inputs, published_counts
 from hardgrpo.runtime import errors, files
 
 import argparse
@@ -16,11 +17,13 @@ def main() -> None:
     parser.add_argument("--kind", required=True, choices=published_counts.READERS)
     parser.add_argument("--files", required=True, nargs="+")
     parser.add_argument("--samples", required=True, type=int, help="samples per prompt behind each pass rate")
+    inputs.add_repository_arguments(parser)
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
     if args.samples < 1:
         raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
+    inputs.check_originals(args, args.files)
     counts = published_counts.convert(args.kind, args.files, args.samples)
     files.write_rows(args.output, list(counts[0]), counts)
     unsolved = sum(row["correct"] == 0 for row in counts)

@@ -17,6 +17,7 @@ import urllib.request
 
 SERVER = "https://raw.githubusercontent.com"
 SECONDS = 60  # without an answer
+LARGEST = 2**30  # bytes
 
 
 def main() -> None:
@@ -44,10 +45,10 @@ def download(repository: str, commit: str, name: str) -> bytes:
     """The content of a file. Raise a `UserError` if the server does not deliver it."""
     server = os.environ.get("HARDGRPO_GITHUB", SERVER).rstrip("/")
     address = f"{server}/{repository}/{commit}/{urllib.parse.quote(name)}"
-    remedy = f"{inputs.WHERE}, or copy the file of this commit into the folder `local` of the model"
+    remedy = f"{inputs.WHERE}, or copy the file of this commit into the folder that `local` names in the configuration"
     try:
         with urllib.request.urlopen(address, timeout=SECONDS) as answer:
-            return answer.read()
+            content = answer.read(LARGEST + 1)
     except urllib.error.HTTPError as error:
         if error.code == 404:
             raise errors.UserError(
@@ -59,6 +60,9 @@ def download(repository: str, commit: str, name: str) -> bytes:
     except (OSError, ValueError) as error:
         cause = getattr(error, "reason", error)
         raise errors.UserError(f"repository {repository}: cannot download '{name}' from {server} ({cause}); {remedy}") from None
+    if len(content) > LARGEST:
+        raise errors.UserError(f"repository {repository}: '{name}' has more than {LARGEST:,} bytes; {remedy}")
+    return content
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ RUN_BY_A_TEST = {
     "follow_readme": "test_it_is_followed_to_its_end",
     "gpu_check": "test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers",
     "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
-    "get_original": "test_a_file_is_downloaded_or_copied_and_must_be_that_of_the_lock",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",

@@ -1,10 +1,8 @@
 """Published numbers of right answers: files of both forms, their numbers by enumeration, claims, and what is wrong with a file."""
 
 import hashlib
-import http.server
 import itertools
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -157,53 +155,28 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path, content):
 # --- originals ---------------------------------------------------------------------------------------------------------
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *words):
-        pass
-
-
-@pytest.fixture
-def server(tmp_path):
-    """A server with one file of owner/name at commit 0123abc."""
-    path = tmp_path / "server/owner/name/raw/0123abc/data/numbers.csv"
-    path.parent.mkdir(parents=True)
-    path.write_text("published\n")
-    handler = lambda *arguments: Quiet(*arguments, directory=str(tmp_path / "server"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as service:
-        threading.Thread(target=service.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{service.server_port}"
-        service.shutdown()
-
-
-def get(folder: Path, server: str, *arguments, path: str = "data/numbers.csv", commit: str = "0123abc"):
+def count(folder: Path, commit: str = "0123abc", *arguments):
+    """The numbers of `numbers.csv`, compared with the lock."""
     return run(
-        *("get_original", "--repository", "owner/name", "--commit", commit, "--path", path, "--local", folder / "local.csv"),
-        *("--output", folder / "out.csv", "--lock", folder / "inputs.lock", "--server", server, *arguments),
+        *("count_answers", "--kind", "before_after", "--files", folder / "numbers.csv", "--samples", "16"),
+        *("--repository", "owner/name", "--commit", commit, "--names", "data/numbers.csv", "--lock", folder / "inputs.lock"),
+        *("--output", folder / "out.csv", *arguments),
     )
 
 
-def test_a_file_is_downloaded_or_copied_and_must_be_that_of_the_lock(tmp_path, server):
-    done = get(tmp_path, server)
-    assert done.returncode == 0 and "downloaded, new in the lock" in done.stdout, done.stderr
+def test_a_file_must_be_that_of_the_lock(tmp_path):
+    path = write_csv(tmp_path / "numbers.csv", [["a", 0.25, 0.5, 0.75]])
+    done = count(tmp_path)
+    assert done.returncode == 0, done.stderr
     entry = json.loads((tmp_path / "inputs.lock").read_text())["repositories"]["owner/name@0123abc"]
-    facts = {"bytes": 10, "sha256": hashlib.sha256(b"published\n").hexdigest()}
+    facts = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": facts}}
-    (tmp_path / "local.csv").write_text("published\n")
-    assert "a local copy, as locked" in get(tmp_path, "http://127.0.0.1:9").stdout, "needs no server"
     (tmp_path / "out.csv").unlink()
-    (tmp_path / "local.csv").write_text("published\nand more\n")
-    assert_refused(get(tmp_path, server), f"{tmp_path}/local.csv: data/numbers.csv of owner/name is not what", "found 19 bytes")
-    (tmp_path / "local.csv").write_text("published\n")
-    assert_refused(get(tmp_path, server, commit="fffffff"), "found commit fffffff, expected 0123abc")
+    assert_refused(count(tmp_path, "fffffff"), "has files of commit 0123abc, expected commit fffffff")
+    write_csv(path, [["a", 0.25, 0.5, 1.0]])
+    assert_refused(count(tmp_path), f"{path}: is not what", "says of data/numbers.csv of owner/name: found")
     assert not (tmp_path / "out.csv").exists()
-    assert "replaced in the lock" in get(tmp_path, server, "--update-inputs", commit="fffffff").stdout
-    assert list(json.loads((tmp_path / "inputs.lock").read_text())["repositories"]) == ["owner/name@fffffff"]
-
-
-def test_a_file_that_cannot_be_downloaded_is_named_with_the_place_to_put_it(tmp_path, server):
-    assert_refused(get(tmp_path, server, path="data/none.csv"), "/data/none.csv: the server answers with status 404", "local.csv")
-    assert_refused(get(tmp_path, "http://127.0.0.1:9"), "cannot be downloaded", "or put the file at", "local.csv")
-    assert not (tmp_path / "out.csv").exists() and not (tmp_path / "inputs.lock").exists()
+    assert count(tmp_path, "0123abc", "--update-inputs").returncode == 0 and (tmp_path / "out.csv").exists()
 
 
 # --- samples per prompt ------------------------------------------------------------------------------------------------

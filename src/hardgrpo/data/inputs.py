@@ -81,38 +81,6 @@ def check_files(lock: str | Path, section: str, name: str, folder: str | Path, u
     return _check(lock, section, name, {"files": entries} if commit is None else {"commit": commit, "files": entries}, update)
 
 
-def check_repository_file(lock: str | Path, repository: str, commit: str, name: str, path: str | Path, update: bool) -> str:
-    """Compare the file at `path` with the lock's entry of the file `name` of a GitHub repository at a commit. See `check_files`.
-
-    Raise a `UserError` also if the lock has the file only at another commit, because nothing shows the commit of a file.
-    """
-    path, entry = Path(path), f"{repository}@{commit}"
-    facts = {"bytes": path.stat().st_size, "sha256": files.sha256(path)}
-    if read_lock(lock).get("repositories", {}).get(entry, {}).get("files", {}).get(name) == facts:
-        return "as locked"
-    with _exclusive(Path(lock)):
-        content = read_lock(lock)
-        pinned = content.setdefault("repositories", {})
-        entries = [key for key in pinned if key.rpartition("@")[0] == repository and name in pinned[key]["files"]]
-        if entries and not update:
-            commits = [key.rpartition("@")[2] for key in entries]
-            problem = (
-                f"found {_file_text(facts)}, expected {_file_text(pinned[entry]['files'][name])}"
-                if entry in entries
-                else f"found commit {commit}, expected {' or '.join(commits)}"
-            )
-            raise UserError(
-                f"{name} of {repository} is not what {lock} says: {problem}; if you want the change, run with --update-inputs (in the"
-                " workflow: --config update_inputs=true)"
-            )
-        for key in entries:
-            del pinned[key]["files"][name]
-        pinned.setdefault(entry, {"commit": commit, "files": {}})["files"][name] = facts
-        content["repositories"] = {key: value for key, value in pinned.items() if value["files"]}
-        files.write_json(lock, content, sort_keys=True)
-    return "replaced in the lock" if entries else "new in the lock"
-
-
 def repository_entry(source: dict) -> str:
     """The name of a GitHub repository at a commit in the lock; `source` has the keys `repository` and `commit`."""
     return f"{source['repository']}@{source['commit']}"
@@ -148,6 +116,23 @@ def check_original(lock: str | Path, source: dict, name: str, content: bytes, pl
         repositories[entry]["files"][name] = facts
         files.write_json(lock, lock_content, sort_keys=True)
     return "new in the lock" if locked_facts is None else "replaced in the lock"
+
+
+def add_repository_arguments(parser) -> None:
+    """Add the arguments that `check_originals` takes to a program's arguments."""
+    parser.add_argument("--repository", help="compare the files with the lock's entry of this GitHub repository (owner/name)")
+    parser.add_argument("--commit", help="the commit of the repository")
+    parser.add_argument("--names", nargs="*", default=[], help="paths of the files in the repository, in order")
+    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
+    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entries by these files")
+
+
+def check_originals(args, paths: list[str]) -> None:
+    """Compare files with the lock's entry of their repository, if the arguments name one. See `check_original`."""
+    if args.repository:
+        source = {"repository": args.repository, "commit": args.commit}
+        for name, path in zip(args.names, paths, strict=True):
+            check_original(args.lock, source, name, files.read_bytes(path), path, args.update_inputs)
 
 
 def check_problems(lock: str | Path, name: str, problems: list[dict], update: bool) -> str:

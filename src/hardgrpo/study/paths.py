@@ -84,15 +84,6 @@ def probe(model: str, task: str, shard: int | str) -> str:
     return f"results/probe/{model}/{task}/shard{shard}.jsonl.gz"
 
 
-def original(study: str, file: str) -> str:
-    """A file that an analysis of published numbers reads, as its authors published it."""
-    return f"results/originals/{study}/{file}"
-
-
-def originals(config: dict, study: str) -> list[str]:
-    return [original(study, file) for file in config["analyses"][study]["source"]["files"]]
-
-
 def counts(study: str) -> str:
     """The numbers of right answers that an analysis of published numbers reads."""
     return f"results/counts/{study}.csv"
@@ -237,10 +228,9 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
 
 
 def inputs(config: dict, study: str) -> list[str]:
-    """The files for which a study needs the internet: downloaded models, problems in the form that the programs read, and files as
-    their authors published them."""
+    """The files for which a study needs the internet: downloaded models, and problems in the form that the programs read."""
     if settings.is_analysis(config, study):
-        return originals(config, study)
+        return []
     plan = config["studies"][study]
     models = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.is_sampled(config, model)]
     pretrained = [model for model in models if config["models"][model]["source"]["kind"] == "pretrain"]

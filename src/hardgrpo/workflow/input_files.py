@@ -194,7 +194,7 @@ class InputFiles:
 
     def original_recording(self, wildcards: Wildcards) -> dict[str, str]:
         """The originals of converted completions, as named inputs: completions, questions, and published pass rates (`scores`)."""
-        return {key: self._original(wildcards.model, name) for key, name in self.original_names(wildcards).items()}
+        return {key: self._original(self._source(wildcards.model), name) for key, name in self.original_names(wildcards).items()}
 
     def original_names(self, wildcards: Wildcards) -> dict[str, str]:
         """The paths of `original_recording` in the repository."""
@@ -211,9 +211,9 @@ class InputFiles:
         return questions | ({"scores": scores[split]} if split in scores else {})
 
     def converted(self, study: str) -> list[str]:
-        """The files of a study that are converted from files in the form of their authors."""
+        """The files of a study that are converted from files in the form of their authors; of an analysis, these files."""
         if settings.is_analysis(self.config, study):
-            return []
+            return self.originals(Wildcards(fromdict={"study": study}))
         converted = [
             paths.converted_trajectory(model)
             for model, _ in paths.trajectory_prompts(self.config, study)
@@ -231,7 +231,7 @@ class InputFiles:
 
     def original_accuracies(self, wildcards: Wildcards) -> dict[str, str]:
         """The originals of published accuracies, as named inputs: accuracies, and published pass rates of the test questions."""
-        return {key: self._original(wildcards.model, name) for key, name in self.accuracies_names(wildcards).items()}
+        return {key: self._original(self._source(wildcards.model), name) for key, name in self.accuracies_names(wildcards).items()}
 
     def accuracies_names(self, wildcards: Wildcards) -> dict[str, str]:
         """The paths of `original_accuracies` in the repository."""
@@ -240,7 +240,7 @@ class InputFiles:
         return {"original": recording["published"][wildcards.policy]} | scores
 
     def original_trajectory(self, wildcards: Wildcards) -> str:
-        return self._original(wildcards.model, self._source(wildcards.model)["file"])
+        return self._original(self._source(wildcards.model), self._source(wildcards.model)["file"])
 
     def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
         """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the folder `local`, by step. Empty files
@@ -269,9 +269,8 @@ class InputFiles:
         entry = inputs.read_lock("inputs.lock").get("repositories", {}).get(inputs.repository_entry(source), {})
         return entry.get("files", {})
 
-    def _original(self, model: str, name: str) -> str:
+    def _original(self, source: dict, name: str) -> str:
         """An original on this machine: below `data` if it exists there, else where it is downloaded."""
-        source = self._source(model)
         local = os.path.join(self.config["data"], source.get("local", ""))
         copies = [local, os.path.join(local, name)] if "local" in source else []  # a trajectory may name its file
         return next((path for path in copies if os.path.isfile(path)), f"{paths.original_folder(source)}/{name}")
@@ -286,18 +285,18 @@ class InputFiles:
 
     # --- analyses of published numbers ---
 
-    def original(self, wildcards: Wildcards) -> str | list[str]:
-        """The local copy of a file that an analysis reads, if it exists. Otherwise the file is downloaded."""
-        copy = self.original_copy(wildcards)
-        return copy if os.path.isfile(copy) else []
-
-    def original_copy(self, wildcards: Wildcards) -> str:
-        """The path of the local copy of a file that an analysis reads."""
-        folder = self.config["analyses"][wildcards.study]["source"]["local"]
-        return os.path.join(self.config["data"], folder, wildcards.file)
-
     def originals(self, wildcards: Wildcards) -> list[str]:
-        return paths.originals(self.config, wildcards.study)
+        """The files that an analysis reads, as their authors published them."""
+        source = self.config["analyses"][wildcards.study]["source"]
+        return [
+            self._original(source | {"local": os.path.join(source["local"], os.path.basename(name))}, name)
+            for name in self.names_of_originals(wildcards)
+        ]
+
+    def names_of_originals(self, wildcards: Wildcards) -> list[str]:
+        """The paths of `originals` in the repository."""
+        source = self.config["analyses"][wildcards.study]["source"]
+        return [f"{source['folder']}/{name}" for name in source["files"]]
 
     # --- papers ---
 
