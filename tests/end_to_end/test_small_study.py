@@ -143,7 +143,10 @@ def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_w
         assert "\\begin{longtable}" in (paper / f"tables/{table}.tex").read_text()
         assert rows(paper / f"tables/{table}.csv")
     shown = finished_world.first_output
-    assert all(words in shown for words in ("base % (greedy)", "finishing", "greedy gain", "pass@2 gain", "paper/mini/figures"))
+    assert all(
+        words in shown
+        for words in ("base model", "gain, sampled", "less random", "gain, greedy", "finishing", "paper/mini/figures")
+    )
     assert "train tiny/swaps/hard/seed0: [####################] 4 of 4 updates (100%)" in shown, "progress is shown in the terminal"
 
 
