@@ -205,7 +205,7 @@ def test_it_trains_on_what_was_annotated_and_says_whether_it_was_worth_it(annota
     page = (annotated.folder / "paper/own/worth.html").read_text()
     (gain,) = list(files.read_rows(annotated.folder / "results/summaries/own/gains.csv", {"gain": float, "decoding": str}))
     assert f"{100 * gain['gain']:+.1f}".replace("-", "\N{MINUS SIGN}").replace("+0.0", "0.0") in page
-    assert "annotated: " in page and "<dd>9" in page and "1 run," in page
+    assert "<td>annotated</td>" in page and "<td>9</td>" in page and "1 run of each arm" in page
     assert "0 failed" in (annotated.folder / "paper/own/verified.txt").read_text()
 
 
