@@ -9,6 +9,7 @@ import pytest
 import project_config
 from conftest import ROOT
 from hardgrpo.analysis import random_choice, summaries
+from hardgrpo.analysis.arms import label
 from hardgrpo.report import registry, worth
 from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
@@ -28,7 +29,7 @@ def row(gain=(0.02, 0.01, 0.03), greedy=(nan, nan, nan), lead=(nan, nan)) -> Sim
     [
         ({}, worth.YES),
         ({"gain": (0.02, -0.01, 0.05)}, worth.NOT_SHOWN),
-        ({"gain": (-0.02, -0.03, -0.01)}, worth.NO_GAIN),
+        ({"gain": (-0.02, -0.03, -0.01)}, worth.ACCURACY_FELL),
         ({"gain": (nan, nan, nan)}, worth.UNKNOWN_WORTH),
         ({"greedy": (-0.11, -0.15, -0.07)}, worth.GREEDY_FELL),
         ({"greedy": (-0.01, -0.05, 0.03)}, worth.YES),
@@ -68,17 +69,21 @@ def test_the_committed_studies_have_arms_of_every_verdict_that_differs_from_a_ga
 
 
 def test_one_comparison_has_one_verdict():
-    """The page and docs/which-prompts.csv correct for the same family of comparisons."""
+    """The page says yes to no arm that docs/which-prompts.csv does not call better than a random choice."""
     cases = pd.read_csv(ROOT / "docs/which-prompts.csv")
     compared = 0
     for study in COMMITTED:
-        differences = pd.read_csv(ROOT / paths.reference(study) / "differences.csv")
+        differences, by_name = pd.read_csv(ROOT / paths.reference(study) / "differences.csv"), arms(study)
+        first_recipe = settings.study_design(CONFIG, study)["first_recipe"]
         for comparison in random_choice.comparisons(differences, CONFIG["policies"]):
             of_case = cases[
                 (cases.study == study) & (cases.model == comparison["model"]) & (cases.task == comparison["task"])
                 & (cases.budget == comparison["budget"]) & (cases.difference - comparison["difference"]).abs().lt(1e-9)
             ]  # fmt: skip
+            name = label(comparison["policy"], comparison["recipe"], first_recipe)
+            entry = by_name[comparison["model"], comparison["task"], name]
             for line in of_case.itertuples():
-                assert line.verdict == random_choice.verdict(comparison["difference"], comparison["p"])
+                assert line.verdict == random_choice.BETTER or entry["worth_it"] != worth.YES, (study, name)
+                assert line.verdict == random_choice.WORSE or entry["worth_it"] != worth.WORSE_THAN_RANDOM, (study, name)
                 compared += 1
     assert compared > 20

@@ -50,10 +50,10 @@ def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, t
     locked = json.loads((published.folder / "inputs.lock").read_text())["repositories"]["someone/numbers@0123abc"]
     assert len(locked["files"]) == (2 if study == "probing" else 1)
     assert published.plan("--config", f"study={study}") == {}
-    said = published.snakemake("-n", "explorer", "--config", f"study={study}")
-    assert "has no completions, so there is nothing to explore" in said.stdout + said.stderr
-    said = published.snakemake("-n", "crate", "--config", f"study={study}")
-    assert "has no runs, so there is no crate" in said.stdout + said.stderr
+    refused = published.snakemake("-n", "explorer", "--config", f"study={study}")
+    assert "has no completions, so there is nothing to explore" in refused.stdout + refused.stderr
+    refused = published.snakemake("-n", "crate", "--config", f"study={study}")
+    assert "has no runs, so there is no crate" in refused.stdout + refused.stderr
 
 
 def test_a_file_that_is_not_that_of_the_lock_or_has_other_shares_is_named(published):

@@ -1,8 +1,8 @@
 """Compare ways of choosing prompts with a random choice of as many prompts.
 
-A case is a model, a task, a recipe and a budget. In each case every policy that takes a share of the pool, by the task's own probe if it
-uses a probe, is compared with the policy of rule `random`, by the paired difference of gains on the task's own test. This is the family of
-Holm's correction wherever a page says that a policy is better or worse than a random choice.
+A case is a model, a task, a recipe and a budget. In each case, every policy that chooses a share of the pool is compared with the policy of
+rule `random`, by the paired difference of gains on the task's own test. Policies that use the probe of another task are left out. Holm's
+correction is over the comparisons of one case; every page that calls a policy better or worse than a random choice uses these results.
 """
 
 import pandas as pd

@@ -8,7 +8,7 @@ from hardgrpo.analysis.formats import MINUS, UNKNOWN, integer, is_known, points,
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report import web
 
-YES, NO_GAIN, NOT_SHOWN = "yes", "no, accuracy fell", "not shown"
+YES, ACCURACY_FELL, NOT_SHOWN = "yes", "no, accuracy fell", "not shown"
 GREEDY_FELL, WORSE_THAN_RANDOM, NOT_BETTER = "no, greedy accuracy fell", "no, random is better", "not told apart from random"
 UNKNOWN_WORTH = "cannot be said"
 
@@ -121,7 +121,7 @@ def worth_it(row) -> str:
     if not is_known(row.gain_low, row.gain_high) or row.gain_low == row.gain_high:
         return UNKNOWN_WORTH
     if row.gain_high < 0:
-        return NO_GAIN
+        return ACCURACY_FELL
     if is_known(row.greedy_gain_high) and row.greedy_gain_high < 0:
         return GREEDY_FELL
     lead = random_choice.verdict(row.lead, row.lead_p) if is_known(row.lead, row.lead_p) else None
@@ -133,7 +133,7 @@ def worth_it(row) -> str:
 
 
 def answer(arms: list[dict]) -> str:
-    """The page's first sentence about a model and a task. `arms` are sorted by worth and by points per label."""
+    """The page's first sentence about a model and a task. `arms` are sorted: those worth it first, then by points per label, descending."""
     worth = [entry for entry in arms if entry["worth_it"] == YES]
     if not worth:
         fell = sum(entry["worth_it"] == GREEDY_FELL for entry in arms)
@@ -141,10 +141,14 @@ def answer(arms: list[dict]) -> str:
         return f"no way of choosing was shown to be worth its labels{reason}."
     best = worth[0]
     sentence = f"{best['name']}: {best['gain_alone']} points for {best['labels']} labels"
-    leading = [entry for entry in worth if entry["lead"] != UNKNOWN]
-    if leading:
-        top = leading[0]
-        beyond = f"{top['lead_alone']} points more than a random choice"
-        return f"{sentence}, {beyond}." if top is best else f"{sentence}; {top['name']} gains {beyond}, for {top['labels']} labels."
+    better_than_random = [entry for entry in worth if entry["lead"] != UNKNOWN]  # worth it only if shown to be better
+    if better_than_random:
+        best_of_these = better_than_random[0]
+        lead_text = f"{best_of_these['lead_alone']} points more than a random choice"
+        return (
+            f"{sentence}, {lead_text}."
+            if best_of_these is best
+            else f"{sentence}; {best_of_these['name']} gains {lead_text}, for {best_of_these['labels']} labels."
+        )
     compared = any(entry["lead"] != UNKNOWN for entry in arms)
     return f"{sentence}; no way of choosing was shown to beat a random choice." if compared else f"{sentence}."

@@ -188,16 +188,16 @@ class Sampler:
                 return
 
     async def _complete_group(self, keys: list[str], requests: list[Request]) -> None:
-        """Request samples of one prompt, together where the server takes `n`, until all are stored."""
+        """Request the missing samples of one prompt until all are stored: in one request, or one by one if the server does not take `n`."""
         while missing := [(key, request) for key, request in zip(keys, requests) if key not in self.stored]:
             batch = missing[:1] if "n" in self.refused else missing
-            cost = self._most_cost(batch[0][1], len(batch))
+            cost = self._maximum_cost(batch[0][1], len(batch))
             await self._reserve(cost)
             try:
                 completions, usage = await self._request(batch[0][1], len(batch))
             finally:
                 await self._release(cost)
-            if completions is None:  # the next request leaves out what the server has refused
+            if completions is None:  # the server has refused an optional parameter: ask again without it
                 continue
             if len(completions) < len(batch):
                 self._leave_out("n", "gives one completion where several are requested")
@@ -213,7 +213,7 @@ class Sampler:
 
     # --- money ---
 
-    def _most_cost(self, request: Request, samples: int) -> float:
+    def _maximum_cost(self, request: Request, samples: int) -> float:
         return self.address.money(Usage(count_characters(request) // 2 + 20, samples * self.max_tokens))
 
     async def _reserve(self, cost: float) -> None:
