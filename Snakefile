@@ -1,8 +1,10 @@
-# From problems to the paper: tasks -> probe -> difficulty -> subsets -> GRPO -> evaluation -> summaries -> figures, tables, paper.
+# From problems to the paper: tasks -> probe -> difficulty -> subsets -> GRPO -> evaluation ->
+# summaries -> figures, tables, paper.
 
 import signal
 
-# While Snakemake reads this file, no job runs and no lock is held, so Ctrl-C may end Snakemake at once, without a traceback.
+# While Snakemake reads this file, no job runs and no lock is held, so Ctrl-C may end Snakemake at
+# once, without a traceback.
 RAISES = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 if RAISES:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -118,9 +120,15 @@ onstart:
 
 
 onsuccess:
-    provenance = [job.output.provenance for job in workflow.dag.jobs if job.rule.name in durations.TRAINING]
+    provenance = [
+        job.output.provenance
+        for job in workflow.dag.jobs
+        if job.rule.name in durations.TRAINING
+    ]
     states.forget(provenance, Path(paths.STATES))
     drawing.note_missing_pdf(config["study"])
-    if not {"subset", "inputs", "images", "plan", "intact"} & set(workflow.dag_settings.targets):
+    if not {"subset", "inputs", "images", "plan", "intact"} & set(
+        workflow.dag_settings.targets
+    ):
         command = drawing.show_results_command(config["study"])
         shell("{command}")  # inserted as it is: the command contains braces

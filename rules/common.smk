@@ -1,4 +1,5 @@
-# Read the configuration, and create the objects whose methods compute inputs, parameters and resources of the rules.
+# Read the configuration, and create the objects whose methods compute inputs, parameters and
+# resources of the rules.
 
 import gc
 import os
@@ -8,7 +9,8 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 min_version("9.20")
-# Exempt all objects loaded so far from garbage collection, which otherwise takes an eighth of the time of a large plan.
+# Exempt all objects loaded so far from garbage collection, which otherwise takes an eighth of the
+# time of a large plan.
 gc.freeze()
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
@@ -44,5 +46,6 @@ drawing = Drawing(config, workflow, startup.has_tex(workflow))
 drawing.suggest_pdf(config["study"])
 startup.write_plan_facts(config, machine.setting(workflow))
 
-IMAGE = images.PATHS  # container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile
+# Container images for `--sdm apptainer`; otherwise jobs run in the environments of the Makefile.
+IMAGE = images.PATHS
 UPDATE_INPUTS = "--update-inputs" if config["update_inputs"] else ""

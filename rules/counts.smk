@@ -1,4 +1,5 @@
-# Analyses of published numbers of right answers: studies without arms, which sample and train nothing (config/analyses/).
+# Analyses of published numbers of right answers: studies without arms, which sample and train
+# nothing (config/analyses/).
 
 
 localrules:
@@ -46,7 +47,9 @@ for kind, tables in registry.COUNT_TABLES.items():
         log:
             f"results/logs/summarize_{kind}/{{study}}.log",
         wildcard_constraints:
-            study=any_of(name for name in names.analyses if config["analyses"][name]["kind"] == kind),
+            study=any_of(
+                name for name in names.analyses if config["analyses"][name]["kind"] == kind
+            ),
         localrule: True
         container:
             IMAGE["figures"]
@@ -64,7 +67,12 @@ rule write_answers:
     input:
         drawing.analysis_tables,
     output:
-        page=report("paper/{study}/answers.md", caption="report/answers.rst", category="Results", labels={"file": "answers"}),
+        page=report(
+            "paper/{study}/answers.md",
+            caption="report/answers.rst",
+            category="Results",
+            labels={"file": "answers"},
+        ),
         claims="paper/{study}/claims.csv",
     log:
         "results/logs/write_answers/{study}.log",

@@ -1,4 +1,5 @@
-# Write one HTML file that shows all completions of a study's base models and last checkpoints side by side.
+# Write one HTML file that shows all completions of a study's base models and last checkpoints side
+# by side.
 
 
 localrules:

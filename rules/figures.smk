@@ -1,5 +1,5 @@
-# Draw each figure of src/hardgrpo/report/registry.py from summary tables, and write the rows that the figure shows: one rule for
-# each figure.
+# Draw each figure of src/hardgrpo/report/registry.py from summary tables, and write the rows that
+# the figure shows: one rule for each figure.
 
 for figure, entry in registry.all_figures().items():
 

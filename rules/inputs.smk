@@ -1,4 +1,5 @@
-# Get problems and models. Downloads must match inputs.lock. Downloads are local jobs, because compute nodes have no internet.
+# Get problems and models. Downloads must match inputs.lock. Downloads are local jobs, because
+# compute nodes have no internet.
 
 
 localrules:
@@ -149,9 +150,10 @@ rule prepare_task:
     container:
         IMAGE["training"]
     resources:
-        # These values are resources, because a changed resource does not rerun finished jobs. The grader and the policies do not
-        # affect the output: the program only uses them to check the data. The grader and the policies share one resource, because
-        # another placeholder would change the command and therefore prepare all tasks again.
+        # These values are resources, because a changed resource does not rerun finished jobs. The
+        # grader and the policies do not affect the output: the program only uses them to check the
+        # data. The grader and the policies share one resource, because another placeholder would
+        # change the command and therefore prepare all tasks again.
         grader=arguments.grader_and_policies,
         lock_mode=UPDATE_INPUTS,
         named=arguments.task_in_ids,
@@ -167,8 +169,9 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# This rule refuses test questions that are also in the pool, so its priority starts the rule before all other jobs that are ready.
-# The rules that sample do not depend on the output of this rule: otherwise a new test set would sample the pool again.
+# This rule refuses test questions that are also in the pool, so its priority starts the rule before
+# all other jobs that are ready. The rules that sample do not depend on the output of this rule:
+# otherwise a new test set would sample the pool again.
 rule compare_splits:
     input:
         pool="results/tasks/{task}/train.jsonl",

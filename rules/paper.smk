@@ -15,7 +15,11 @@ rule write_tables:
     input:
         drawing.tables(tables_of_entries(registry.TABLES)),
     output:
-        [f"paper/{{study}}/tables/{name}.{kind}" for name in registry.TABLES for kind in ("tex", "csv")],
+        [
+            f"paper/{{study}}/tables/{name}.{kind}"
+            for name in registry.TABLES
+            for kind in ("tex", "csv")
+        ],
         [
             report(
                 f"paper/{{study}}/tables/{name}.html",
@@ -33,7 +37,10 @@ rule write_tables:
     params:
         study=arguments.design,
         folder="paper/{study}/tables",
-        code=arguments.code("paper/write_tables.py", *{f"report/tables/{table.module}": None for table in registry.TABLES.values()}),
+        code=arguments.code(
+            "paper/write_tables.py",
+            *{f"report/tables/{table.module}": None for table in registry.TABLES.values()},
+        ),
     message:
         "Write the tables ({wildcards.study})"
     shell:
@@ -64,7 +71,12 @@ rule write_worth:
     input:
         drawing.tables(registry.WORTH),
     output:
-        report("paper/{study}/worth.html", caption="report/worth.rst", category="Results", labels={"file": "was it worth it?"}),
+        report(
+            "paper/{study}/worth.html",
+            caption="report/worth.rst",
+            category="Results",
+            labels={"file": "was it worth it?"},
+        ),
     log:
         "results/logs/write_worth/{study}.log",
     container:
@@ -87,7 +99,10 @@ rule verify:
         published=PUBLISHED,
     output:
         report(
-            "paper/{study}/verified.txt", caption="report/verified.rst", category="Paper", labels={"file": "checks of the outputs"}
+            "paper/{study}/verified.txt",
+            caption="report/verified.rst",
+            category="Paper",
+            labels={"file": "checks of the outputs"},
         ),
     log:
         "results/logs/verify/{study}.log",
@@ -125,7 +140,12 @@ rule compile_paper:
         text=["paper/main.tex", "paper/trajectory.tex"],
         references="paper/references.bib",
     output:
-        report("paper/{study}/paper.pdf", caption="report/paper.rst", category="Paper", labels={"file": "the paper"}),
+        report(
+            "paper/{study}/paper.pdf",
+            caption="report/paper.rst",
+            category="Paper",
+            labels={"file": "the paper"},
+        ),
     log:
         "results/logs/compile_paper/{study}.log",
     container:

@@ -43,7 +43,8 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# Stop sampling as soon as the completions determine the subset: see `probe.stop` in docs/configuration.md.
+# Stop sampling as soon as the completions determine the subset: see `probe.stop` in
+# docs/configuration.md.
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",

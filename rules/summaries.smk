@@ -19,7 +19,10 @@ rule summarize:
     params:
         config=arguments.study,
         comparisons=arguments.comparisons,
-        code=arguments.code("summaries/summarize.py", *{f"analysis/{table.module}": None for table in registry.SUMMARIES.values()}),
+        code=arguments.code(
+            "summaries/summarize.py",
+            *{f"analysis/{table.module}": None for table in registry.SUMMARIES.values()},
+        ),
     message:
         "Summarise study {wildcards.study}"
     shell:

@@ -1,4 +1,5 @@
-# Train models by GRPO or SFT. The training program is not an input, so only a changed specification or changed data retrain a run.
+# Train models by GRPO or SFT. The training program is not an input, so only a changed specification
+# or changed data retrain a run.
 
 
 localrules:
@@ -45,7 +46,8 @@ rule train_grpo:
         "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task} by {wildcards.recipe}, seed {wildcards.seed}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        # Slurm also sends SIGTERM to this shell. Without the trap, the shell and the job would end before the state is saved.
+        # Slurm also sends SIGTERM to this shell. Without the trap, the shell and the job would end
+        # before the state is saved.
         "trap : TERM;"
         " python scripts/training/train_grpo.py --spec {input.spec} --output {params.folder}"
         " {resources.hardware} --track {resources.track} --take-over --keep-finished 2>> {log} | (trap '' TERM; exec tee -a {log})"

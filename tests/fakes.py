@@ -1,4 +1,5 @@
-"""Stand-ins for a container runtime, for TeX and for the network; they record how they are called."""
+"""Stand-ins for a container runtime, for TeX and for the network; they record how they are
+called."""
 
 import importlib.metadata
 import json
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from hardgrpo.runtime import user_settings
 
-# Like apptainer, as far as Snakemake and spython call it: commands run on this machine, without the modules that the image would lack.
+# Like apptainer, as far as Snakemake and spython call it: commands run on this machine, without the
+# modules that the image would lack.
 APPTAINER = """#!{python}
 import json, os, sys
 arguments = sys.argv[1:]
@@ -58,7 +60,10 @@ sys.addaudithook(record)
 
 def names_in(lock: Path) -> set[str]:
     """Packages that a lock names, as `normal` writes them."""
-    return {normal(name) for name in re.findall(r"^([\w.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE)}
+    return {
+        normal(name)
+        for name in re.findall(r"^([\w.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE)
+    }
 
 
 def normal(name: str) -> str:
@@ -66,12 +71,18 @@ def normal(name: str) -> str:
 
 
 def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> "Apptainer":
-    """A folder to put on PATH, with the stand-in; modules of packages that an image's lock does not name are hidden in it."""
+    """A folder to put on PATH, with the stand-in; modules of packages that an image's lock does not
+    name are hidden in it."""
     folder.mkdir()
     stand_in = Apptainer(folder)
     program = folder / name
     program.write_text(
-        APPTAINER.format(python=sys.executable, log=str(stand_in.log), fails=str(stand_in.fails), folder=str(folder))
+        APPTAINER.format(
+            python=sys.executable,
+            log=str(stand_in.log),
+            fails=str(stand_in.fails),
+            folder=str(folder),
+        )
     )
     program.chmod(0o755)
     if not (shutil.which("latexmk") or shutil.which("tectonic")):  # the image has TeX
@@ -81,7 +92,11 @@ def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> 
     modules = importlib.metadata.packages_distributions()
     for image, path in locks.items():
         kept = names_in(path) | {"pip", "hardgrpo"}
-        hidden = [module for module, packages in modules.items() if not {normal(package) for package in packages} & kept]
+        hidden = [
+            module
+            for module, packages in modules.items()
+            if not {normal(package) for package in packages} & kept
+        ]
         (folder / f"{image}.hidden").write_text("\n".join(hidden))
     return stand_in
 
@@ -92,7 +107,11 @@ class Apptainer:
         self.env = {"PATH": os.pathsep.join([str(folder), os.environ["PATH"]])}
 
     def calls(self) -> list[dict]:
-        return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+        return (
+            [json.loads(line) for line in self.log.read_text().splitlines()]
+            if self.log.exists()
+            else []
+        )
 
 
 # Like latexmk, as far as compile_paper.py calls it: a PDF of no pages in the folder that it names.
@@ -112,14 +131,17 @@ def latexmk(folder: Path) -> str:
 def without_tex(folder: Path) -> str:
     """PATH with links to all programs of this machine but latexmk and tectonic."""
     folder.mkdir()
-    for program in (path for part in os.get_exec_path() if Path(part).is_dir() for path in Path(part).iterdir()):
+    for program in (
+        path for part in os.get_exec_path() if Path(part).is_dir() for path in Path(part).iterdir()
+    ):
         if program.name not in ("latexmk", "tectonic") and not (folder / program.name).is_symlink():
             (folder / program.name).symlink_to(program)
     return str(folder)
 
 
 def without_network() -> list[str]:
-    """Start of a command that runs in a network namespace with no interface; empty where this is not allowed."""
+    """Start of a command that runs in a network namespace with no interface; empty where this is
+    not allowed."""
     for start in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
         try:
             if subprocess.run([*start, "true"], capture_output=True, check=False).returncode == 0:
@@ -130,10 +152,17 @@ def without_network() -> list[str]:
 
 
 def recorded(folder: Path) -> tuple[dict, Path]:
-    """(environment, file): programs run with it append their connections and name lookups to the file; proxies lead nowhere."""
+    """(environment, file): programs run with it append their connections and name lookups to the
+    file; proxies lead nowhere."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORD)
     nowhere = "http://127.0.0.1:9"
-    env = {"PYTHONPATH": str(folder), user_settings.KEEP_PYTHONPATH: "1", "RECORDED_CALLS": str(folder / "calls")}
+    env = {
+        "PYTHONPATH": str(folder),
+        user_settings.KEEP_PYTHONPATH: "1",
+        "RECORDED_CALLS": str(folder / "calls"),
+    }
     env |= {"HF_ENDPOINT": "https://hub.invalid"}
-    return env | dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), nowhere), folder / "calls"
+    return env | dict.fromkeys(
+        ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), nowhere
+    ), folder / "calls"

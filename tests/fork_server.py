@@ -1,5 +1,5 @@
-"""Run Snakemake and programs, as most tests do, in a fork of a process that has imported their libraries. The imports take half of the
-time of a dry-run."""
+"""Run Snakemake and programs, as most tests do, in a fork of a process that has imported their
+libraries. The imports take half of the time of a dry-run."""
 
 import atexit
 import multiprocessing
@@ -19,20 +19,31 @@ run_process = subprocess.run
 SOURCES = str(Path(__file__).parents[1] / "src")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["snakemake.cli", "snakemake.executors.local", "snakemake.report.html_reporter", "smart_open", "yte"]
+    [
+        "snakemake.cli",
+        "snakemake.executors.local",
+        "snakemake.report.html_reporter",
+        "smart_open",
+        "yte",
+    ]
     + ["pydantic", "pandas", "scipy.stats", "statsmodels.api", "openai"]
 )
 
 
-def run(program: str, arguments: list[str], folder: Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    """Run `python PROGRAM ARGUMENTS` in a folder, or `.venv/bin/snakemake ARGUMENTS` where the program is "snakemake".
+def run(
+    program: str, arguments: list[str], folder: Path, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess:
+    """Run `python PROGRAM ARGUMENTS` in a folder, or `.venv/bin/snakemake ARGUMENTS` where the
+    program is "snakemake".
 
     By default the environment is this process's, and the package this clone's.
     """
     environment = os.environ | {"PYTHONPATH": SOURCES} if environment is None else environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         streams = [CONTEXT.reducer.DupFd(stream.fileno()) for stream in (out, err)]
-        process = CONTEXT.Process(target=become_served, args=(program, arguments, str(folder), environment, streams))
+        process = CONTEXT.Process(
+            target=become_served, args=(program, arguments, str(folder), environment, streams)
+        )
         process.start()
         process.join()
         return ended([program, *arguments], process.exitcode, out, err)
@@ -45,27 +56,38 @@ def ended(command: list[str], status: int, *streams: IO[str]) -> subprocess.Comp
 
 
 def run_by_program(command: list[str], **how) -> subprocess.CompletedProcess:
-    """`subprocess.run` for a program that starts Snakemake: a fork of the program, which has imported Snakemake, becomes it."""
+    """`subprocess.run` for a program that starts Snakemake: a fork of the program, which has
+    imported Snakemake, becomes it."""
     if command[:3] != [sys.executable, "-m", "snakemake"]:
         return run_process(command, **how)
     assert how.keys() == {"env", "capture_output", "text", "check"}, "no more is made the same here"
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if not child:
-            atexit._clear()  # what the program does at its end, such as removing its temporary folders
+            # what the program does at its end, such as removing its temporary folders
+            atexit._clear()
             become("snakemake", command[3:], os.getcwd(), how["env"], (out.fileno(), err.fileno()))
         return ended(command, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), out, err)
 
 
-def become_served(program: str, arguments: list[str], folder: str, environment: dict[str, str], streams: list) -> None:
+def become_served(
+    program: str, arguments: list[str], folder: str, environment: dict[str, str], streams: list
+) -> None:
     """`become`, in a process of the fork server."""
     if program != "snakemake":
         subprocess.run = run_by_program
     become(program, arguments, folder, environment, [stream.detach() for stream in streams])
 
 
-def become(program: str, arguments: list[str], folder: str, environment: dict[str, str], streams: Sequence[int]) -> None:
-    """Turn this process into the program: its streams, folder, environment, arguments and path of modules."""
+def become(
+    program: str,
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+    streams: Sequence[int],
+) -> None:
+    """Turn this process into the program: its streams, folder, environment, arguments and path of
+    modules."""
     for number, stream in zip((1, 2), streams):
         os.dup2(stream, number)
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", 1, closefd=False)
@@ -73,14 +95,20 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
     os.environ.clear()
     os.environ.update(environment)
     given = environment.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:] = [folder, *filter(None, given), *(path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix)))]
+    sys.path[:] = [
+        folder,
+        *filter(None, given),
+        *(path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))),
+    ]
     sys.argv = [program, *arguments]
     status = 0
     try:
         if program == "snakemake":
-            yaml.FullLoader = yaml.CFullLoader  # Snakemake reads config.yaml with FullLoader; the one in C is eight times as fast
+            # Snakemake reads config.yaml with FullLoader; the one in C is eight times as fast
+            yaml.FullLoader = yaml.CFullLoader
             sys.path.insert(0, os.path.join(folder, "src"))
-            runpy.run_module("hardgrpo.runtime.start", run_name="__main__", alter_sys=True)  # as .venv/bin/snakemake does
+            # as .venv/bin/snakemake does
+            runpy.run_module("hardgrpo.runtime.start", run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(program, run_name="__main__")
     except SystemExit as end:

@@ -10,7 +10,8 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-MERGES = ("1 2", "a l", "al l", "Ġ b")  # a rule of single digits keeps the first merge from being applied
+# a rule of single digits keeps the first merge from being applied
+MERGES = ("1 2", "a l", "al l", "Ġ b")
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -56,11 +57,20 @@ def vocabulary() -> list[str]:
 
 
 def write_qwen2(
-    path: Path, model: Qwen2ForCausalLM, *, without: str = "", rules: str | None = "qwen2", quantised: bool = False
+    path: Path,
+    model: Qwen2ForCausalLM,
+    *,
+    without: str = "",
+    rules: str | None = "qwen2",
+    quantised: bool = False,
 ) -> None:
-    """Write a model as a GGUF file. `without` names weights that are left out; `rules` are those of the tokenizer."""
+    """Write a model as a GGUF file. `without` names weights that are left out; `rules` are those of
+    the tokenizer."""
     config, weights, tokens = model.config, model.state_dict(), vocabulary()
-    names = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
+    names = {
+        "token_embd.weight": "model.embed_tokens.weight",
+        "output_norm.weight": "model.norm.weight",
+    }
     if not config.tie_word_embeddings:
         names["output.weight"] = "lm_head.weight"
     for layer in range(config.num_hidden_layers):
@@ -95,7 +105,12 @@ def write_qwen2(
             writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
         else:
             writer.add_tensor(name, values)
-    for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+    for step in (
+        writer.write_header_to_file,
+        writer.write_kv_data_to_file,
+        writer.write_tensors_to_file,
+        writer.close,
+    ):
         step()
 
 
@@ -105,8 +120,12 @@ def write_wheel(folder: Path, package: str, version: str, **members: bytes) -> P
     module = package.replace("-", "_")
     path, info = folder / f"{module}-{version}-py3-none-any.whl", f"{module}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr(f"{info}/RECORD", "")
         wheel.writestr(f"{module}/__init__.py", f"open({str(folder / 'ran')!r}, 'w')\n")
         for name, content in members.items():

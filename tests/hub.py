@@ -4,7 +4,8 @@
         hub.add("models", "someone/model", folder)
         subprocess.run(..., env=hub.environment(tmp_path))
 
-As on the real hub, anyone may list a gated repository, but only tokens that were granted access may download its files.
+As on the real hub, anyone may list a gated repository, but only tokens that were granted access may
+download its files.
 """
 
 import hashlib
@@ -32,19 +33,30 @@ class Hub:
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.requests: list[tuple[str, str]] = []  # (method, path) of each
         self.broken = False  # every answer is then status 500
-        self.stall: str | None = None  # a file whose download stops half-way, until the hub is closed
+        # a file whose download stops half-way, until the hub is closed
+        self.stall: str | None = None
         self.stalled, self.closing = threading.Event(), threading.Event()
 
     def add(self, kind: str, name: str, folder: Path) -> str:
-        """Serve a folder as repository `name` of `kind` ("models" or "datasets"); returns its commit."""
+        """Serve a folder as repository `name` of `kind` ("models" or "datasets"); returns its
+        commit."""
         commit = hashlib.sha1(f"{kind}/{name}".encode()).hexdigest()
         self.repositories[kind, name] = Repository(Path(folder), commit)
         return commit
 
     def environment(self, home: Path, token: str | None = None) -> dict[str, str]:
-        """The environment of a program that is to use this hub, without a cache of earlier downloads and without another token."""
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
-        mine = {"HF_ENDPOINT": self.url, "HF_HOME": str(home / "hf_home"), "HF_HUB_DISABLE_XET": "1"}
+        """The environment of a program that is to use this hub, without a cache of earlier
+        downloads and without another token."""
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("HF_", "HUGGING"))
+        }
+        mine = {
+            "HF_ENDPOINT": self.url,
+            "HF_HOME": str(home / "hf_home"),
+            "HF_HUB_DISABLE_XET": "1",
+        }
         return kept | mine | ({"HF_TOKEN": token} if token else {})
 
     def asked_for(self, file: str) -> bool:
@@ -93,12 +105,28 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
         return refuse(request, 401 if api else 404, "RepoNotFound")
     action, revision = (parts[2:4] + [None, None])[:2]
     file = "/".join(parts[4:])
-    if revision is not None and revision != repository.commit and revision not in repository.branches:
+    if (
+        revision is not None
+        and revision != repository.commit
+        and revision not in repository.branches
+    ):
         return refuse(request, 404, "RevisionNotFound")
-    names = sorted(p.relative_to(repository.folder).as_posix() for p in repository.folder.rglob("*") if p.is_file())
+    names = sorted(
+        p.relative_to(repository.folder).as_posix()
+        for p in repository.folder.rglob("*")
+        if p.is_file()
+    )
     if api and action in (None, "revision"):
         siblings = [{"rfilename": name} for name in names]
-        return send(request, {"id": "/".join(parts[:2]), "sha": repository.commit, "siblings": siblings, "private": False})
+        return send(
+            request,
+            {
+                "id": "/".join(parts[:2]),
+                "sha": repository.commit,
+                "siblings": siblings,
+                "private": False,
+            },
+        )
     if api and action == "tree":
         return send(request, [describe(repository.folder, name) for name in names])
     if api or action != "resolve" or file not in names:

@@ -1,4 +1,5 @@
-"""Run a program of scripts/ within the test's process: for tests with many cases, where a fork for each would take most of the time."""
+"""Run a program of scripts/ within the test's process: for tests with many cases, where a fork for
+each would take most of the time."""
 
 import contextlib
 import subprocess
@@ -12,6 +13,8 @@ def run(folder: Path, name: str, *arguments: object) -> subprocess.CompletedProc
     """`forked.run` for the program of this name, in a folder."""
     with contextlib.chdir(folder):
         try:
-            return subprocess.CompletedProcess([name, *arguments], 0, run_program(name, *arguments), "")
+            return subprocess.CompletedProcess(
+                [name, *arguments], 0, run_program(name, *arguments), ""
+            )
         except UserError as error:
             return subprocess.CompletedProcess([name, *arguments], 1, "", f"{error}\n")

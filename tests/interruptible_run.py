@@ -13,20 +13,28 @@ import yaml
 from conftest import path_of
 from hardgrpo.runtime import warm
 
-COLD = os.environ | {warm.SOCKET: warm.OFF}  # for a program that must run in the very process that a test starts
+# for a program that must run in the very process that a test starts
+COLD = os.environ | {warm.SOCKET: warm.OFF}
 KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of each kind of run; .ci/run: ten
-often = pytest.mark.skipif(KILLS < 2, reason="HARDGRPO_KILLS=10 kills more often, in every stage and in several processes")
-UPDATES, EVERY = 24, 8  # EVERY: updates between checkpoints of the runs that are told to stop between two
+often = pytest.mark.skipif(
+    KILLS < 2, reason="HARDGRPO_KILLS=10 kills more often, in every stage and in several processes"
+)
+# EVERY: updates between checkpoints of the runs that are told to stop between two
+UPDATES, EVERY = 24, 8
 
 
 @pytest.fixture(scope="module")
 def run(finished_world, tmp_path_factory):
-    """A folder with spec.yaml, the specification of a run of 24 updates with a checkpoint after every one, and its uninterrupted result
-    `clean`. sparse.yaml specifies the same run with a checkpoint after every eighth."""
+    """A folder with spec.yaml, the specification of a run of 24 updates with a checkpoint after
+    every one, and its uninterrupted result `clean`. sparse.yaml specifies the same run with a
+    checkpoint after every eighth."""
     folder = tmp_path_factory.mktemp("interruption")
     (folder / "results").symlink_to(finished_world.folder / "results")
-    spec = yaml.safe_load((folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
-    spec["completion_tokens"] = 32  # instead of 56: sampling takes most of the time, and some answers still fit
+    spec = yaml.safe_load(
+        (folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
+    )
+    # instead of 56: sampling takes most of the time, and some answers still fit
+    spec["completion_tokens"] = 32
     spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
     (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
     spec["training"] |= {"checkpoint_every": EVERY}
@@ -41,9 +49,12 @@ def command(name: str, *arguments: str, spec: str = "spec.yaml") -> list[str]:
     return [*program, "--spec", spec, "--output", name, "--state", f"{name}.state", *arguments]
 
 
-def start(folder: Path, name: str, *arguments: str, spec: str = "spec.yaml", **kwargs) -> subprocess.Popen:
+def start(
+    folder: Path, name: str, *arguments: str, spec: str = "spec.yaml", **kwargs
+) -> subprocess.Popen:
     with open(folder / f"{name}.log", "a") as log:
-        # With the lowest priority: on a busy machine the test must not be slower than the training that it is to stop.
+        # With the lowest priority: on a busy machine the test must not be slower than the training
+        # that it is to stop.
         gently = ["nice", "-n", "19", *command(name, *arguments, spec=spec)]
         return subprocess.Popen(gently, cwd=folder, stderr=log, **{"stdout": log, **kwargs})
 
@@ -60,7 +71,9 @@ def contents(folder: Path) -> dict[str, str]:
 def scheduled(run: Path) -> dict[str, str]:
     """The part of `contents` that a run with a checkpoint after every eighth update has, too."""
     kept = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
-    return {name: checksum for name, checksum in contents(run).items() if kept & set(name.split("/"))}
+    return {
+        name: checksum for name, checksum in contents(run).items() if kept & set(name.split("/"))
+    }
 
 
 def states(folder: Path, name: str) -> list[Path]:

@@ -1,4 +1,5 @@
-"""Run `snakemake --lint`; ignore that rules `image` and `plan` name no container: they run outside of containers."""
+"""Run `snakemake --lint`; ignore that rules `image` and `plan` name no container: they run outside
+of containers."""
 
 import subprocess
 import sys
@@ -6,7 +7,9 @@ import sys
 OUTSIDE = ("rule image ", "rule plan ")
 APPLIES_NOT = "Specify a conda environment or container"
 
-done = subprocess.run([sys.executable, "-m", "snakemake", "--lint"], capture_output=True, text=True, check=False)
+done = subprocess.run(
+    [sys.executable, "-m", "snakemake", "--lint"], capture_output=True, text=True, check=False
+)
 said = done.stdout + done.stderr
 place, wrong = "", []
 for line in said.splitlines():

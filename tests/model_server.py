@@ -1,4 +1,5 @@
-"""A real HTTP server on the loopback address with OpenAI's interface, whose answers a test determines."""
+"""A real HTTP server on the loopback address with OpenAI's interface, whose answers a test
+determines."""
 
 import hashlib
 import json
@@ -15,15 +16,22 @@ WORDS = ["red", "blue", "green"]
 
 
 class ModelServer:
-    """`answer(body, number)` returns CUT, a body, (status, body) or (status, body, headers); a body is an object or a text.
+    """`answer(body, number)` returns CUT, a body, (status, body) or (status, body, headers); a body
+    is an object or a text.
 
-    `requests` holds the bodies in the order of their arrival, `headers` their headers with names in small letters, `answered` the bodies of requests that were
-    answered with completions.
+    `requests` holds the bodies in the order of their arrival, `headers` their headers with names in
+    small letters, `answered` the bodies of requests that were answered with completions.
     """
 
     def __init__(self):
         self.answer: Callable = lambda body, number: completions_of(body)
-        self.requests, self.headers, self.answered, self.paths, self.connections = [], [], [], [], set()
+        self.requests, self.headers, self.answered, self.paths, self.connections = (
+            [],
+            [],
+            [],
+            [],
+            set(),
+        )
         self.lock, self.in_flight, self.most_in_flight = threading.Lock(), 0, 0
         owner = self
 
@@ -63,15 +71,21 @@ class ModelServer:
             with self.lock:
                 self.in_flight -= 1
         if answer == CUT:
-            handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"choices": [')
+            handler.wfile.write(
+                b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"choices": ['
+            )
             handler.connection.shutdown(socket.SHUT_RDWR)
             handler.close_connection = True
             return
-        status, content, headers = (*answer, {})[:3] if isinstance(answer, tuple) else (200, answer, {})
+        status, content, headers = (
+            (*answer, {})[:3] if isinstance(answer, tuple) else (200, answer, {})
+        )
         data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
         handler.send_response(status)
         kind = "text/html" if isinstance(content, str) else "application/json"
-        for name, value in ({"Content-Type": kind, "Content-Length": str(len(data))} | headers).items():
+        for name, value in (
+            {"Content-Type": kind, "Content-Length": str(len(data))} | headers
+        ).items():
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(data)
@@ -81,28 +95,47 @@ class ModelServer:
 
 
 def completions_of(body: dict, **changes) -> dict:
-    """An answer with completions that depend on the prompt and the seed alone. `changes` replace keys of the answer."""
+    """An answer with completions that depend on the prompt and the seed alone. `changes` replace
+    keys of the answer."""
     prompt = body.get("prompt") or body["messages"][-1]["content"]
     choices = []
     for index in range(body.get("n", 1)):
-        number = hashlib.sha256(f"{prompt}:{body.get('seed')}:{index}:{body['temperature']}".encode()).digest()[0]
+        number = hashlib.sha256(
+            f"{prompt}:{body.get('seed')}:{index}:{body['temperature']}".encode()
+        ).digest()[0]
         text = f"I think #### {WORDS[number % 3]}"
-        tokens = [{"token": word, "logprob": -0.5} for word in text.split()] + [{"token": "", "logprob": -0.25}]
+        tokens = [{"token": word, "logprob": -0.5} for word in text.split()] + [
+            {"token": "", "logprob": -0.25}
+        ]
         choice = {"index": index, "finish_reason": "stop"}
         if "messages" in body:
-            choice |= {"message": {"role": "assistant", "content": text}, "logprobs": {"content": tokens}}
+            choice |= {
+                "message": {"role": "assistant", "content": text},
+                "logprobs": {"content": tokens},
+            }
         else:
-            choice |= {"text": text, "logprobs": {"token_logprobs": [token["logprob"] for token in tokens]}}
+            choice |= {
+                "text": text,
+                "logprobs": {"token_logprobs": [token["logprob"] for token in tokens]},
+            }
         if not body.get("logprobs"):
             choice["logprobs"] = None
         choices.append(choice)
     usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 5 * len(choices)}
-    return {"object": "chat.completion", "model": body["model"], "choices": choices, "usage": usage} | changes
+    return {
+        "object": "chat.completion",
+        "model": body["model"],
+        "choices": choices,
+        "usage": usage,
+    } | changes
 
 
 def refusal(message: str, status: int = 400, **fields) -> tuple[int, dict]:
     """A refusal as OpenAI and vLLM word it."""
-    return status, {"error": {"message": message, "type": "invalid_request_error", "code": None, "param": None} | fields}
+    return status, {
+        "error": {"message": message, "type": "invalid_request_error", "code": None, "param": None}
+        | fields
+    }
 
 
 def at_random(share: float, seed: int, failures: list) -> Callable:

@@ -1,4 +1,5 @@
-"""A user's own prompts and small model, for tests of `snakemake subset` and of the steps after it."""
+"""A user's own prompts and small model, for tests of `snakemake subset` and of the steps after
+it."""
 
 import collections
 import csv
@@ -31,20 +32,34 @@ OVERLAY = {
 
 @pytest.fixture(scope="session")
 def untrained(tmp_path_factory) -> Path:
-    """A model that says `red`, `blue` and `####` at random, so that some problems are solved in some samples."""
+    """A model that says `red`, `blue` and `####` at random, so that some problems are solved in
+    some samples."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     from hardgrpo.training.pretraining import build_model
 
     words = ["<pad>", "<eos>", "<unk>", "####", "red", "blue"]
-    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>")
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>"
+    )
     fast.chat_template = "{{ messages[0]['content'] }}"
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "layers": 1, "heads": 1, "key_value_heads": 1, "head_size": 16}
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "layers": 1,
+        "heads": 1,
+        "key_value_heads": 1,
+        "head_size": 16,
+    }
     folder = tmp_path_factory.mktemp("untrained") / "a model"
-    build_model(sizes | {"context_tokens": 64, "rotary_base": 100.0, "seed": 0}, fast).save_pretrained(folder)
+    build_model(
+        sizes | {"context_tokens": 64, "rotary_base": 100.0, "seed": 0}, fast
+    ).save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
 
@@ -73,15 +88,20 @@ def chosen(world, by="pass_rate"):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.said = done.stdout + done.stderr
     stem = world.folder / "results/subsets/mine/mine/half/seed3"
-    return files.read_rows(f"{stem}.csv", {"id": str, by: float, "rank": int}), files.read_json(f"{stem}.json")
+    return files.read_rows(f"{stem}.csv", {"id": str, by: float, "rank": int}), files.read_json(
+        f"{stem}.json"
+    )
 
 
 def probed(world) -> dict[str, list[str]]:
-    """Each problem's answers, read from the probe without the project's grader: the word after the last ####, None without one."""
+    """Each problem's answers, read from the probe without the project's grader: the word after the
+    last ####, None without one."""
     answers = collections.defaultdict(list)
     for path in sorted((world.folder / "results/probe/mine/mine").glob("*.gz")):
         for row in files.read_jsonl(path, {"id": str, "completion": str}):
-            after = row["completion"].split("####")[-1].split() if "####" in row["completion"] else []
+            after = (
+                row["completion"].split("####")[-1].split() if "####" in row["completion"] else []
+            )
             answers[row["id"]].append(after[0] if after else None)
     assert {len(found) for found in answers.values()} == {SAMPLES}
     return answers

@@ -8,9 +8,14 @@ import pyarrow.parquet
 
 def write_parquet(path: Path, difficulties: list, questions: list[str] | None = None) -> Path:
     """A file in AdaRFT's form."""
-    questions = questions or [f"{path.stem}: question {number}?" for number in range(len(difficulties))]
+    questions = questions or [
+        f"{path.stem}: question {number}?" for number in range(len(difficulties))
+    ]
     rows = [
-        {"prompt": [{"role": "user", "content": question}], "extra_info": {"difficulty": difficulty, "index": number}}
+        {
+            "prompt": [{"role": "user", "content": question}],
+            "extra_info": {"difficulty": difficulty, "index": number},
+        }
         for number, (question, difficulty) in enumerate(zip(questions, difficulties))
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -20,8 +25,16 @@ def write_parquet(path: Path, difficulties: list, questions: list[str] | None = 
 
 def write_csv(path: Path, rows: list[list], seeds: int = 2) -> Path:
     """A file in the form of unlearnable-set-measurement; shares have four decimals."""
-    header = ["qid", "initial_pass1", "class", *(f"pass1_seed{seed}" for seed in range(1, seeds + 1))]
-    lines = [[name, f"{share:.4f}", "boundary", *(f"{value:.4f}" for value in after)] for name, share, *after in rows]
+    header = [
+        "qid",
+        "initial_pass1",
+        "class",
+        *(f"pass1_seed{seed}" for seed in range(1, seeds + 1)),
+    ]
+    lines = [
+        [name, f"{share:.4f}", "boundary", *(f"{value:.4f}" for value in after)]
+        for name, share, *after in rows
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(",".join(map(str, line)) for line in [header, *lines]) + "\n")
     return path

@@ -1,10 +1,11 @@
-"""A real Slurm on one machine for tests: munge, MariaDB, slurmdbd, slurmctld and two slurmd, each a node with a fake GPU.
+"""A real Slurm on one machine for tests: munge, MariaDB, slurmdbd, slurmctld and two slurmd, each a
+node with a fake GPU.
 
     python tests/slurm_cluster.py FOLDER   # runs until Ctrl-C; prints the variables to export in another shell
 
-Everything lives in one folder and on ports of 127.0.0.1 that were free: configuration, sockets, database, logs. /etc/slurm is
-neither read nor written, so a Slurm that this machine belongs to is left alone. The daemons are children of this process and
-end with it, however it ends.
+Everything lives in one folder and on ports of 127.0.0.1 that were free: configuration, sockets,
+database, logs. /etc/slurm is neither read nor written, so a Slurm that this machine belongs to is
+left alone. The daemons are children of this process and end with it, however it ends.
 """
 
 import ctypes
@@ -17,7 +18,16 @@ import sys
 import time
 from pathlib import Path
 
-PROGRAMS = ["munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacctmgr"]
+PROGRAMS = [
+    "munged",
+    "mariadbd",
+    "mariadb-install-db",
+    "slurmdbd",
+    "slurmctld",
+    "slurmd",
+    "sbatch",
+    "sacctmgr",
+]
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
 ACCOUNT = "study"
 NODES = ("node1", "node2")
@@ -101,7 +111,10 @@ def missing() -> str | None:
 
 
 def find(program: str) -> str | None:
-    return shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]))
+    return shutil.which(
+        program,
+        path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]),
+    )
 
 
 def free_ports(count: int) -> list[int]:
@@ -123,23 +136,37 @@ class Cluster:
         self.base, self.accounting = base.absolute(), accounting
         self.daemons: dict[str, subprocess.Popen] = {}
         # Snakemake's job step calls srun without SLURM_CONF, so bin/srun sets it again.
-        self.env = {"SLURM_CONF": f"{self.base}/slurm.conf", "PATH": f"{self.base}/bin:{os.environ['PATH']}"}
+        self.env = {
+            "SLURM_CONF": f"{self.base}/slurm.conf",
+            "PATH": f"{self.base}/bin:{os.environ['PATH']}",
+        }
 
     def start(self) -> None:
         for name in ("munge", "database", "state", "spool.node1", "spool.node2", "log", "bin"):
             (self.base / name).mkdir(parents=True, exist_ok=True)
         names = ("controller_port", "node1_port", "node2_port", "accounting_port", "database_port")
-        told = dict(zip(names, free_ports(5))) | {"base": self.base, "host": socket.gethostname().split(".")[0], "gpu": GPU}
+        told = dict(zip(names, free_ports(5))) | {
+            "base": self.base,
+            "host": socket.gethostname().split(".")[0],
+            "gpu": GPU,
+        }
         for node in NODES:
             device = self.base / f"{node}.gpu"
             if not device.exists():
-                os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # like /dev/null: slurmd needs a device file
+                # like /dev/null: slurmd needs a device file
+                os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
         told["accounting"] = ACCOUNTING_CONF.format(**told) if self.accounting else ""
         self.write("slurm.conf", SLURM_CONF.format(**told))
-        gres = "".join(f"NodeName={node} Name=gpu Type={GPU} File={self.base}/{node}.gpu\n" for node in NODES)
+        gres = "".join(
+            f"NodeName={node} Name=gpu Type={GPU} File={self.base}/{node}.gpu\n" for node in NODES
+        )
         self.write("gres.conf", f"AutoDetect=off\n{gres}")
         self.write("slurmdbd.conf", DATABASE_CONF.format(**told), 0o600)
-        self.write("bin/srun", f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n', 0o755)
+        self.write(
+            "bin/srun",
+            f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n',
+            0o755,
+        )
         try:
             self.start_munge()
             if self.accounting:
@@ -161,7 +188,12 @@ class Cluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         place = f"{self.base}/munge"
-        files = [f"--key-file={key}", f"--pid-file={place}/pid", f"--seed-file={place}/seed", f"--log-file={self.base}/log/munged"]
+        files = [
+            f"--key-file={key}",
+            f"--pid-file={place}/pid",
+            f"--seed-file={place}/seed",
+            f"--log-file={self.base}/log/munged",
+        ]
         self.run("munged", "--foreground", "--force", f"--socket={place}/socket", *files)
         self.wait("munged", "munge", "-n", f"--socket={place}/socket")
 
@@ -179,7 +211,12 @@ class Cluster:
             "mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={folder}", "--auth-root-authentication-method=normal",
             "--skip-test-db",
         )  # fmt: skip
-        options = [f"--datadir={folder}", f"--socket={folder}/socket", "--bind-address=127.0.0.1", f"--port={port}"]
+        options = [
+            f"--datadir={folder}",
+            f"--socket={folder}/socket",
+            "--bind-address=127.0.0.1",
+            f"--port={port}",
+        ]
         small = ["--innodb-buffer-pool-size=128M", "--innodb-lock-wait-timeout=900"]
         self.run("mariadbd", "--no-defaults", "--user=root", *options, *small)
         self.wait("mariadbd", "mariadb-admin", "--no-defaults", f"--socket={folder}/socket", "ping")
@@ -235,7 +272,9 @@ class Cluster:
     def jobs(self, *options: str) -> list[dict]:
         """Rows of the accounting database."""
         names = "JobID,JobName,State,Partition,AllocTRES,ReqTRES,Comment,TimelimitRaw,ReqCPUS,NodeList,WorkDir"
-        table = self.call("sacct", "-X", "-nP", "--delimiter=\t", f"--format={names}", "-S", "now-1days", *options)
+        table = self.call(
+            "sacct", "-X", "-nP", "--delimiter=\t", f"--format={names}", "-S", "now-1days", *options
+        )
         return [dict(zip(names.split(","), line.split("\t"))) for line in table.splitlines()]
 
     def running(self) -> list[str]:
@@ -271,12 +310,15 @@ def main() -> None:
     reason = missing()
     if reason or len(sys.argv) != 2:
         sys.exit(f"error: {reason or 'expected a folder'}")
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
+    # a shell starts background jobs with SIGINT ignored
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit())
     cluster = Cluster(Path(sys.argv[1]))
     cluster.start()
     try:
-        print(*(f"export {name}={value}" for name, value in cluster.env.items()), sep="\n", flush=True)
+        print(
+            *(f"export {name}={value}" for name, value in cluster.env.items()), sep="\n", flush=True
+        )
         signal.pause()
     finally:
         cluster.stop()

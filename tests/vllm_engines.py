@@ -1,4 +1,5 @@
-"""Run by the tests in vLLM's own environment: two engines one after another, each split over two workers, as full checkpoints on two GPUs.
+"""Run by the tests in vLLM's own environment: two engines one after another, each split over two
+workers, as full checkpoints on two GPUs.
 
 python vllm_engines.py MODEL: prints how many workers are left after each engine.
 """
@@ -19,5 +20,11 @@ if __name__ == "__main__":
     request = Request(({"role": "user", "content": "1 + 1"},), seed=1, temperature=1.0)
     for number in range(2):
         ((completion,),) = engines.sample("vllm", sys.argv[1], [request], max_tokens=4)
-        workers = [part for part in psutil.Process().children(recursive=True) if "Worker" in "".join(part.cmdline())]
-        print(f"engine {number}: {completion.tokens} tokens, {len(workers)} workers left", flush=True)
+        workers = [
+            part
+            for part in psutil.Process().children(recursive=True)
+            if "Worker" in "".join(part.cmdline())
+        ]
+        print(
+            f"engine {number}: {completion.tokens} tokens, {len(workers)} workers left", flush=True
+        )

@@ -1,8 +1,9 @@
-"""Run by the tests in vLLM's own environment: greedy completions and the log-probabilities of their tokens.
+"""Run by the tests in vLLM's own environment: greedy completions and the log-probabilities of their
+tokens.
 
-python vllm_scores.py ASKED.json ANSWER.json
-ASKED: {"model": folder, "adapters": [folder or null], "prompts": [token ids], "tokens": most tokens of a completion}
-ANSWER: for each adapter, for each prompt, [token ids, log-probabilities]
+python vllm_scores.py ASKED.json ANSWER.json ASKED: {"model": folder, "adapters": [folder or null],
+"prompts": [token ids], "tokens": most tokens of a completion} ANSWER: for each adapter, for each
+prompt, [token ids, log-probabilities]
 """
 
 import json
@@ -20,10 +21,20 @@ answer = []
 for adapter in asked["adapters"]:
     outputs = llm.generate(
         [vllm_engine.TokensPrompt(prompt_token_ids=prompt) for prompt in asked["prompts"]],
-        vllm_engine.SamplingParams(max_tokens=asked["tokens"], temperature=0, logprobs=1, detokenize=False),
+        vllm_engine.SamplingParams(
+            max_tokens=asked["tokens"], temperature=0, logprobs=1, detokenize=False
+        ),
         lora_request=vllm_engine.adapter_request(real, adapter),
         use_tqdm=False,
     )
     found = [output.outputs[0] for output in outputs]
-    answer.append([[list(o.token_ids), [step[token].logprob for token, step in zip(o.token_ids, o.logprobs)]] for o in found])
+    answer.append(
+        [
+            [
+                list(o.token_ids),
+                [step[token].logprob for token, step in zip(o.token_ids, o.logprobs)],
+            ]
+            for o in found
+        ]
+    )
 Path(sys.argv[2]).write_text(json.dumps(answer))

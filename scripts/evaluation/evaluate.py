@@ -1,13 +1,17 @@
-"""Evaluate a base model, or every checkpoint of a run: sample at temperature 1 and greedily, and grade every completion.
+"""Evaluate a base model, or every checkpoint of a run: sample at temperature 1 and greedily, and
+grade every completion.
 
-    python scripts/evaluation/evaluate.py --model results/models/tiny --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints \\
-        --problems results/tasks/swaps/test.jsonl --prompt '{question}' --grader final_word --samples 4 --greedy \\
-        --completion-tokens 64 --seed 2 --output swaps.csv.gz --completions swaps.jsonl.gz
+    python scripts/evaluation/evaluate.py --model results/models/tiny --checkpoints
+    results/training/tiny/swaps/mini/hard/seed0/checkpoints \\
+        --problems results/tasks/swaps/test.jsonl --prompt '{question}' --grader final_word
+        --samples 4 --greedy \\ --completion-tokens 64 --seed 2 --output swaps.csv.gz --completions
+        swaps.jsonl.gz
 
-Without --checkpoints, the program evaluates the base model --model, as step 0. With --checkpoints, the program evaluates the
-checkpoints, and with --base also the base model. One engine serves the base model and all checkpoints that are adapters. Full
-checkpoints are loaded one by one. The random seed of a completion depends only on --seed, the problem and the sample number, so the
-base model and the checkpoints of all runs use the same random numbers.
+Without --checkpoints, the program evaluates the base model --model, as step 0. With --checkpoints,
+the program evaluates the checkpoints, and with --base also the base model. One engine serves the
+base model and all checkpoints that are adapters. Full checkpoints are loaded one by one. The random
+seed of a completion depends only on --seed, the problem and the sample number, so the base model
+and the checkpoints of all runs use the same random numbers.
 """
 
 from hardgrpo.data import evaluations, tasks
@@ -24,36 +28,57 @@ from pathlib import Path
 def main() -> None:
     parser = programs.build_parser(__doc__)
     parser.add_argument("--checkpoints", help="folder of a run's checkpoints")
-    parser.add_argument("--base", action="store_true", help="with --checkpoints: also evaluate the base model")
+    parser.add_argument(
+        "--base", action="store_true", help="with --checkpoints: also evaluate the base model"
+    )
     parser.add_argument("--grader", required=True)
-    parser.add_argument("--greedy", action="store_true", help="also one completion per prompt at temperature 0")
-    parser.add_argument("--batch", type=int, default=512, help="completions per batch of transformers")
+    parser.add_argument(
+        "--greedy", action="store_true", help="also one completion per prompt at temperature 0"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=512, help="completions per batch of transformers"
+    )
     parser.add_argument("--output", required=True, help="graded completions, CSV")
     parser.add_argument("--completions", required=True, help="texts of the completions, JSON Lines")
     args = parser.parse_args()
 
     graders.check_grader(args.grader, args.output)
     programs.start(args)
-    problems = tasks.readable_problems(tasks.read_problems(args.problems), args.grader, args.problems)
+    problems = tasks.readable_problems(
+        tasks.read_problems(args.problems), args.grader, args.problems
+    )
     folders = find_checkpoints(Path(args.checkpoints)) if args.checkpoints else {}
     for folder in folders.values():
         provenance.check_manifest(folder, part_of=args.checkpoints)
     if args.base or not folders:
         folders = {0: args.model} | folders
-    decodings = [("sampled", sample) for sample in range(args.samples)] + [("greedy", 0)] * args.greedy
+    decodings = [("sampled", sample) for sample in range(args.samples)] + [
+        ("greedy", 0)
+    ] * args.greedy
     keys = [(problem, decoding, sample) for problem in problems for decoding, sample in decodings]
     requests = [
-        programs.make_request("evaluate", args, problem, sample, temperature=1.0 if decoding == "sampled" else 0.0)
+        programs.make_request(
+            "evaluate", args, problem, sample, temperature=1.0 if decoding == "sampled" else 0.0
+        )
         for problem, decoding, sample in keys
     ]
     rows, texts = [], []
-    with Progress(f"evaluate {args.output}", len(requests) * len(folders), "completions") as progress:
+    with Progress(
+        f"evaluate {args.output}", len(requests) * len(folders), "completions"
+    ) as progress:
         for step, completions in sample_by_step(args, folders, requests, progress):
             for (problem, decoding, sample), completion in zip(keys, completions):
                 grade = graders.grade(args.grader, completion.text, problem["answer"])
                 rows.append(
                     evaluations.row(
-                        step, problem, decoding, sample, grade, completion.text, completion.tokens, completion.finish_reason
+                        step,
+                        problem,
+                        decoding,
+                        sample,
+                        grade,
+                        completion.text,
+                        completion.tokens,
+                        completion.finish_reason,
                     )
                 )
                 texts.append(evaluations.text(rows[-1], completion.text))
@@ -62,15 +87,29 @@ def main() -> None:
     evaluations.write(args.output, rows)
 
 
-def sample_by_step(args: argparse.Namespace, folders: dict[int, str], requests: list, progress: Progress) -> Iterator[tuple]:
-    """Yield (step, completions). One engine serves the base model and all its adapters; each full checkpoint has its own engine."""
-    adapters = {step: folder for step, folder in folders.items() if (Path(folder) / "adapter_config.json").exists()}
+def sample_by_step(
+    args: argparse.Namespace, folders: dict[int, str], requests: list, progress: Progress
+) -> Iterator[tuple]:
+    """Yield (step, completions). One engine serves the base model and all its adapters; each full
+    checkpoint has its own engine."""
+    adapters = {
+        step: folder
+        for step, folder in folders.items()
+        if (Path(folder) / "adapter_config.json").exists()
+    }
     full_models = {step: folder for step, folder in folders.items() if step not in adapters}
     if adapters:
-        adapter_of_step = {step: None for step, folder in full_models.items() if folder == args.model} | adapters
-        full_models = {step: folder for step, folder in full_models.items() if step not in adapter_of_step}
+        adapter_of_step = {
+            step: None for step, folder in full_models.items() if folder == args.model
+        } | adapters
+        full_models = {
+            step: folder for step, folder in full_models.items() if step not in adapter_of_step
+        }
         yield from zip(
-            adapter_of_step, programs.sample(args, args.model, requests, progress, args.batch, list(adapter_of_step.values()))
+            adapter_of_step,
+            programs.sample(
+                args, args.model, requests, progress, args.batch, list(adapter_of_step.values())
+            ),
         )
     for step, folder in full_models.items():
         (completions,) = programs.sample(args, folder, requests, progress, args.batch)
@@ -78,7 +117,8 @@ def sample_by_step(args: argparse.Namespace, folders: dict[int, str], requests: 
 
 
 def find_checkpoints(folder: Path) -> dict[int, str]:
-    """{step: folder} of a run's checkpoints. Raise a `UserError` if weights of a checkpoint were removed."""
+    """{step: folder} of a run's checkpoints. Raise a `UserError` if weights of a checkpoint were
+    removed."""
     checkpoints = provenance.checkpoints(folder)
     pruned = [step for step, path in checkpoints.items() if (path / provenance.PRUNED).exists()]
     if pruned:

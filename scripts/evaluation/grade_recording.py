@@ -1,8 +1,11 @@
-"""Grade recorded completions of test problems, one recording per checkpoint, and write an evaluation file.
+"""Grade recorded completions of test problems, one recording per checkpoint, and write an
+evaluation file.
 
-    python scripts/evaluation/grade_recording.py --problems results/tasks/T/test.jsonl --recordings checkpoint-100.jsonl checkpoint-200.jsonl \\
-        --steps 100 200 --grader choice_letter --output results/evaluation/M/T/recorded/all/seed0/T.csv.gz \\
-        --completions results/evaluation/M/T/recorded/all/seed0/T.jsonl.gz
+    python scripts/evaluation/grade_recording.py --problems results/tasks/T/test.jsonl --recordings
+    checkpoint-100.jsonl checkpoint-200.jsonl \\
+        --steps 100 200 --grader choice_letter --output
+        results/evaluation/M/T/recorded/all/seed0/T.csv.gz \\ --completions
+        results/evaluation/M/T/recorded/all/seed0/T.jsonl.gz
 """
 
 from hardgrpo.data import completions, evaluations, tasks
@@ -13,11 +16,17 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--problems", required=True)
     parser.add_argument("--recordings", required=True, nargs="+")
     parser.add_argument(
-        "--steps", required=True, nargs="+", type=int, help="number of updates before each recording; 0 is the base model"
+        "--steps",
+        required=True,
+        nargs="+",
+        type=int,
+        help="number of updates before each recording; 0 is the base model",
     )
     parser.add_argument("--grader", required=True)
     parser.add_argument("--output", required=True, help="graded completions, CSV")
@@ -28,15 +37,24 @@ def main() -> None:
     problems = tasks.read_problems(args.problems)
     gradable_problems = tasks.readable_problems(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):
-        raise errors.UserError(f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each")
+        raise errors.UserError(
+            f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each"
+        )
     rows, texts = [], []
     for step, path in sorted(zip(args.steps, args.recordings)):
         by_problem = completions.read_recording(path, problems)
         for problem in gradable_problems:
             for completion in by_problem[problem["id"]]:
                 grade = graders.grade(args.grader, completion["completion"], problem["answer"])
-                text, length = completion["completion"], (completion["tokens"], completion["finish_reason"])
-                rows.append(evaluations.row(step, problem, "sampled", completion["sample"], grade, text, *length))
+                text, length = (
+                    completion["completion"],
+                    (completion["tokens"], completion["finish_reason"]),
+                )
+                rows.append(
+                    evaluations.row(
+                        step, problem, "sampled", completion["sample"], grade, text, *length
+                    )
+                )
                 texts.append(evaluations.text(rows[-1], text))
     files.write_jsonl(args.completions, texts)
     evaluations.write(args.output, rows)

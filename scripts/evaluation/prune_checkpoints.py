@@ -1,9 +1,11 @@
-"""Remove the weights of all checkpoints of an evaluated run except the last (keep_checkpoints: last).
+"""Remove the weights of all checkpoints of an evaluated run except the last (keep_checkpoints:
+last).
 
-    python scripts/evaluation/prune_checkpoints.py --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints --output pruned.json
+    python scripts/evaluation/prune_checkpoints.py --checkpoints
+    results/training/tiny/swaps/mini/hard/seed0/checkpoints --output pruned.json
 
-The manifest.json of a pruned checkpoint is renamed to pruned.json and still lists the removed files. The run's own manifest does
-not change.
+The manifest.json of a pruned checkpoint is renamed to pruned.json and still lists the removed
+files. The run's own manifest does not change.
 """
 
 from hardgrpo.runtime import errors, files, provenance
@@ -16,9 +18,17 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoints", required=True, type=Path, help="folder of a run's checkpoints")
-    parser.add_argument("--output", required=True, help="JSON file with the pruned steps and the number of bytes freed")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--checkpoints", required=True, type=Path, help="folder of a run's checkpoints"
+    )
+    parser.add_argument(
+        "--output",
+        required=True,
+        help="JSON file with the pruned steps and the number of bytes freed",
+    )
     args = parser.parse_args()
 
     *earlier, (_, last_checkpoint) = sorted(provenance.checkpoints(args.checkpoints).items())
@@ -26,19 +36,26 @@ def main() -> None:
     freed_bytes = sum(prune(folder) for _, folder in earlier)
     steps = [step for step, _ in earlier]
     files.write_text(args.output, json.dumps({"steps": steps, "bytes": freed_bytes}) + "\n")
-    print(f"{args.checkpoints}: kept {last_checkpoint.name}, freed {freed_bytes / 2**20:.1f} MiB of {len(steps)} others")
+    print(
+        f"{args.checkpoints}: kept {last_checkpoint.name}, freed {freed_bytes / 2**20:.1f} MiB of {len(steps)} others"
+    )
 
 
 def prune(folder: Path) -> int:
-    """Remove the weights of a checkpoint and return their size in bytes. If they are already removed, only return their size."""
+    """Remove the weights of a checkpoint and return their size in bytes. If they are already
+    removed, only return their size."""
     manifest, pruned_manifest = folder / "manifest.json", folder / provenance.PRUNED
     if not pruned_manifest.exists() and not manifest.exists():
-        raise errors.UserError(f"{folder}: no manifest.json, so this is not a finished checkpoint; nothing of it was removed")
+        raise errors.UserError(
+            f"{folder}: no manifest.json, so this is not a finished checkpoint; nothing of it was removed"
+        )
     file_entries = provenance.read_manifest(
-        pruned_manifest if pruned_manifest.exists() else manifest, remedy=f"delete {folder.parent} and run again"
+        pruned_manifest if pruned_manifest.exists() else manifest,
+        remedy=f"delete {folder.parent} and run again",
     )["files"]
     if not pruned_manifest.exists():
-        os.replace(manifest, pruned_manifest)  # rename first, so that an evaluation can report why weights are missing
+        # rename first, so that an evaluation can report why weights are missing
+        os.replace(manifest, pruned_manifest)
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)

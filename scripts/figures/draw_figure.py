@@ -1,9 +1,11 @@
-"""Draw a figure of a study from its summary tables, as PDF and PNG, and write the rows drawn as CSV.
+"""Draw a figure of a study from its summary tables, as PDF and PNG, and write the rows drawn as
+CSV.
 
-    python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
+    python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv
+    --output accuracy.pdf accuracy.png accuracy.csv
 
-src/hardgrpo/report/registry.py lists the figures. --design is a JSON object with further arguments of the figure: the value that
-`design` of the figure's entry returns.
+src/hardgrpo/report/registry.py lists the figures. --design is a JSON object with further arguments
+of the figure: the value that `design` of the figure's entry returns.
 """
 
 from hardgrpo.report import registry
@@ -14,13 +16,20 @@ import importlib
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--figure", required=True, choices=registry.all_figures())
     files.add_tables(parser)
-    parser.add_argument("--first-recipe", default="", help="the study's first recipe; labels of arms omit its name")
+    parser.add_argument(
+        "--first-recipe", default="", help="the study's first recipe; labels of arms omit its name"
+    )
     parser.add_argument("--design", default={}, type=files.as_object)
     parser.add_argument(
-        "--output", required=True, nargs="+", help="files to write: the figure as PDF and PNG, the drawn rows as CSV"
+        "--output",
+        required=True,
+        nargs="+",
+        help="files to write: the figure as PDF and PNG, the drawn rows as CSV",
     )
     args = parser.parse_args()
 
@@ -31,7 +40,9 @@ def main() -> None:
     tables = summaries.read_all(args.tables, registry.columns(*entry.of), args.first_recipe)
     for name, frame in tables.items():
         if frame.empty and name not in entry.may_be_empty:
-            raise errors.UserError(f"{args.tables[name]}: no rows to draw; run the study that it summarises")
+            raise errors.UserError(
+                f"{args.tables[name]}: no rows to draw; run the study that it summarises"
+            )
     draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw
     figure, rows = draw(**tables, **args.design)
     plotting.save(figure, arms.drop_labels(rows), args.output)

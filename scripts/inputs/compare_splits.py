@@ -1,11 +1,14 @@
-"""Compare the questions of a test with those of a training pool, or the questions of a pool with each other.
+"""Compare the questions of a test with those of a training pool, or the questions of a pool with
+each other.
 
     python scripts/inputs/compare_splits.py --task swaps --pool results/tasks/swaps/train.jsonl \\
-        --test swaps --problems results/tasks/swaps/test.jsonl --output results/tasks/swaps/contamination.swaps.csv
+        --test swaps --problems results/tasks/swaps/test.jsonl --output
+        results/tasks/swaps/contamination.swaps.csv
 
-The program writes a CSV file with a row for each question that has a match, and a JSON file of counts beside it. A test question that is
-also in the pool is an error, unless --contamination is report. A test whose questions are all in the pool is always an error. Without
---test, the pool is compared with itself. src/hardgrpo/data/contamination.py defines `equal` and `near`.
+The program writes a CSV file with a row for each question that has a match, and a JSON file of
+counts beside it. A test question that is also in the pool is an error, unless --contamination is
+report. A test whose questions are all in the pool is always an error. Without --test, the pool is
+compared with itself. src/hardgrpo/data/contamination.py defines `equal` and `near`.
 """
 
 from hardgrpo.data import contamination, tasks
@@ -18,18 +21,31 @@ COLUMNS = ["split", "id", "other_split", "other_id", "match", "shared_ngrams"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--task", required=True, help="name of the task that is trained on")
     parser.add_argument("--pool", required=True, help="train split of this task")
     parser.add_argument("--test", help="name of the task that is tested")
     parser.add_argument("--problems", help="test split of the tested task")
-    parser.add_argument("--contamination", choices=["refuse", "report"], default="refuse", help="what to do with equal questions")
-    parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
+    parser.add_argument(
+        "--contamination",
+        choices=["refuse", "report"],
+        default="refuse",
+        help="what to do with equal questions",
+    )
+    parser.add_argument(
+        "--output", required=True, help="CSV file; the JSON file is written beside it"
+    )
     args = parser.parse_args()
 
     files.output_path(args.output)
     pool = tasks.read_problems(args.pool, needs_answer=False)
-    rows, counts = compare_test(args, pool, tasks.read_problems(args.problems)) if args.test else compare_pool(args.task, pool)
+    rows, counts = (
+        compare_test(args, pool, tasks.read_problems(args.problems))
+        if args.test
+        else compare_pool(args.task, pool)
+    )
     files.write_json(Path(args.output).with_suffix(".json"), counts)
     files.write_rows(args.output, COLUMNS, rows)
 
@@ -41,18 +57,35 @@ def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
         for problem in pool
         for repeated in problem.get("repeated_as", [])
     ]
-    rows += match_rows("train", pool, "train", pool, contamination.find_matches([problem["question"] for problem in pool]))
-    counts = {"problems": len(pool), "repeated": count_matches(rows, "repeated"), "near": count_matches(rows, "near")}
+    rows += match_rows(
+        "train",
+        pool,
+        "train",
+        pool,
+        contamination.find_matches([problem["question"] for problem in pool]),
+    )
+    counts = {
+        "problems": len(pool),
+        "repeated": count_matches(rows, "repeated"),
+        "near": count_matches(rows, "near"),
+    }
     print(
         f"pool of {task}: {counts['problems']} questions, {counts['repeated']} repeated ones left out, {counts['near']} near another"
     )
     return rows, counts
 
 
-def compare_test(args: argparse.Namespace, pool: list[dict], problems: list[dict]) -> tuple[list[dict], dict]:
-    """(rows of a test's questions that are also in the pool or repeated in the test, counts). Raise a `UserError` for refused questions."""
-    questions, pool_questions = ([problem["question"] for problem in split] for split in (problems, pool))
-    in_pool = match_rows("test", problems, "train", pool, contamination.find_matches(questions, pool_questions))
+def compare_test(
+    args: argparse.Namespace, pool: list[dict], problems: list[dict]
+) -> tuple[list[dict], dict]:
+    """(rows of a test's questions that are also in the pool or repeated in the test, counts). Raise
+    a `UserError` for refused questions."""
+    questions, pool_questions = (
+        [problem["question"] for problem in split] for split in (problems, pool)
+    )
+    in_pool = match_rows(
+        "test", problems, "train", pool, contamination.find_matches(questions, pool_questions)
+    )
     in_test = match_rows("test", problems, "test", problems, contamination.find_matches(questions))
     counts = {
         "problems": len(problems),
@@ -67,7 +100,9 @@ def compare_test(args: argparse.Namespace, pool: list[dict], problems: list[dict
         f" {counts['near']} are near one of the pool, {counts['sharing']} share an n-gram with one; {counts['repeated']} stand in the test twice",
         flush=True,
     )
-    equal = [f"'{entry['id']}' ('{entry['other_id']}')" for entry in in_pool if entry["match"] == "equal"]
+    equal = [
+        f"'{entry['id']}' ('{entry['other_id']}')" for entry in in_pool if entry["match"] == "equal"
+    ]
     if len(equal) == len(problems) or equal and args.contamination == "refuse":
         print("\n".join(equal), flush=True)
         remedy = (
@@ -82,7 +117,9 @@ def compare_test(args: argparse.Namespace, pool: list[dict], problems: list[dict
     return in_pool + in_test, counts
 
 
-def match_rows(split: str, problems: list[dict], reference_split: str, references: list[dict], matches: list) -> list[dict]:
+def match_rows(
+    split: str, problems: list[dict], reference_split: str, references: list[dict], matches: list
+) -> list[dict]:
     """Rows of the matches of problems among references."""
     return [
         as_row(

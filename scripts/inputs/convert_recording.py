@@ -1,20 +1,25 @@
-"""Convert a file as its authors published it into a recording, a table of published accuracies, or a trajectory of this project.
+"""Convert a file as its authors published it into a recording, a table of published accuracies, or
+a trajectory of this project.
 
-    python scripts/inputs/convert_recording.py --format responses --original test_responses.json --questions test.json \\
+    python scripts/inputs/convert_recording.py --format responses --original test_responses.json
+    --questions test.json \\
         --output results/recordings/M/T/base.jsonl.gz
 
---format responses: a JSON list that holds for each question a list of texts, each of which consists of the prompt ("user ..."), the
-word "assistant" and the completion. --questions lists the questions in the same order: JSON Lines with question and answer (in an answer
-with ####, only the text after it counts), or a JSON object whose list `answer` holds only the answers. --scores adds published pass
-rates (a JSON list). The output is JSON Lines: question, answer, prompt, completions. Without questions, the prompt is the question, and
-the row's number is its id, because prompts may repeat.
+--format responses: a JSON list that holds for each question a list of texts, each of which consists
+of the prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions
+in the same order: JSON Lines with question and answer (in an answer with ####, only the text after
+it counts), or a JSON object whose list `answer` holds only the answers. --scores adds published
+pass rates (a JSON list). The output is JSON Lines: question, answer, prompt, completions. Without
+questions, the prompt is the question, and the row's number is its id, because prompts may repeat.
 
---format accuracies: a JSON object with the list `checkpoint`, lists of the same length such as `accuracy`, `pass@3` and `30 accuracy`
-(on the questions with a pass rate of at most 30 %), and their values for the base model (`base accuracy`). --scores lets the program
-count the questions. The output is a CSV file.
+--format accuracies: a JSON object with the list `checkpoint`, lists of the same length such as
+`accuracy`, `pass@3` and `30 accuracy` (on the questions with a pass rate of at most 30 %), and
+their values for the base model (`base accuracy`). --scores lets the program count the questions.
+The output is a CSV file.
 
---format shares: a JSON object that maps each prompt to its shares of right rollouts, one for each epoch; --rollouts is the number of
-rollouts. The output is a trajectory (CSV: id, epoch, correct, rollouts).
+--format shares: a JSON object that maps each prompt to its shares of right rollouts, one for each
+epoch; --rollouts is the number of rollouts. The output is a trajectory (CSV: id, epoch, correct,
+rollouts).
 
 With --repository, --commit and --names, the files are compared with the lock.
 """
@@ -30,21 +35,33 @@ MEASURE = re.compile(r"(?:(\d+) )?(accuracy|pass@\d+)")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--format", required=True, choices=["responses", "accuracies", "shares"])
     parser.add_argument("--original", required=True, help="the file as its authors published it")
-    parser.add_argument("--questions", help="for responses: the questions of the file, in the same order")
-    parser.add_argument("--scores", help="for responses and accuracies: published pass rates, in the same order")
-    parser.add_argument("--rollouts", type=int, help="for shares: rollouts of each prompt in each epoch")
+    parser.add_argument(
+        "--questions", help="for responses: the questions of the file, in the same order"
+    )
+    parser.add_argument(
+        "--scores", help="for responses and accuracies: published pass rates, in the same order"
+    )
+    parser.add_argument(
+        "--rollouts", type=int, help="for shares: rollouts of each prompt in each epoch"
+    )
     inputs.add_repository_arguments(parser)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    inputs.check_originals(args, [path for path in (args.original, args.questions, args.scores) if path])
+    inputs.check_originals(
+        args, [path for path in (args.original, args.questions, args.scores) if path]
+    )
     if args.format == "responses":
         rows = responses(args.original, args.questions, args.scores)
         files.write_jsonl(args.output, rows)
-        print(f"{args.output}: {sum(len(row['completions']) for row in rows)} completions of {len(rows)} questions")
+        print(
+            f"{args.output}: {sum(len(row['completions']) for row in rows)} completions of {len(rows)} questions"
+        )
         return
     if args.format == "accuracies":
         columns, rows = recorded_accuracies.COLUMNS, accuracies(args.original, args.scores)
@@ -54,15 +71,26 @@ def main() -> None:
     print(f"{args.output}: {len(rows)} rows from {args.original}")
 
 
-# --- completions -------------------------------------------------------------------------------------------------------
+# --- completions
+# -------------------------------------------------------------------------------------------------------
 
 
 def responses(original: str, questions_path: str | None, scores_path: str | None) -> list[dict]:
-    """The rows of a recording. Raise a `UserError` for lists of different lengths and for texts of other questions."""
+    """The rows of a recording. Raise a `UserError` for lists of different lengths and for texts of
+    other questions."""
     if questions_path is None:
-        raise errors.UserError("--questions is missing; --format responses needs the file of the questions")
-    texts, questions = read_list(original, list, "a list of texts for each question"), read_questions(questions_path)
-    scores = read_list(scores_path, (int, float), "a pass rate for each question") if scores_path else [None] * len(questions)
+        raise errors.UserError(
+            "--questions is missing; --format responses needs the file of the questions"
+        )
+    texts, questions = (
+        read_list(original, list, "a list of texts for each question"),
+        read_questions(questions_path),
+    )
+    scores = (
+        read_list(scores_path, (int, float), "a pass rate for each question")
+        if scores_path
+        else [None] * len(questions)
+    )
     for path, values in ((original, texts), (scores_path, scores)):
         if len(values) != len(questions):
             raise errors.UserError(
@@ -76,10 +104,15 @@ def responses(original: str, questions_path: str | None, scores_path: str | None
                 f"{original}: entry {index} (counted from 0): expected a list of at least one text; get the file again"
             )
         place = f"{original}: entry {index} (counted from 0)"
-        split_texts = [split_text(text, question, f"{place}, text {number}") for number, text in enumerate(texts[index])]
+        split_texts = [
+            split_text(text, question, f"{place}, text {number}")
+            for number, text in enumerate(texts[index])
+        ]
         prompts = list(dict.fromkeys(prompt for prompt, _ in split_texts))
         if len(prompts) > 1:
-            raise errors.UserError(f"{place}: its texts have {len(prompts)} different prompts, expected one; get the file again")
+            raise errors.UserError(
+                f"{place}: its texts have {len(prompts)} different prompts, expected one; get the file again"
+            )
         row = (
             {"question": question, "answer": answer}
             if question
@@ -91,27 +124,37 @@ def responses(original: str, questions_path: str | None, scores_path: str | None
 
 
 def read_questions(path: str) -> list[tuple[str | None, str]]:
-    """[(question, answer)] of a file of questions; the question is None in a file that holds only answers."""
+    """[(question, answer)] of a file of questions; the question is None in a file that holds only
+    answers."""
     text = files.read_user_text(path)
     if text.lstrip().startswith("{") and '"question"' not in text.split("\n", 1)[0]:
         content = json_text.parse_json(
-            text, path, "expected JSON Lines with question and answer, or a JSON object with the list `answer`"
+            text,
+            path,
+            "expected JSON Lines with question and answer, or a JSON object with the list `answer`",
         )
-        if not isinstance(content.get("answer"), list) or not all(isinstance(answer, str) for answer in content["answer"]):
-            raise errors.UserError(f"{path}: has no list `answer` of texts; expected the answers in the order of the completions")
+        if not isinstance(content.get("answer"), list) or not all(
+            isinstance(answer, str) for answer in content["answer"]
+        ):
+            raise errors.UserError(
+                f"{path}: has no list `answer` of texts; expected the answers in the order of the completions"
+            )
         return [(None, answer) for answer in content["answer"]]
     rows = files.parse_jsonl(text, path, {"question": str, "answer": (str, int)})
     return [(row["question"], str(row["answer"]).rpartition("####")[2].strip()) for _, row in rows]
 
 
 def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
-    """(prompt, completion) of a text: "user", the prompt with the question, "assistant", the completion.
+    """(prompt, completion) of a text: "user", the prompt with the question, "assistant", the
+    completion.
 
     Chat templates differ in the line breaks around these words.
     """
     begin = text.find(question) if question else 0
     if begin < 0:
-        raise errors.UserError(f"{place}: does not hold its question '{question[:60]}...'; the files belong to different questions")
+        raise errors.UserError(
+            f"{place}: does not hold its question '{question[:60]}...'; the files belong to different questions"
+        )
     after = begin + len(question or "")
     for mark in ("\nassistant\n", "assistant\n\n", "assistant"):
         end = text.find(mark, after)
@@ -119,16 +162,24 @@ def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
             user = re.search(r"(?:\A|\n)user\n*", text[: begin or end])
             prompt = text[user.end() if user else 0 : end]
             return prompt, text[end + len(mark) :]
-    raise errors.UserError(f"{place}: has no 'assistant' after the question; expected the prompt, this word and the completion")
+    raise errors.UserError(
+        f"{place}: has no 'assistant' after the question; expected the prompt, this word and the completion"
+    )
 
 
-# --- numbers -----------------------------------------------------------------------------------------------------------
+# --- numbers
+# -----------------------------------------------------------------------------------------------------------
 
 
 def accuracies(original: str, scores_path: str | None) -> list[dict]:
-    """The rows of a table of published accuracies: a row for each checkpoint, measure and set of questions."""
+    """The rows of a table of published accuracies: a row for each checkpoint, measure and set of
+    questions."""
     content, rows = read_object(original), []
-    scores = read_list(scores_path, (int, float), "a pass rate for each question") if scores_path else None
+    scores = (
+        read_list(scores_path, (int, float), "a pass rate for each question")
+        if scores_path
+        else None
+    )
     steps = content.get("checkpoint")
     if not isinstance(steps, list) or not steps or not all(type(step) is int for step in steps):
         raise errors.UserError(
@@ -139,33 +190,57 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
             continue
         base = content.get(f"base {key}")
         is_list = isinstance(values, list) and len(values) == len(steps)
-        if not is_list or not all(is_share(value) for value in [*values, 0 if base is None else base]):
+        if not is_list or not all(
+            is_share(value) for value in [*values, 0 if base is None else base]
+        ):
             raise errors.UserError(
                 f"{original}: '{key}': expected {len(steps)} shares from 0 to 1, one for each checkpoint; get the file again"
             )
         percent = int(name[1] or 100)
-        problems = None if scores is None else sum(100 * score <= percent + 1e-6 for score in scores)
-        of_questions = {"measure": name[2], "at_most_percent": percent, "base": base, "problems": problems}
-        rows += [{"step": step, "value": value} | of_questions for step, value in zip(steps, values)]
+        problems = (
+            None if scores is None else sum(100 * score <= percent + 1e-6 for score in scores)
+        )
+        of_questions = {
+            "measure": name[2],
+            "at_most_percent": percent,
+            "base": base,
+            "problems": problems,
+        }
+        rows += [
+            {"step": step, "value": value} | of_questions for step, value in zip(steps, values)
+        ]
     return rows
 
 
 def shares(original: str, rollouts: int | None) -> list[dict]:
-    """The rows of a trajectory. Raise a `UserError` for a share that is no multiple of 1/rollouts."""
+    """The rows of a trajectory. Raise a `UserError` for a share that is no multiple of
+    1/rollouts."""
     if rollouts is None or rollouts < 2:
-        raise errors.UserError("--rollouts is missing or below 2; give the number of rollouts behind each share")
+        raise errors.UserError(
+            "--rollouts is missing or below 2; give the number of rollouts behind each share"
+        )
     rows = []
     for prompt, of_epochs in read_object(original).items():
         if not isinstance(of_epochs, list) or not of_epochs:
-            raise errors.UserError(f"{original}: prompt '{prompt}': expected a list of shares, one for each epoch")
+            raise errors.UserError(
+                f"{original}: prompt '{prompt}': expected a list of shares, one for each epoch"
+            )
         for epoch, share in enumerate(of_epochs):
             if not is_share(share) or abs(share * rollouts - round(share * rollouts)) > 1e-6:
                 raise errors.UserError(
                     f"{original}: prompt '{prompt}', epoch {epoch}: {share!r} is no multiple of 1/{rollouts} from 0 to 1; correct --rollouts"
                     " (`rollouts` in the configuration), or get the file again"
                 )
-            rows.append({"id": prompt, "epoch": epoch, "correct": round(share * rollouts), "rollouts": rollouts})
-    return sorted(rows, key=lambda row: (len(row["id"]), row["id"], row["epoch"]))  # numbers in their order
+            rows.append(
+                {
+                    "id": prompt,
+                    "epoch": epoch,
+                    "correct": round(share * rollouts),
+                    "rollouts": rollouts,
+                }
+            )
+    # numbers in their order
+    return sorted(rows, key=lambda row: (len(row["id"]), row["id"], row["epoch"]))
 
 
 def is_share(value) -> bool:
@@ -173,7 +248,8 @@ def is_share(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-# --- JSON --------------------------------------------------------------------------------------------------------------
+# --- JSON
+# --------------------------------------------------------------------------------------------------------------
 
 
 def read_object(path: str) -> dict:
@@ -184,9 +260,18 @@ def read_object(path: str) -> dict:
 def read_list(path: str, kind: type | tuple, form: str) -> list:
     """A JSON list whose entries are of a kind."""
     values = _read(path, list, f"a JSON list with {form}")
-    wrong = next((index for index, value in enumerate(values) if not isinstance(value, kind) or isinstance(value, bool)), None)
+    wrong = next(
+        (
+            index
+            for index, value in enumerate(values)
+            if not isinstance(value, kind) or isinstance(value, bool)
+        ),
+        None,
+    )
     if wrong is not None:
-        raise errors.UserError(f"{path}: entry {wrong} (counted from 0) is of kind {type(values[wrong]).__name__}; expected {form}")
+        raise errors.UserError(
+            f"{path}: entry {wrong} (counted from 0) is of kind {type(values[wrong]).__name__}; expected {form}"
+        )
     return values
 
 
@@ -195,7 +280,9 @@ def _read(path: str, kind: type, form: str):
         raise errors.UserError(
             f"{path}: is empty (0 bytes), expected {form}; get the file again, or leave it out if it was published empty"
         )
-    content = json_text.parse_json(files.read_user_text(path), path, f"expected {form}; get the file again", numbers=True)
+    content = json_text.parse_json(
+        files.read_user_text(path), path, f"expected {form}; get the file again", numbers=True
+    )
     if not isinstance(content, kind):
         raise errors.UserError(f"{path}: expected {form}, found {type(content).__name__}")
     return content

@@ -1,9 +1,10 @@
 """Convert published pass rates to numbers of right answers: one row per prompt, without its text.
 
-    python scripts/inputs/count_answers.py --kind before_after --files per_example.csv --samples 32 --output results/counts/before_after.csv
+    python scripts/inputs/count_answers.py --kind before_after --files per_example.csv --samples 32
+    --output results/counts/before_after.csv
 
---kind names the form of the files: see READERS in src/hardgrpo/data/published_counts.py. With --repository, --commit and --names, the files
-are compared with the lock.
+--kind names the form of the files: see READERS in src/hardgrpo/data/published_counts.py. With
+--repository, --commit and --names, the files are compared with the lock.
 """
 
 from hardgrpo.data import inputs, published_counts
@@ -13,10 +14,14 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kind", required=True, choices=published_counts.READERS)
     parser.add_argument("--files", required=True, nargs="+")
-    parser.add_argument("--samples", required=True, type=int, help="samples per prompt behind each pass rate")
+    parser.add_argument(
+        "--samples", required=True, type=int, help="samples per prompt behind each pass rate"
+    )
     inputs.add_repository_arguments(parser)
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
@@ -27,7 +32,9 @@ def main() -> None:
     counts = published_counts.convert(args.kind, args.files, args.samples)
     files.write_rows(args.output, list(counts[0]), counts)
     unsolved = sum(row["correct"] == 0 for row in counts)
-    print(f"{args.output}: {len(counts)} prompts with {args.samples} samples each, {unsolved} never solved")
+    print(
+        f"{args.output}: {len(counts)} prompts with {args.samples} samples each, {unsolved} never solved"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Download the data files of a dataset from a hub into a folder, and compare them with inputs.lock.
 
-    python scripts/inputs/fetch_dataset.py --dataset openai/gsm8k --revision e53f048856ff4f594e959d75785d2c2d37b678ee \\
+    python scripts/inputs/fetch_dataset.py --dataset openai/gsm8k --revision
+    e53f048856ff4f594e959d75785d2c2d37b678ee \\
         --files 'main/*.parquet' --output results/datasets/gsm8k --lock inputs.lock
 
-The first download of a dataset writes an entry in the lock (commit, sizes, checksums); every later download must match the entry. Only
-data files (Parquet, JSON, JSON Lines, CSV) and README.md, which lists the configurations, are downloaded. Programs are never downloaded.
+The first download of a dataset writes an entry in the lock (commit, sizes, checksums); every later
+download must match the entry. Only data files (Parquet, JSON, JSON Lines, CSV) and README.md, which
+lists the configurations, are downloaded. Programs are never downloaded.
 """
 
 from hardgrpo.data import inputs
@@ -17,13 +19,26 @@ ENDINGS = (".parquet", ".json", ".jsonl", ".csv")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dataset", required=True, help="owner/name on the hub")
     parser.add_argument("--revision", required=True, help="commit, tag or branch")
-    parser.add_argument("--files", nargs="+", default=["*"], help="glob patterns of names, e.g. 'main/*' (default: all data files)")
+    parser.add_argument(
+        "--files",
+        nargs="+",
+        default=["*"],
+        help="glob patterns of names, e.g. 'main/*' (default: all data files)",
+    )
     parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by the downloaded files")
+    parser.add_argument(
+        "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--update-inputs",
+        action="store_true",
+        help="replace the lock's entry by the downloaded files",
+    )
     args = parser.parse_args()
 
     inputs.be_quiet()
@@ -34,14 +49,20 @@ def main() -> None:
         inputs.download("dataset", args.dataset, commit, names_to_download, folder)
         name = f"{args.dataset}@{args.revision}"
         state = inputs.check_files(args.lock, "datasets", name, folder, args.update_inputs, commit)
-        provenance.write_manifest(folder, dataset=args.dataset, revision=args.revision, commit=commit)
-    print(f"{args.output}: {len(names_to_download)} files of {args.dataset} at {commit[:12]}, {state}")
+        provenance.write_manifest(
+            folder, dataset=args.dataset, revision=args.revision, commit=commit
+        )
+    print(
+        f"{args.output}: {len(names_to_download)} files of {args.dataset} at {commit[:12]}, {state}"
+    )
 
 
 def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[str]:
-    """The data files that match a pattern, and README.md. Raise a `UserError` for a pattern without a match.
+    """The data files that match a pattern, and README.md. Raise a `UserError` for a pattern without
+    a match.
 
-    Hidden files are left out: no program reads them, and a downloaded hidden folder could pass for a folder of seals (`.seals`).
+    Hidden files are left out: no program reads them, and a downloaded hidden folder could pass for
+    a folder of seals (`.seals`).
     """
     visible = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
     data = [name for name in visible if name.endswith(ENDINGS)]
@@ -52,7 +73,10 @@ def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[st
                 f"dataset {dataset}: no data file ({', '.join(ENDINGS)}) matches '{pattern}'; it has {examples};"
                 " name other files, or a revision that has them (hubs keep converted ones under refs/convert/parquet)"
             )
-    return sorted({name for pattern in patterns for name in fnmatch.filter(data, pattern)} | ({"README.md"} & set(names)))
+    return sorted(
+        {name for pattern in patterns for name in fnmatch.filter(data, pattern)}
+        | ({"README.md"} & set(names))
+    )
 
 
 if __name__ == "__main__":

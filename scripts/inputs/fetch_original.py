@@ -1,7 +1,9 @@
 """Download a file of a GitHub repository at a pinned commit, and compare the file with inputs.lock.
 
-    python scripts/inputs/fetch_original.py --repository owner/name --commit 0123456789abcdef0123456789abcdef01234567 \\
-        --name folder/file.json --output results/originals/owner--name@0123456789abcdef0123456789abcdef01234567/folder/file.json
+    python scripts/inputs/fetch_original.py --repository owner/name --commit
+    0123456789abcdef0123456789abcdef01234567 \\
+        --name folder/file.json --output
+        results/originals/owner--name@0123456789abcdef0123456789abcdef01234567/folder/file.json
 
 HARDGRPO_GITHUB names another server with the paths of raw.githubusercontent.com.
 """
@@ -21,12 +23,20 @@ LARGEST = 2**30  # bytes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repository", required=True, help="owner/name on GitHub")
     parser.add_argument("--commit", required=True)
     parser.add_argument("--name", required=True, help="path of the file in the repository")
-    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by the downloaded file")
+    parser.add_argument(
+        "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--update-inputs",
+        action="store_true",
+        help="replace the lock's entry by the downloaded file",
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -36,7 +46,9 @@ def main() -> None:
             download(args.repository, args.commit, args.name),
             {"repository": args.repository, "commit": args.commit},
         )
-        state = inputs.check_original(args.lock, source, args.name, content, args.output, args.update_inputs)
+        state = inputs.check_original(
+            args.lock, source, args.name, content, args.output, args.update_inputs
+        )
         path.write_bytes(content)
     print(f"{args.output}: {args.name} of {args.repository} at {args.commit[:12]}, {state}")
 
@@ -59,9 +71,13 @@ def download(repository: str, commit: str, name: str) -> bytes:
         ) from None
     except (OSError, ValueError) as error:
         cause = getattr(error, "reason", error)
-        raise errors.UserError(f"repository {repository}: cannot download '{name}' from {server} ({cause}); {remedy}") from None
+        raise errors.UserError(
+            f"repository {repository}: cannot download '{name}' from {server} ({cause}); {remedy}"
+        ) from None
     if len(content) > LARGEST:
-        raise errors.UserError(f"repository {repository}: '{name}' has more than {LARGEST:,} bytes; {remedy}")
+        raise errors.UserError(
+            f"repository {repository}: '{name}' has more than {LARGEST:,} bytes; {remedy}"
+        )
     return content
 
 

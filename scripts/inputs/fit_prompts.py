@@ -1,9 +1,12 @@
-"""Write the problems whose prompts and completions fit into a model's context, and report all others.
+"""Write the problems whose prompts and completions fit into a model's context, and report all
+others.
 
-    python scripts/inputs/fit_prompts.py --model results/models/tiny --problems results/tasks/swaps/train.jsonl --prompt '{question}' \\
+    python scripts/inputs/fit_prompts.py --model results/models/tiny --problems
+    results/tasks/swaps/train.jsonl --prompt '{question}' \\
         --completion-tokens 64 --output results/pools/tiny/swaps/train.jsonl
 
-The program needs the tokenizer, but not the weights. It fails if more than 1 % of the prompts are too long.
+The program needs the tokenizer, but not the weights. It fails if more than 1 % of the prompts are
+too long.
 """
 
 from hardgrpo.data import tasks
@@ -14,12 +17,16 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True, help="folder of the model")
     parser.add_argument("--problems", required=True)
     parser.add_argument("--prompt", required=True, help="template with {question}")
     parser.add_argument("--completion-tokens", type=int, required=True)
-    parser.add_argument("--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON")
+    parser.add_argument(
+        "--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON"
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -28,20 +35,38 @@ def main() -> None:
 
     from hardgrpo.sampling import engines  # imports torch: see hardgrpo.runtime.warm
 
-    questions = [Request(tuple(tasks.messages(args.prompt, problem["question"])), seed=0, temperature=1.0) for problem in problems]
-    lengths = [len(prompt) for prompt in engines.tokenize(engines.load_tokenizer(args.model), questions, args.chat)]
+    questions = [
+        Request(tuple(tasks.messages(args.prompt, problem["question"])), seed=0, temperature=1.0)
+        for problem in problems
+    ]
+    lengths = [
+        len(prompt)
+        for prompt in engines.tokenize(engines.load_tokenizer(args.model), questions, args.chat)
+    ]
     longest = engines.max_prompt_tokens(args.model, args.completion_tokens)
-    too_long = [(problem, length) for problem, length in zip(problems, lengths) if longest is not None and length > longest]
+    too_long = [
+        (problem, length)
+        for problem, length in zip(problems, lengths)
+        if longest is not None and length > longest
+    ]
     if too_long:
         report(args, too_long, len(problems), longest)
     too_long_ids = {problem["id"] for problem, _ in too_long}
-    files.write_jsonl(args.output, [problem for problem in problems if problem["id"] not in too_long_ids])
-    print(f"{args.output}: {len(problems) - len(too_long_ids)} prompts, the longest of {max(lengths)} tokens")
+    files.write_jsonl(
+        args.output, [problem for problem in problems if problem["id"] not in too_long_ids]
+    )
+    print(
+        f"{args.output}: {len(problems) - len(too_long_ids)} prompts, the longest of {max(lengths)} tokens"
+    )
 
 
-def report(args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, longest: int) -> None:
+def report(
+    args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, longest: int
+) -> None:
     """Print the prompts that are too long. Raise a `UserError` if more than 1 % are."""
-    names = errors.first_entries([f"'{problem['id']}' ({length} tokens)" for problem, length in too_long])
+    names = errors.first_entries(
+        [f"'{problem['id']}' ({length} tokens)" for problem, length in too_long]
+    )
     message = (
         f"{args.problems}: {len(too_long)} of {problems} prompts are too long for {args.model}, whose context leaves {longest} tokens beside"
         f" completions of {args.completion_tokens}: {names}"

@@ -1,10 +1,13 @@
-"""Write a split of a task: generate its problems, or read them from files or datasets; check them and assign unique ids.
+"""Write a split of a task: generate its problems, or read them from files or datasets; check them
+and assign unique ids.
 
-A train split keeps only the first of equal questions, ignoring case, spaces and punctuation. Equal questions with different answers are
-an error.
+A train split keeps only the first of equal questions, ignoring case, spaces and punctuation. Equal
+questions with different answers are an error.
 
-    python scripts/inputs/prepare_task.py --task swaps --split test --output results/tasks/swaps/test.jsonl \\
-        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
+    python scripts/inputs/prepare_task.py --task swaps --split test --output
+    results/tasks/swaps/test.jsonl \\
+        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1,
+        "train": 10, "test": 5}'
 """
 
 from hardgrpo.data import annotations, contamination, inputs, tasks
@@ -17,12 +20,26 @@ import functools
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--task", required=True, help="name of the task")
-    parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in the configuration, as JSON")
+    parser.add_argument(
+        "--source",
+        required=True,
+        type=files.as_object,
+        help="the task's `source` in the configuration, as JSON",
+    )
     parser.add_argument("--split", required=True, choices=tasks.SPLITS)
-    parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the split's parts, in order")
-    parser.add_argument("--grader", help="grader of the task; fail if it cannot read more than 1 %% of the answers")
+    parser.add_argument(
+        "--files",
+        nargs="*",
+        default=[],
+        help="files or dataset folders of the split's parts, in order",
+    )
+    parser.add_argument(
+        "--grader", help="grader of the task; fail if it cannot read more than 1 %% of the answers"
+    )
     parser.add_argument("--unlabelled", action="store_true", help="the problems need no answers")
     parser.add_argument(
         "--policies",
@@ -30,21 +47,29 @@ def main() -> None:
         default={},
         help="policies that choose from these problems, by name, as JSON; fail if the problems are too few",
     )
-    parser.add_argument("--lock", default="inputs.lock", help="file that pins the problems of hub tasks")
-    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by these problems")
+    parser.add_argument(
+        "--lock", default="inputs.lock", help="file that pins the problems of hub tasks"
+    )
+    parser.add_argument(
+        "--update-inputs", action="store_true", help="replace the lock's entry by these problems"
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     if args.grader:
         graders.check_grader(args.grader, f"task {args.task}")
 
-    problems, places = tasks.prepare_with_places(args.task, args.source, args.split, args.files, not args.unlabelled)
+    problems, places = tasks.prepare_with_places(
+        args.task, args.source, args.split, args.files, not args.unlabelled
+    )
     if args.source["kind"] == "hub":
         inputs.check_problems(args.lock, f"{args.task}/{args.split}", problems, args.update_inputs)
     problems = drop_repetitions(problems, places, args)
     usable = len(problems)
     if args.grader and not args.unlabelled:
-        usable = len(tasks.readable_problems(problems, args.grader, f"task {args.task}, {args.split}"))
+        usable = len(
+            tasks.readable_problems(problems, args.grader, f"task {args.task}, {args.split}")
+        )
         for warning in annotations.spreadsheet_warnings(problems, args.files, args.grader):
             print(f"warning: {errors.printable(warning)}")
     for name, policy in args.policies.items():
@@ -54,13 +79,20 @@ def main() -> None:
             )
         policies.check_pool(f"policy '{name}'", policy, args.task, usable)
     files.write_jsonl(args.output, problems)
-    print(f"{args.output}: {len(problems)} problems" + "".join(f", from {path}" for path in args.files))
+    print(
+        f"{args.output}: {len(problems)} problems"
+        + "".join(f", from {path}" for path in args.files)
+    )
 
 
-def drop_repetitions(problems: list[dict], places: dict[str, str], args: argparse.Namespace) -> list[dict]:
-    """The problems without repeated questions. A test split keeps them, so that its accuracy is comparable with published accuracies.
+def drop_repetitions(
+    problems: list[dict], places: dict[str, str], args: argparse.Namespace
+) -> list[dict]:
+    """The problems without repeated questions. A test split keeps them, so that its accuracy is
+    comparable with published accuracies.
 
-    A recording also keeps them, even with different answers (as three pairs in KEGG), because each has completions of its own.
+    A recording also keeps them, even with different answers (as three pairs in KEGG), because each
+    has completions of its own.
     """
     is_recorded = args.source["kind"] == "recorded"
     same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
@@ -69,9 +101,13 @@ def drop_repetitions(problems: list[dict], places: dict[str, str], args: argpars
     unique, repeated = contamination.drop_repetitions(problems, places, same_answer)
     if not repeated:
         return problems
-    names = errors.first_entries([f"'{identity}' (equal to '{first}')" for identity, first in repeated])
+    names = errors.first_entries(
+        [f"'{identity}' (equal to '{first}')" for identity, first in repeated]
+    )
     keeps = is_recorded or args.split == "test"
-    verdict = "they stay, so that the split is the one that others use" if keeps else "they are left out"
+    verdict = (
+        "they stay, so that the split is the one that others use" if keeps else "they are left out"
+    )
     print(
         f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.printable(names)}; {verdict}"
     )

@@ -1,10 +1,12 @@
-"""Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging Face folder.
+"""Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging
+Face folder.
 
-    python scripts/inputs/pretrain_model.py --model tiny --settings settings.json --output results/models/tiny
+    python scripts/inputs/pretrain_model.py --model tiny --settings settings.json --output
+    results/models/tiny
 
-`settings.json` is the model's `source` in the configuration, with source and prompt of the task added to each demonstration. Questions in
-the files of --exclude (the splits of the tasks) are never demonstrated. The workflow does not exclude facts, because a model knows only
-demonstrated facts.
+`settings.json` is the model's `source` in the configuration, with source and prompt of the task
+added to each demonstration. Questions in the files of --exclude (the splits of the tasks) are never
+demonstrated. The workflow does not exclude facts, because a model knows only demonstrated facts.
 """
 
 from hardgrpo.data import tasks
@@ -15,38 +17,54 @@ import time
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True, help="name of the model")
     parser.add_argument("--settings", required=True, help="JSON file; see above")
-    parser.add_argument("--exclude", nargs="*", default=[], help="problem files whose questions are not demonstrated")
+    parser.add_argument(
+        "--exclude",
+        nargs="*",
+        default=[],
+        help="problem files whose questions are not demonstrated",
+    )
     parser.add_argument("--output", required=True, help="folder to write")
     args = parser.parse_args()
 
     started = time.time()
     settings = files.read_json(args.settings)
-    excluded = {problem["question"] for path in args.exclude for problem in tasks.read_problems(path)}
+    excluded = {
+        problem["question"] for path in args.exclude for problem in tasks.read_problems(path)
+    }
 
     from hardgrpo.training import pretraining
 
     import torch  # imported here, see hardgrpo.runtime.warm
     from transformers import logging
 
-    torch.set_num_threads(1)  # a second thread gains nothing; replicates are pretrained side by side
+    # a second thread gains nothing; replicates are pretrained side by side
+    torch.set_num_threads(1)
     logging.set_verbosity_error()
     tokenizer = pretraining.build_tokenizer(
         {demonstration["source"]["family"] for demonstration in settings["demonstrations"].values()}
     )
     model = pretraining.build_model(settings, tokenizer).train()
-    final_loss = pretraining.train(args.model, settings, pretraining.draw_batches(settings, excluded, tokenizer), model)
+    final_loss = pretraining.train(
+        args.model, settings, pretraining.draw_batches(settings, excluded, tokenizer), model
+    )
 
     with files.atomic(args.output) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        facts = provenance.describe(started, model=args.model, settings=settings, loss=round(final_loss, 6))
+        facts = provenance.describe(
+            started, model=args.model, settings=settings, loss=round(final_loss, 6)
+        )
         files.write_json(folder / "provenance.json", facts)
         provenance.write_manifest(folder)
     parameters = sum(p.numel() for p in model.parameters())
-    print(f"{args.output}: {parameters:,} parameters, {settings['steps']} steps, final loss {final_loss:.4f}")
+    print(
+        f"{args.output}: {parameters:,} parameters, {settings['steps']} steps, final loss {final_loss:.4f}"
+    )
 
 
 if __name__ == "__main__":

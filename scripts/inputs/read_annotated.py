@@ -1,10 +1,12 @@
-"""Read the answers in an annotated to_annotate.csv, and write the problems of the pool that now have answers.
+"""Read the answers in an annotated to_annotate.csv, and write the problems of the pool that now
+have answers.
 
-    python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl --annotated annotated.csv --column answer \\
+    python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl --annotated
+    annotated.csv --column answer \\
         --grader number_lenient --output results/tasks/T/annotated.jsonl
 
-Rows are matched to problems by id, even if a spreadsheet has shortened a numeric id, as long as the match is unambiguous. Rows without an
-answer are reported and left out.
+Rows are matched to problems by id, even if a spreadsheet has shortened a numeric id, as long as the
+match is unambiguous. Rows without an answer are reported and left out.
 """
 
 from hardgrpo.data import annotations, tasks
@@ -15,9 +17,15 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--problems", required=True, help="the pool")
-    parser.add_argument("--annotated", required=True, help="the annotated file of export_subset.py: CSV, TSV or JSON Lines")
+    parser.add_argument(
+        "--annotated",
+        required=True,
+        help="the annotated file of export_subset.py: CSV, TSV or JSON Lines",
+    )
     parser.add_argument("--column", required=True, help="the column of the answers")
     parser.add_argument("--grader", required=True)
     parser.add_argument("--output", required=True)
@@ -28,12 +36,17 @@ def main() -> None:
     pool = tasks.read_problems(args.problems, needs_answer=False)
     filled = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)
     by_id = {problem["id"]: problem for problem in pool}
-    files.write_jsonl(args.output, (by_id[identity] | {"answer": answer} for identity, answer in filled.answers.items()))
+    files.write_jsonl(
+        args.output,
+        (by_id[identity] | {"answer": answer} for identity, answer in filled.answers.items()),
+    )
     for note in filled.notes:
         print(f"warning: {args.annotated}: {note}")
     if filled.empty:
         ids = errors.printable(", ".join(filled.empty))
-        print(f"warning: {args.annotated}: {len(filled.empty)} rows have no answer and are left out: {ids}")
+        print(
+            f"warning: {args.annotated}: {len(filled.empty)} rows have no answer and are left out: {ids}"
+        )
     print(f"{args.output}: {len(filled.answers)} problems have answers")
 
 

@@ -1,6 +1,7 @@
 """Write the questions of a pool without answers, for policies that must not read labels.
 
-python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl --output results/tasks/swaps/questions.jsonl
+python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl --output
+results/tasks/swaps/questions.jsonl
 """
 
 from hardgrpo.data import tasks
@@ -10,12 +11,17 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--problems", required=True)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
     problems = tasks.read_problems(args.problems, needs_answer=False)
-    files.write_jsonl(args.output, [{"id": problem["id"], "question": problem["question"]} for problem in problems])
+    files.write_jsonl(
+        args.output,
+        [{"id": problem["id"], "question": problem["question"]} for problem in problems],
+    )
     print(f"{args.output}: {len(problems)} questions")
 
 

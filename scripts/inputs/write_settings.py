@@ -1,6 +1,7 @@
 """Write the pretraining settings of a base model.
 
-python scripts/inputs/write_settings.py --settings '{"steps": 1400}' --output results/models/tiny.settings.json
+python scripts/inputs/write_settings.py --settings '{"steps": 1400}' --output
+results/models/tiny.settings.json
 """
 
 from hardgrpo.runtime import errors, files
@@ -9,7 +10,9 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--settings", required=True, help="JSON object")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()

@@ -1,9 +1,13 @@
-"""Write the worked solutions of a task's train problems, for recipes that train on them (objective: sft).
+"""Write the worked solutions of a task's train problems, for recipes that train on them (objective:
+sft).
 
-    python scripts/inputs/write_solutions.py --task swaps --grader final_word --output results/tasks/swaps/solutions.jsonl \\
-        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
+    python scripts/inputs/write_solutions.py --task swaps --grader final_word --output
+    results/tasks/swaps/solutions.jsonl \\
+        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1,
+        "train": 10, "test": 5}'
 
-Solutions that the task's grader finds wrong are reported and left out. The program fails if they exceed 1 %.
+Solutions that the task's grader finds wrong are reported and left out. The program fails if they
+exceed 1 %.
 """
 
 from hardgrpo.data import solutions
@@ -14,10 +18,22 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--task", required=True, help="name of the task")
-    parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in the configuration, as JSON")
-    parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the train split's parts, in order")
+    parser.add_argument(
+        "--source",
+        required=True,
+        type=files.as_object,
+        help="the task's `source` in the configuration, as JSON",
+    )
+    parser.add_argument(
+        "--files",
+        nargs="*",
+        default=[],
+        help="files or dataset folders of the train split's parts, in order",
+    )
     parser.add_argument("--grader", required=True, help="the task's grader")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()

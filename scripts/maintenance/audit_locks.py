@@ -1,9 +1,11 @@
-"""Check the packages of envs/*.lock for known vulnerabilities with pip-audit. `make audit` calls this program.
+"""Check the packages of envs/*.lock for known vulnerabilities with pip-audit. `make audit` calls
+this program.
 
     python scripts/maintenance/audit_locks.py
 
-pip-audit sends the names and versions of all packages to the package index's database of vulnerabilities. It must be installed in the
-environment of this program (envs/audit.lock); the packages of the locks are not installed.
+pip-audit sends the names and versions of all packages to the package index's database of
+vulnerabilities. It must be installed in the environment of this program (envs/audit.lock); the
+packages of the locks are not installed.
 """
 
 from hardgrpo.runtime import errors
@@ -17,18 +19,26 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OTHER_BUILDS = ("torch-cpu",)  # locks of builds that no index lists, with versions that are also in other locks
+# locks of builds that no index lists, with versions that are also in other locks
+OTHER_BUILDS = ("torch-cpu",)
 WHERE = "run `make audit` where the package index can be reached"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.parse_args()
     locks = [path for path in (ROOT / "envs").glob("*.lock") if path.stem not in OTHER_BUILDS]
     locks.sort(
         key=lambda path: (path.stem != "pip", path.stem)
     )  # the smallest lock first, which shows whether the database answers
-    holes, packages, skipped_labels, today = [], set(), set(), datetime.datetime.now(datetime.UTC).date()
+    holes, packages, skipped_labels, today = (
+        [],
+        set(),
+        set(),
+        datetime.datetime.now(datetime.UTC).date(),
+    )
     for lock in locks:
         for package in audit_lock(lock):
             label = f"{package['name']} {package.get('version', '')}".strip()
@@ -46,20 +56,31 @@ def main() -> None:
         print(errors.printable(line))
     counts = f"{today}: {len(packages)} packages of {len(locks)} locks, {len(holes)} known holes, {len(skipped_labels)} packages not audited"
     if holes:
-        raise UserError(f"{counts}; pin a version without them in envs/*.txt, then run `make locks`")
+        raise UserError(
+            f"{counts}; pin a version without them in envs/*.txt, then run `make locks`"
+        )
     print(counts)
 
 
 def audit_lock(lock: Path) -> list[dict]:
-    """The result of pip-audit for each package of a lock: name, version and `vulns`, or name and `skip_reason`."""
+    """The result of pip-audit for each package of a lock: name, version and `vulns`, or name and
+    `skip_reason`."""
     options = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json"]
     command = [sys.executable, "-m", "pip_audit", *options, "-r", str(lock)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         return json.loads(process.stdout)["dependencies"]
-    except (ValueError, KeyError, TypeError):  # pip-audit ends with a traceback if it reaches no server
-        last_line = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
-        raise UserError(f"envs/{lock.name}: pip-audit has no result ({last_line}); {WHERE}") from None
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # pip-audit ends with a traceback if it reaches no server
+        last_line = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[
+            -1
+        ]
+        raise UserError(
+            f"envs/{lock.name}: pip-audit has no result ({last_line}); {WHERE}"
+        ) from None
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Run the benchmarks of scripts/maintenance/bench/, print their table, and write it as CSV and as a figure.
+"""Run the benchmarks of scripts/maintenance/bench/, print their table, and write it as CSV and as a
+figure.
 
     python scripts/maintenance/bench.py                          all benchmarks (`make bench`)
     python scripts/maintenance/bench.py --only grading planning  two benchmarks
 
-Each row compares two implementations of the same work, measured side by side in one run. A benchmark is a module of
-scripts/maintenance/bench/ with a function `run(options)`, which returns rows (`benchmarks.row`) or raises `Skipped` with the reason.
-The exit status does not depend on the measurements.
+Each row compares two implementations of the same work, measured side by side in one run. A
+benchmark is a module of scripts/maintenance/bench/ with a function `run(options)`, which returns
+rows (`benchmarks.row`) or raises `Skipped` with the reason. The exit status does not depend on the
+measurements.
 """
 
 from benchmarks import COLUMNS, Skipped
@@ -23,15 +25,37 @@ NAMES = sorted(path.stem for path in HERE.glob("*.py"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
-    parser.add_argument("--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)")
-    parser.add_argument("--data", default=os.environ.get("HARDGRPO_DATA", "data"), help="folder that holds recordings/")
-    parser.add_argument(
-        "--model", default=paths.model_folder("tiny-seed0"), help="model folder to sample and train (default: %(default)s)"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--before", help="another clone in which `make demo` has run, to compare the seconds of its stages")
-    parser.add_argument("--output", default="results/bench", help="folder to write (default: %(default)s)")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=NAMES,
+        default=NAMES,
+        metavar="NAME",
+        help=f"of {', '.join(NAMES)}",
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--data",
+        default=os.environ.get("HARDGRPO_DATA", "data"),
+        help="folder that holds recordings/",
+    )
+    parser.add_argument(
+        "--model",
+        default=paths.model_folder("tiny-seed0"),
+        help="model folder to sample and train (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--before",
+        help="another clone in which `make demo` has run, to compare the seconds of its stages",
+    )
+    parser.add_argument(
+        "--output", default="results/bench", help="folder to write (default: %(default)s)"
+    )
     options = parser.parse_args()
     if options.repeats < 1:
         raise errors.UserError(f"--repeats is {options.repeats}, expected at least 1")
@@ -42,13 +66,16 @@ def main() -> None:
     for name in options.only:
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
-            benchmark_rows = [{"benchmark": name} | row for row in importlib.import_module(name).run(options)]
+            benchmark_rows = [
+                {"benchmark": name} | row for row in importlib.import_module(name).run(options)
+            ]
         except Skipped as reason:
             skipped.append(f"{name}: not measured: {reason}")
             continue
         rows += benchmark_rows
         print_rows(benchmark_rows)
-        files.write_rows(options.output / "bench.csv", COLUMNS, rows)  # after each benchmark, so that an interrupt loses no rows
+        # after each benchmark, so that an interrupt loses no rows
+        files.write_rows(options.output / "bench.csv", COLUMNS, rows)
     print(*skipped, sep="\n")
     if rows:
         write_figure(rows, options.output)
@@ -59,7 +86,10 @@ def print_rows(rows: list[dict]) -> None:
     for row in rows:
         verdict = {None: "", True: "met", False: "NOT met"}[row["met"]]
         ours, baseline, ratio = (format_number(row[key]) for key in ("ours", "baseline", "ratio"))
-        print(f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}", end="")
+        print(
+            f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}",
+            end="",
+        )
         print(f"{ratio:>8}  {row['target']:<16}{verdict}", flush=True)
 
 
@@ -70,16 +100,24 @@ def format_number(value: float | None) -> str:
 
 def write_figure(rows: list[dict], folder: Path) -> None:
     """Draw the rows that have a target as bench.pdf and bench.png."""
-    from hardgrpo.report import plotting  # imported after the benchmarks, so that they start without it
+    # imported after the benchmarks, so that they start without it
+    from hardgrpo.report import plotting
 
-    target_rows = [row | compare_with_target(row) for row in rows if row["target"] and not row["target"].endswith("== 0")]
+    target_rows = [
+        row | compare_with_target(row)
+        for row in rows
+        if row["target"] and not row["target"].endswith("== 0")
+    ]
     if target_rows:
-        plotting.save(*draw(plotting, target_rows), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")])
+        plotting.save(
+            *draw(plotting, target_rows), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")]
+        )
     print(folder / "bench.csv", folder / "bench.pdf" if target_rows else "")
 
 
 def compare_with_target(row: dict) -> dict:
-    """`times`: the row's quality relative to its target (1: just met). `label`: measurement and target in words."""
+    """`times`: the row's quality relative to its target (1: just met). `label`: measurement and
+    target in words."""
     quantity, sign, limit = row["target"].split()
     value, limit = row[quantity], float(limit)
     unit = "" if quantity == "ratio" else f" {row['unit']}"
@@ -95,9 +133,16 @@ def draw(plotting, rows: list[dict]):
     figure, (axis,) = plotting.panels(1, height=0.3 + 0.2 * len(frame), columns=1)
     figure.set_figwidth(plotting.WIDE)
     places = range(len(frame))[::-1]
-    axis.barh(places, frame.times - 1, left=1, color=frame.met.map({True: "#009E73", False: "#D55E00"}))
+    axis.barh(
+        places, frame.times - 1, left=1, color=frame.met.map({True: "#009E73", False: "#D55E00"})
+    )
     for place, row in zip(places, frame.itertuples()):
-        annotation = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": 6}
+        annotation = {
+            "xytext": (3, 0),
+            "textcoords": "offset points",
+            "va": "center",
+            "fontsize": 6,
+        }
         axis.annotate(row.label, (max(row.times, 1), place), **annotation)
     axis.axvline(1, color="black", linewidth=0.6)
     axis.set_xscale("log")
@@ -107,7 +152,9 @@ def draw(plotting, rows: list[dict]):
     axis.minorticks_off()
     axis.set_xlim(low, high**1.6)  # room for the words
     axis.set_ylim(-0.7, len(frame) - 0.3)
-    axis.set_yticks(places, [f"{row.benchmark}: {row.what}" for row in frame.itertuples()], fontsize=6)
+    axis.set_yticks(
+        places, [f"{row.benchmark}: {row.what}" for row in frame.itertuples()], fontsize=6
+    )
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("times as good as the target (1: just met)")
     return figure, frame

@@ -1,6 +1,8 @@
-"""Shared functions of the benchmarks: measure two implementations of the same work in alternating pairs, and return rows of a table.
+"""Shared functions of the benchmarks: measure two implementations of the same work in alternating
+pairs, and return rows of a table.
 
-Both implementations are measured in one run on one machine. On a slower or busier machine both take longer, and their ratio stays the same.
+Both implementations are measured in one run on one machine. On a slower or busier machine both take
+longer, and their ratio stays the same.
 """
 
 from hardgrpo.runtime.errors import UserError
@@ -30,11 +32,19 @@ class Skipped(Exception):
     """The machine lacks something that a benchmark needs."""
 
 
-def row(what: str, unit: str, ours: float, baseline: float | None, ratio: float | None = None, target: str = "") -> dict:
-    """A row of the table. The default of `ratio` is ours / baseline; with pairs, pass the median of their ratios instead.
+def row(
+    what: str,
+    unit: str,
+    ours: float,
+    baseline: float | None,
+    ratio: float | None = None,
+    target: str = "",
+) -> dict:
+    """A row of the table. The default of `ratio` is ours / baseline; with pairs, pass the median of
+    their ratios instead.
 
-    `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. The column `met` says whether the condition holds; None without a
-    target.
+    `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. The column `met` says whether
+    the condition holds; None without a target.
     """
     if ratio is None and baseline:
         ratio = ours / baseline
@@ -46,28 +56,39 @@ def row(what: str, unit: str, ours: float, baseline: float | None, ratio: float 
     return quantities | {"target": target, "met": met}
 
 
-def measure_pairs(ours: Callable[[], float], baseline: Callable[[], float], repeats: int) -> tuple[float, float, float]:
-    """(median of ours, median of the baseline, median of the ratios by pair); each call measures once.
+def measure_pairs(
+    ours: Callable[[], float], baseline: Callable[[], float], repeats: int
+) -> tuple[float, float, float]:
+    """(median of ours, median of the baseline, median of the ratios by pair); each call measures
+    once.
 
-    Every second pair starts with the baseline, so that the order (a cold cache, a processor that slows down) favours neither.
+    Every second pair starts with the baseline, so that the order (a cold cache, a processor that
+    slows down) favours neither.
     """
     pairs = []
     for number in range(repeats):
         calls = (ours, baseline) if number % 2 == 0 else (baseline, ours)
         first_value, second_value = (call() for call in calls)
-        pairs.append((first_value, second_value) if number % 2 == 0 else (second_value, first_value))
+        pairs.append(
+            (first_value, second_value) if number % 2 == 0 else (second_value, first_value)
+        )
     return *map(statistics.median, zip(*pairs)), statistics.median(
         ours_value / baseline_value for ours_value, baseline_value in pairs
     )
 
 
-def compare(what: str, unit: str, ours: Callable, baseline: Callable, repeats: int, target: str = "") -> dict:
+def compare(
+    what: str, unit: str, ours: Callable, baseline: Callable, repeats: int, target: str = ""
+) -> dict:
     """The row of two implementations of the same work, measured in `repeats` pairs."""
     return row(what, unit, *measure_pairs(ours, baseline, repeats), target)
 
 
-def run(command: list[str], folder: Path | None = None, **environment: str) -> tuple[float, float, str]:
-    """(wall seconds, processor seconds including child processes, output) of a command in `folder` (default: this clone).
+def run(
+    command: list[str], folder: Path | None = None, **environment: str
+) -> tuple[float, float, str]:
+    """(wall seconds, processor seconds including child processes, output) of a command in `folder`
+    (default: this clone).
 
     Raise a `UserError` if the command fails.
     """
@@ -86,7 +107,11 @@ def run(command: list[str], folder: Path | None = None, **environment: str) -> t
     if process.returncode:
         last_line = (process.stdout.strip().splitlines() or ["no output"])[-1]
         raise UserError(f"{' '.join(command)}: failed in {folder}: {last_line}")
-    return wall, usage.ru_utime + usage.ru_stime - earlier_usage.ru_utime - earlier_usage.ru_stime, process.stdout
+    return (
+        wall,
+        usage.ru_utime + usage.ru_stime - earlier_usage.ru_utime - earlier_usage.ru_stime,
+        process.stdout,
+    )
 
 
 def snakemake(*arguments: str) -> list[str]:
@@ -101,7 +126,8 @@ def program(name: str, *arguments) -> list[str]:
 
 
 def write_spec(source: Path, path: Path, updates: int, training: dict, **fields) -> Path:
-    """Write the specification of a run with few `updates`, changed keys of `training`, and changed fields. Return its path."""
+    """Write the specification of a run with few `updates`, changed keys of `training`, and changed
+    fields. Return its path."""
     content = yaml.safe_load(source.read_text(encoding="utf-8")) | fields
     content["training"] |= {"updates": updates, "checkpoint_every": updates} | training
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
@@ -114,7 +140,8 @@ def scratch() -> tempfile.TemporaryDirectory:
 
 
 def from_demo(*patterns: str) -> list[Path]:
-    """The first file of this clone that matches each pattern. Raise `Skipped` if a pattern matches no file."""
+    """The first file of this clone that matches each pattern. Raise `Skipped` if a pattern matches
+    no file."""
     first_paths = [min(glob.glob(str(ROOT / pattern)), default=None) for pattern in patterns]
     if None in first_paths:
         raise Skipped(f"{patterns[first_paths.index(None)]} is not there; run `make demo` first")
@@ -123,10 +150,13 @@ def from_demo(*patterns: str) -> list[Path]:
 
 @contextlib.contextmanager
 def clone_copy() -> Iterator[Path]:
-    """A copy of the repository's files without results, in which a benchmark may make and delete files."""
+    """A copy of the repository's files without results, in which a benchmark may make and delete
+    files."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     try:
-        names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+        names = subprocess.run(
+            command, cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.split("\0")
     except (OSError, subprocess.CalledProcessError):
         raise Skipped("git does not list the repository's files here; clone it with git") from None
     with scratch() as temporary:

@@ -1,12 +1,14 @@
-"""Run the commands of README.md one after the other in an empty Debian, in a fresh copy of this clone.
+"""Run the commands of README.md one after the other in an empty Debian, in a fresh copy of this
+clone.
 
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # all commands
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian --quick     # set-up and dry-runs
 
-debootstrap installs Debian with the requirements that README.md names (Python, for which Debian needs the package python3-venv, and make)
-and git, which the clone needs. pip gets this machine's settings: the variables PIP_* and *_proxy, and the files and folders that these
-variables name. The commands run as root in a chroot, which does not confine root. Therefore the program refuses a folder that another
-account owns or can write to.
+debootstrap installs Debian with the requirements that README.md names (Python, for which Debian
+needs the package python3-venv, and make) and git, which the clone needs. pip gets this machine's
+settings: the variables PIP_* and *_proxy, and the files and folders that these variables name. The
+commands run as root in a chroot, which does not confine root. Therefore the program refuses a
+folder that another account owns or can write to.
 """
 
 from hardgrpo.runtime import errors, files, ownership
@@ -29,13 +31,22 @@ PREPARE = 'mount -t proc proc "$0/proc"; mkdir -p "$0/dev/shm"; mount -t tmpfs t
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", required=True, type=Path, help="folder of the Debian, which is created if necessary and kept")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--root",
+        required=True,
+        type=Path,
+        help="folder of the Debian, which is created if necessary and kept",
+    )
     parser.add_argument("--release", default="bookworm")
     parser.add_argument("--quick", action="store_true", help="only set-up and dry-runs")
     args = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
-        raise UserError("an empty Debian needs root and debootstrap; run as root, after: apt-get install debootstrap")
+        raise UserError(
+            "an empty Debian needs root and debootstrap; run as root, after: apt-get install debootstrap"
+        )
     make_debian(args.root, args.release)
     copy_clone(args.root / CLONE)
     variables = copy_settings_of_pip(args.root)
@@ -44,7 +55,12 @@ def main() -> None:
         script = f"cd /{CLONE}; export PATH=/{CLONE}/.venv/bin:$PATH; {command}"
         run(
             [*ENTER, PREPARE, args.root, script],
-            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **variables},
+            {
+                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME": "/root",
+                "LC_ALL": "C.UTF-8",
+                **variables,
+            },
         )
     print("\nREADME.md was followed to its end")
 
@@ -78,8 +94,11 @@ def check_owner(path: Path) -> None:
 
 
 def read_commands(readme: str, quick: bool) -> list[str]:
-    """The commands of README.md: first all other commands, then the dry-runs. With `quick`: `make setup`, then the dry-runs."""
-    matches = re.findall(r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE)
+    """The commands of README.md: first all other commands, then the dry-runs. With `quick`: `make
+    setup`, then the dry-runs."""
+    matches = re.findall(
+        r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE
+    )
     readme_commands = [block or inline for block, inline in matches]
     dry_runs = [command for command in readme_commands if "snakemake -n" in command]
     long_commands = [command for command in readme_commands if command not in dry_runs]
@@ -87,22 +106,44 @@ def read_commands(readme: str, quick: bool) -> list[str]:
 
 
 def copy_clone(folder: Path) -> None:
-    """Copy git's tracked files from the working tree and commit them. Environments and results of an earlier call stay, locks are removed."""
+    """Copy git's tracked files from the working tree and commit them. Environments and results of
+    an earlier call stay, locks are removed."""
     shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
-    tracked_names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    tracked_names = (
+        subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+        .stdout.decode()
+        .split("\0")
+    )
     for name in filter(None, tracked_names):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    git = ["git", "-C", folder, "-c", "user.name=readme", "-c", "user.email=readme@localhost", "-c", "commit.gpgsign=false"]
+    git = [
+        "git",
+        "-C",
+        folder,
+        "-c",
+        "user.name=readme",
+        "-c",
+        "user.email=readme@localhost",
+        "-c",
+        "commit.gpgsign=false",
+    ]
     for command in ("init --quiet", "add --all", "commit --quiet --allow-empty --message=copied"):
         subprocess.run([*git, *command.split()], check=True)
 
 
 def copy_settings_of_pip(root: Path) -> dict[str, str]:
-    """Copy resolv.conf, hosts, and the files that the variables of pip and of proxies name into the Debian. Return these variables."""
-    variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.lower().endswith("_proxy")}
-    paths = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
+    """Copy resolv.conf, hosts, and the files that the variables of pip and of proxies name into the
+    Debian. Return these variables."""
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("PIP_") or name.lower().endswith("_proxy")
+    }
+    paths = {
+        Path(word) for value in variables.values() for word in value.split() if word.startswith("/")
+    }
     for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *paths]:
         target = root / path.relative_to("/")
         if path.is_dir():

@@ -3,11 +3,13 @@
     python scripts/maintenance/gpu_check.py            all checks (`make gpu-check`), on a node with GPUs
     python scripts/maintenance/gpu_check.py --from 3   from the third check on, after the cause of a failure is removed
     python scripts/maintenance/gpu_check.py --model smollm2-135m   with one small model: the software, but not the memory of real sizes
-    python scripts/maintenance/gpu_check.py --stand-in the same code on the CPU, with the small model `tiny` of a finished miniature
+    python scripts/maintenance/gpu_check.py --stand-in the same code on the CPU, with the small
+    model `tiny` of a finished miniature
 
-The numbers of each check go to results/gpu-check/numbers.json. The program ends at the first check that fails. It downloads nothing:
-fetch models and problems on a machine with internet first (`snakemake inputs --config study=paper`). Checks 9 and 10 need two GPUs and are
-skipped with fewer. Tolerances are those of bf16 (scripts/maintenance/gpu_checks/checklist.py).
+The numbers of each check go to results/gpu-check/numbers.json. The program ends at the first check
+that fails. It downloads nothing: fetch models and problems on a machine with internet first
+(`snakemake inputs --config study=paper`). Checks 9 and 10 need two GPUs and are skipped with fewer.
+Tolerances are those of bf16 (scripts/maintenance/gpu_checks/checklist.py).
 """
 
 from hardgrpo.runtime import environments, errors, files
@@ -22,11 +24,19 @@ HERE = Path(__file__).parent / "gpu_checks"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="first", type=int, default=1, help="number of the first check (default: 1)")
-    parser.add_argument("--model", help="one model of config/models.yaml instead of Qwen3-4B, Qwen3-14B and Phi-4")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--from", dest="first", type=int, default=1, help="number of the first check (default: 1)"
+    )
+    parser.add_argument(
+        "--model", help="one model of config/models.yaml instead of Qwen3-4B, Qwen3-14B and Phi-4"
+    )
     parser.add_argument("--stand-in", action="store_true", help="on the CPU, with a small model")
-    parser.add_argument("--output", default=paths.GPU_CHECK, help="folder to write (default: %(default)s)")
+    parser.add_argument(
+        "--output", default=paths.GPU_CHECK, help="folder to write (default: %(default)s)"
+    )
     args = parser.parse_args()
 
     sys.path.insert(0, str(HERE))
@@ -35,7 +45,9 @@ def main() -> None:
 
     setting = stand_in() if args.stand_in else one_model(args.model) if args.model else REAL
     if not 1 <= args.first <= len(checklist.CHECKS):
-        raise errors.UserError(f"--from is {args.first}, expected a number from 1 to {len(checklist.CHECKS)}")
+        raise errors.UserError(
+            f"--from is {args.first}, expected a number from 1 to {len(checklist.CHECKS)}"
+        )
     environments.use(*["vllm"] * (not args.stand_in), gpus=setting.gpus)
     bench = Workbench(setting, Path(args.output))
     bench.check_inputs()
@@ -55,7 +67,9 @@ def main() -> None:
         for name, value in row["numbers"].items():
             print(f"  {name}: {value}", flush=True)
         if "failed" in row:
-            raise errors.UserError(f"check {number} ({title}): {row['failed']}; the numbers are in {report}, the logs beside it")
+            raise errors.UserError(
+                f"check {number} ({title}): {row['failed']}; the numbers are in {report}, the logs beside it"
+            )
     print(f"{report}: {len(checklist.CHECKS) - args.first + 1} checks passed")
 
 

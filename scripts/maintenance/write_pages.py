@@ -1,17 +1,28 @@
-"""Write the generated parts of README.md and docs/ (results, recommended policies, configuration, studies, costs, GPUs, import graph), and
-the checksums of the committed results.
+"""Write the generated parts of README.md and docs/ (results, recommended policies, configuration,
+studies, costs, GPUs, import graph), and the checksums of the committed results.
 
     python scripts/maintenance/write_pages.py
     python scripts/maintenance/write_pages.py --figures paper      # also draw or copy the figures of the pages to docs/images
 
-Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test compares it with the output of this
-program.
+Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test
+compares it with the output of this program.
 """
 
 from hardgrpo.runtime import errors, files, seals
 from hardgrpo.study import load, paths
 from pages import committed as summaries
-from pages import configuration, costs, gpus, imports, published_numbers, recommended, results, studies, tables, templates
+from pages import (
+    configuration,
+    costs,
+    gpus,
+    imports,
+    published_numbers,
+    recommended,
+    results,
+    studies,
+    tables,
+    templates,
+)
 
 import argparse
 import shutil
@@ -47,7 +58,8 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.short(config)),
     ("docs/design.md", "imports"): lambda root, config: imports.diagram(root),
 }
-# {generated file: function (root, config) -> text}. Tables (CSV) hold shares where the pages show points.
+# {generated file: function (root, config) -> text}. Tables (CSV) hold shares where the pages show
+# points.
 FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/results.md": results.page,
     "docs/published-numbers.md": published_numbers.page,
@@ -59,20 +71,32 @@ FILES: dict[str, Callable[[Path, dict], str]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--root", default=ROOT, type=Path, help="the project's folder")
-    parser.add_argument("--figures", type=Path, help="folder of the studies (paper), to copy the figures of the pages")
+    parser.add_argument(
+        "--figures",
+        type=Path,
+        help="folder of the studies (paper), to copy the figures of the pages",
+    )
     args = parser.parse_args()
     for folder in committed_folders(args.root):
         files.write_text(folder / seals.CHECKSUM_FILE, seals.checksum_lines(folder))
     for name, text in generate_pages(args.root).items():
         files.write_text(args.root / name, text)
         print(args.root / name)
-    available = {figure: study for figure, study in FIGURES.items() if (args.root / paths.reference(study)).is_dir()}
+    available = {
+        figure: study
+        for figure, study in FIGURES.items()
+        if (args.root / paths.reference(study)).is_dir()
+    }
     for figure, study in available.items() if args.figures else []:
         source = args.figures / study / "figures" / figure
         if not source.is_file():
-            raise errors.UserError(f"{source}: no such figure; draw it with: make figures STUDY={study}")
+            raise errors.UserError(
+                f"{source}: no such figure; draw it with: make figures STUDY={study}"
+            )
         with files.atomic(args.root / "docs/images" / figure) as temporary:
             shutil.copyfile(source, temporary)
     if args.figures:
@@ -113,7 +137,9 @@ def fill_block(text: str, block: str, body: str, path: str) -> str:
     begin = f"<!-- {block}: made by scripts/maintenance/write_pages.py; a test compares -->"
     end = f"<!-- end of {block} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise errors.UserError(f"{path}: expected '{begin}' and '{end}' once each; put both where the block belongs")
+        raise errors.UserError(
+            f"{path}: expected '{begin}' and '{end}' once each; put both where the block belongs"
+        )
     before, after_begin = text.split(begin)
     return f"{before}{begin}\n\n{body.strip()}\n\n{end}{after_begin.split(end)[1]}"
 

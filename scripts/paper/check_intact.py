@@ -1,9 +1,11 @@
-"""Compare every finished file with the checksum that was recorded when the file was written, and print the files that differ.
+"""Compare every finished file with the checksum that was recorded when the file was written, and
+print the files that differ.
 
     python scripts/paper/check_intact.py results paper
 
-A rule of the workflow checks only the files that it reads. This program checks all files, including the files of finished studies.
-The program skips results/state, because a run checks its own unfinished state.
+A rule of the workflow checks only the files that it reads. This program checks all files, including
+the files of finished studies. The program skips results/state, because a run checks its own
+unfinished state.
 """
 
 from hardgrpo.runtime import errors, provenance, seals
@@ -20,11 +22,15 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", nargs="+")
     args = parser.parse_args()
     count, damaged = 0, []
-    for check, path in itertools.chain.from_iterable(checks(Path(folder)) for folder in args.folders):
+    for check, path in itertools.chain.from_iterable(
+        checks(Path(folder)) for folder in args.folders
+    ):
         count += 1
         try:
             check(path)
@@ -38,7 +44,8 @@ def main() -> None:
 
 
 def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
-    """Yield (function that checks the path, path) for everything below `folder` that has a checksum."""
+    """Yield (function that checks the path, path) for everything below `folder` that has a
+    checksum."""
     for seal_folder in find_below(folder, ".seals"):
         yield from ((seals.check, path) for path in seals.sealed_files(seal_folder.parent))
     for sums in find_below(folder, seals.CHECKSUM_FILE):
@@ -49,21 +56,30 @@ def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
 
 
 def find_below(folder: Path, name: str) -> list[Path]:
-    """All paths below `folder` whose file name is `name`, except in folders that a job may be changing: results/state and *.tmp."""
+    """All paths below `folder` whose file name is `name`, except in folders that a job may be
+    changing: results/state and *.tmp."""
     matches = []
     for parent, folders, names in os.walk(folder, onerror=raise_unless_missing):
-        folders[:] = [child for child in folders if Path(parent, child) != Path(paths.STATES) and not child.endswith(".tmp")]
+        folders[:] = [
+            child
+            for child in folders
+            if Path(parent, child) != Path(paths.STATES) and not child.endswith(".tmp")
+        ]
         matches += [Path(parent, name)] if name in [*folders, *names] else []
     return sorted(path for path in matches if not seals.is_seal(path))
 
 
 def raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):  # paper/ may not exist yet, or a job may have just removed the folder
-        raise UserError(f"{error.filename}: cannot be listed: {error.strerror}; its files were not compared")
+    # paper/ may not exist yet, or a job may have just removed the folder
+    if not isinstance(error, FileNotFoundError):
+        raise UserError(
+            f"{error.filename}: cannot be listed: {error.strerror}; its files were not compared"
+        )
 
 
 def lists_checkpoints(manifest: Path) -> bool:
-    """Whether a manifest is that of a run, which a seal protects. The manifest of a folder of weights lists checksums instead."""
+    """Whether a manifest is that of a run, which a seal protects. The manifest of a folder of
+    weights lists checksums instead."""
     with contextlib.suppress(OSError, ValueError):
         content = json.loads(manifest.read_bytes())
         return isinstance(content, dict) and "steps" in content

@@ -14,16 +14,26 @@ from pathlib import Path
 
 
 def show(text: str = "") -> None:
-    """Print lines. Control characters, which may be in names from tables, are printed as numbers."""
+    """Print lines. Control characters, which may be in names from tables, are printed as
+    numbers."""
     print("\n".join(map(errors.printable, text.split("\n"))))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--study", required=True)
     parser.add_argument("--own-bases", action="store_true", help="each seed has its own base model")
-    parser.add_argument("--first-recipe", default="", help="the study's first recipe; labels of arms omit its name")
-    parser.add_argument("--policies", type=files.as_object, default={}, help="settings of the study's policies by name, as JSON")
+    parser.add_argument(
+        "--first-recipe", default="", help="the study's first recipe; labels of arms omit its name"
+    )
+    parser.add_argument(
+        "--policies",
+        type=files.as_object,
+        default={},
+        help="settings of the study's policies by name, as JSON",
+    )
     parser.add_argument("--no-tex", action="store_true", help="print which packages the PDF needs")
     parser.add_argument("--agreement", help="CSV that compares this study with its reference")
     files.add_tables(parser)
@@ -36,11 +46,15 @@ def main() -> None:
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the workflow ended before it made the summaries
     if not files.read_rows(tables["gains"], {"task": str}):
-        show(f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets")
+        show(
+            f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets"
+        )
         show_trajectories(tables["trajectories"])
         look_at(args.study, args.no_tex)
         return
-    gains = read(tables["gains"], [*CELL, "decoding"], ["base_accuracy", *interval("gain"), "seeds"])
+    gains = read(
+        tables["gains"], [*CELL, "decoding"], ["base_accuracy", *interval("gain"), "seeds"]
+    )
     first_recipe = arms.default_recipe(args.first_recipe, [row["recipe"] for row in gains])
     show(
         f"\nStudy {args.study}: gains over the base model, in points with 95 % intervals; a sampled gain is finishing plus correctness"
@@ -67,7 +81,8 @@ def cell(row: dict) -> tuple[str, ...]:
 
 
 def leads_over_random(path: str | Path, policies: dict[str, dict]) -> dict[tuple, str]:
-    """{(model, task, policy, recipe): lead over a random choice of as many prompts, with its interval}."""
+    """{(model, task, policy, recipe): lead over a random choice of as many prompts, with its
+    interval}."""
     if not policies:
         return {}
     from hardgrpo.analysis import random_choice
@@ -76,25 +91,42 @@ def leads_over_random(path: str | Path, policies: dict[str, dict]) -> dict[tuple
 
     rows = random_choice.comparisons(pd.read_csv(path), policies)
     return {
-        (row["model"], row["task"], row["policy"], row["recipe"]): change_interval(row["difference"], row["low"], row["high"])
+        (row["model"], row["task"], row["policy"], row["recipe"]): change_interval(
+            row["difference"], row["low"], row["high"]
+        )
         for row in rows
     }
 
 
-def show_gains(rows: list[dict], parts: dict[tuple, dict], leads: dict[tuple, str], first_recipe: str) -> None:
-    """Show a table of gains for each model and task. `rows` are the gains on the task's own test, sampled and greedy."""
+def show_gains(
+    rows: list[dict], parts: dict[tuple, dict], leads: dict[tuple, str], first_recipe: str
+) -> None:
+    """Show a table of gains for each model and task. `rows` are the gains on the task's own test,
+    sampled and greedy."""
     greedy_rows = {cell(row): row for row in rows if row["decoding"] == "greedy"}
     label = lambda row: arms.label(row["policy"], row["recipe"], first_recipe)
     width = 2 + max([len("policy"), *(len(label(row)) for row in rows)])
-    for model, task in dict.fromkeys((row["model"], row["task"]) for row in rows if row["decoding"] == "sampled"):
-        group = [row for row in rows if (row["model"], row["task"], row["decoding"]) == (model, task, "sampled")]
+    for model, task in dict.fromkeys(
+        (row["model"], row["task"]) for row in rows if row["decoding"] == "sampled"
+    ):
+        group = [
+            row
+            for row in rows
+            if (row["model"], row["task"], row["decoding"]) == (model, task, "sampled")
+        ]
         bases = [f"{points(group[0]['base_accuracy'])} % sampled"]
-        bases += [f"{points(greedy_rows[cell(row)]['base_accuracy'])} % greedy" for row in group[:1] if cell(row) in greedy_rows]
+        bases += [
+            f"{points(greedy_rows[cell(row)]['base_accuracy'])} % greedy"
+            for row in group[:1]
+            if cell(row) in greedy_rows
+        ]
         show(f"\n{task}, {model}: base model {', '.join(bases)}\n")
         head = f"{'policy':<{width}}{'gain, sampled':<21}{'less random':<21}{'gain, greedy':<21}{'finishing':>9}"
         show(head + "\n" + "-" * len(head))
         for row in group:
-            finishing, _ = round_parts(row["gain"], [parts[cell(row)][name] for name in ("finishing", "correctness")])
+            finishing, _ = round_parts(
+                row["gain"], [parts[cell(row)][name] for name in ("finishing", "correctness")]
+            )
             greedy_row = greedy_rows.get(cell(row))
             greedy_gain = change_interval(*spread(greedy_row, "gain")) if greedy_row else "-"
             lead = leads.get((model, task, row["policy"], row["recipe"]), "-")
@@ -104,14 +136,19 @@ def show_gains(rows: list[dict], parts: dict[tuple, dict], leads: dict[tuple, st
 
 
 def show_trajectories(path: str | Path) -> None:
-    """Show the outcomes of groups over the later epochs of recorded training runs, if the study has such runs."""
+    """Show the outcomes of groups over the later epochs of recorded training runs, if the study has
+    such runs."""
     numbers = [column for name in ("mixed", "all_right", "all_wrong") for column in interval(name)]
-    rows = files.read_rows(path, {"model": str, "policy": str, "stretch": str} | dict.fromkeys(numbers, float))
+    rows = files.read_rows(
+        path, {"model": str, "policy": str, "stretch": str} | dict.fromkeys(numbers, float)
+    )
     rows = [row for row in rows if row["stretch"] is None]
     if not rows:
         return
     header = f"{'model':<34}{'policy':<16}{'learnable':<20}{'all right':<20}{'all wrong':<20}"
-    show("\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n")
+    show(
+        "\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n"
+    )
     show(header + "\n" + "-" * len(header))
     for row in rows:
         shares = (with_interval(*spread(row, name)) for name in ("mixed", "all_right", "all_wrong"))
@@ -136,7 +173,9 @@ def look_at(study: str, no_tex: bool) -> None:
     for path in others:
         show(f"  {path}  ({contents[path.name]})")
     if no_tex and not (paper / "paper.pdf").exists():
-        show(f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}")
+        show(
+            f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}"
+        )
     if first:
         show(f"\nOpen first: {first}  ({contents[first.name]})")
 
@@ -151,8 +190,16 @@ def spread(row: dict, name: str) -> list[float]:
 
 
 def show_agreement(path: str, first_recipe: str) -> None:
-    """Show the local gains beside the gains of the committed reference, and count the cells and seeds that were not compared."""
-    numbers = ["gain_reference", "gain_here", *interval("difference"), "seeds", "seeds_only_here", "seeds_only_reference"]
+    """Show the local gains beside the gains of the committed reference, and count the cells and
+    seeds that were not compared."""
+    numbers = [
+        "gain_reference",
+        "gain_here",
+        *interval("difference"),
+        "seeds",
+        "seeds_only_here",
+        "seeds_only_reference",
+    ]
     all_rows = read(path, CELL, [*numbers, "leaves_zero_out"])
     for row in all_rows:
         row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
@@ -160,25 +207,40 @@ def show_agreement(path: str, first_recipe: str) -> None:
     if rows:
         show_compared(rows)
     else:
-        show("\nThe committed reference has no cell and seed of this study, so there is nothing to compare.")
-    common = [row for row in all_rows if all(row["seeds"] + row[name] for name in ("seeds_only_here", "seeds_only_reference"))]
+        show(
+            "\nThe committed reference has no cell and seed of this study, so there is nothing to compare."
+        )
+    common = [
+        row
+        for row in all_rows
+        if all(row["seeds"] + row[name] for name in ("seeds_only_here", "seeds_only_reference"))
+    ]
     unmatched = [row for row in all_rows if row not in common]
     if unmatched:
         local = sum(row["seeds_only_here"] > 0 for row in unmatched)
-        show(f"Cells not compared: {local} only here, {len(unmatched) - local} only in the reference.")
-    local, reference = (sum(row[name] > 0 for row in common) for name in ("seeds_only_here", "seeds_only_reference"))
+        show(
+            f"Cells not compared: {local} only here, {len(unmatched) - local} only in the reference."
+        )
+    local, reference = (
+        sum(row[name] > 0 for row in common) for name in ("seeds_only_here", "seeds_only_reference")
+    )
     if local or reference:
-        show(f"Cells with seeds that were not compared, only here: {local}; only in the reference: {reference}.")
+        show(
+            f"Cells with seeds that were not compared, only here: {local}; only in the reference: {reference}."
+        )
     show(f"The table is in {path}.")
 
 
 def show_compared(rows: list[dict]) -> None:
-    """Show the cells that both studies have, and the number of cells in which the interval excludes zero."""
+    """Show the cells that both studies have, and the number of cells in which the interval excludes
+    zero."""
     header = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
     widths = {name: 2 + max(len(row[name]) for row in [header, *rows]) for name in header}
     widths["model"] *= len({row["model"] for row in rows}) > 1
     names = lambda row: "".join(f"{row[name]:<{width}.{width}}" for name, width in widths.items())
-    show("\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n")
+    show(
+        "\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n"
+    )
     line = f"{names(header)}{'reference':>10}{'here':>8}  difference"
     show(line + "\n" + "-" * (len(line) + 14))
     for row in rows:
@@ -187,12 +249,20 @@ def show_compared(rows: list[dict]) -> None:
     show()
     is_equal = not any(row["difference"] for row in rows)
     if is_equal:
-        show("Every gain equals that of the reference: this processor rounds like the one that computed it.")
+        show(
+            "Every gain equals that of the reference: this processor rounds like the one that computed it."
+        )
     intervals = [row for row in rows if row["difference_low"] is not None]
     if intervals:
         nonzero = sum(row["leaves_zero_out"] for row in intervals)
-        note = ", which is [0, 0] in each." if is_equal else "; by chance alone about one in twenty would."
-        show(f"The interval leaves zero out in {nonzero:.0f} of {len(intervals)} cells with an interval{note}")
+        note = (
+            ", which is [0, 0] in each."
+            if is_equal
+            else "; by chance alone about one in twenty would."
+        )
+        show(
+            f"The interval leaves zero out in {nonzero:.0f} of {len(intervals)} cells with an interval{note}"
+        )
     else:
         show("One seed in common, so there are no intervals.")
 

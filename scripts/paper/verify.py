@@ -1,12 +1,15 @@
-"""Verify a study's outputs before its paper is made: run the checks of scripts/paper/checks with pytest and write a report.
+"""Verify a study's outputs before its paper is made: run the checks of scripts/paper/checks with
+pytest and write a report.
 
-    python scripts/paper/verify.py --study mini --tables results/summaries/mini/*.csv paper/mini/c*.csv --config '{...}' \\
-        --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml --published results/published \\
-        --output paper/mini/verified.txt
+    python scripts/paper/verify.py --study mini --tables results/summaries/mini/*.csv
+    paper/mini/c*.csv --config '{...}' \\
+        --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml
+        --published results/published \\ --output paper/mini/verified.txt
 
---config is the value of paths.of_study as JSON. --graders maps each test to its grader. The checks of the summaries always run. The
-checks against raw files (evaluations, completions, training logs) run only if the files exist; the report lists skipped checks. The
-message of a failed check names the table, the row and the number. After a failed check, the program writes no report file, so the
+--config is the value of paths.of_study as JSON. --graders maps each test to its grader. The checks
+of the summaries always run. The checks against raw files (evaluations, completions, training logs)
+run only if the files exist; the report lists skipped checks. The message of a failed check names
+the table, the row and the number. After a failed check, the program writes no report file, so the
 workflow makes no paper.
 """
 
@@ -20,17 +23,23 @@ from pathlib import Path
 
 import pytest
 
-CHECKS = [Path(__file__).parent / name for name in ("checks/test_summaries.py", "checks/test_raw_files.py")]
+CHECKS = [
+    Path(__file__).parent / name
+    for name in ("checks/test_summaries.py", "checks/test_raw_files.py")
+]
 
 
 class Report:
-    """A line for each check: outcome, first line of the check's docstring, and the reason if the check was skipped or failed."""
+    """A line for each check: outcome, first line of the check's docstring, and the reason if the
+    check was skipped or failed."""
 
     def __init__(self, study: str):
         self.study, self.lines, self.titles = study, [], {}
 
     def pytest_itemcollected(self, item):
-        self.titles[item.nodeid] = (item.obj.__doc__ or item.name).strip().split("\n")[0].removesuffix(".")
+        self.titles[item.nodeid] = (
+            (item.obj.__doc__ or item.name).strip().split("\n")[0].removesuffix(".")
+        )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
@@ -41,42 +50,75 @@ class Report:
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
-            reason = "".join(f": {text}" for name, text in report.user_properties if name == "details")
+            reason = "".join(
+                f": {text}" for name, text in report.user_properties if name == "details"
+            )
             if report.skipped:
                 reason = ": " + str(report.longrepr[2]).removeprefix("Skipped: ")
             elif report.failed:
                 reason = ":\n" + "\n".join(f"  {line}" for line in report.longreprtext.splitlines())
-            self.lines.append((report.outcome, f"{report.outcome:<8} {self.titles[report.nodeid]}{reason}"))
+            self.lines.append(
+                (report.outcome, f"{report.outcome:<8} {self.titles[report.nodeid]}{reason}")
+            )
 
     def text(self) -> str:
         counts = Counter(outcome for outcome, _ in self.lines)
         head = ", ".join(f"{counts[word]} {word}" for word in ("passed", "failed", "skipped"))
-        return "\n".join([f"Study {self.study}: {head}", "", *(line for _, line in self.lines)]) + "\n"
+        return (
+            "\n".join([f"Study {self.study}: {head}", "", *(line for _, line in self.lines)]) + "\n"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--study", required=True)
     files.add_tables(parser)
-    parser.add_argument("--reference", action="store_true", help="the tables were not made here: skip the checks against raw files")
+    parser.add_argument(
+        "--reference",
+        action="store_true",
+        help="the tables were not made here: skip the checks against raw files",
+    )
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--graders", required=True, type=files.as_object)
-    parser.add_argument("--conditions", required=True, type=files.as_object, help="claim_conditions.conditions as JSON")
+    parser.add_argument(
+        "--conditions",
+        required=True,
+        type=files.as_object,
+        help="claim_conditions.conditions as JSON",
+    )
     parser.add_argument("--claims", required=True)
     parser.add_argument("--published", required=True, help="folder of published numbers")
     parser.add_argument("--data", default="data", help="folder of recordings")
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()
 
-    # Run without the project's pytest settings, without installed plug-ins and without the user's options.
+    # Run without the project's pytest settings, without installed plug-ins and without the user's
+    # options.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     report = Report(args.study)
-    options = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
-    status = pytest.main([*options, f"--rootdir={CHECKS[0].parent}", *map(str, CHECKS)], plugins=[report, Arguments(args)])
+    options = [
+        "-q",
+        "--no-header",
+        "--no-summary",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:warnings",
+        "-c",
+        os.devnull,
+    ]
+    status = pytest.main(
+        [*options, f"--rootdir={CHECKS[0].parent}", *map(str, CHECKS)],
+        plugins=[report, Arguments(args)],
+    )
     print(report.text())
     if status == pytest.ExitCode.TESTS_FAILED:
-        first_failure = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
+        first_failure = next(
+            line for outcome, line in report.lines if outcome == "failed"
+        ).splitlines()
         raise errors.UserError(
             f"study {args.study}: {first_failure[1].strip() if len(first_failure) > 1 else first_failure[0]}; correct its cause, or make the"
             f" summaries again: .venv/bin/snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"

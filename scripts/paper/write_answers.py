@@ -1,6 +1,8 @@
-"""Write the page of answers of an analysis of published numbers (Markdown), and the verdicts on its claims.
+"""Write the page of answers of an analysis of published numbers (Markdown), and the verdicts on its
+claims.
 
-    python scripts/paper/write_answers.py --tables results/reference/probing/probe_sizes.csv --analysis '{"kind": "probe_sizes", ...}' \\
+    python scripts/paper/write_answers.py --tables results/reference/probing/probe_sizes.csv
+    --analysis '{"kind": "probe_sizes", ...}' \\
         --output paper/probing
 """
 
@@ -12,16 +14,25 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     files.add_tables(parser)
     parser.add_argument("--analysis", required=True, type=files.as_object)
-    parser.add_argument("--output", required=True, type=Path, help="folder for answers.md and claims.csv")
+    parser.add_argument(
+        "--output", required=True, type=Path, help="folder for answers.md and claims.csv"
+    )
     args = parser.parse_args()
 
     tables = answers.read_tables(args.analysis, args.tables)
     verdicts = answers.judge(args.analysis, tables)
-    files.write_rows(args.output / "claims.csv", registry.JUDGED["claims"].columns, files.round_floats(verdicts))
-    files.write_text(args.output / "answers.md", f"# {args.analysis['title']}\n\n{answers.text(args.analysis, tables)}\n")
+    files.write_rows(
+        args.output / "claims.csv", registry.JUDGED["claims"].columns, files.round_floats(verdicts)
+    )
+    files.write_text(
+        args.output / "answers.md",
+        f"# {args.analysis['title']}\n\n{answers.text(args.analysis, tables)}\n",
+    )
     print(f"{args.output}/answers.md: {args.analysis['title']}")
 
 

@@ -1,11 +1,14 @@
-"""Pack a finished study as a Workflow Run RO-Crate: the workflow, the configuration, the results, and the provenance of each run.
+"""Pack a finished study as a Workflow Run RO-Crate: the workflow, the configuration, the results,
+and the provenance of each run.
 
-    python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' --files results/summaries/mini/*.csv \
+    python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' --files
+    results/summaries/mini/*.csv \
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
-Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow, which lists all results, and one
-action for each run, with the start and end times of the run's provenance.json. Runs whose files are not on this machine
-are omitted; of these runs, only summaries are committed.
+Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow,
+which lists all results, and one action for each run, with the start and end times of the run's
+provenance.json. Runs whose files are not on this machine are omitted; of these runs, only summaries
+are committed.
 """
 
 from hardgrpo.runtime import errors, files, links
@@ -25,8 +28,16 @@ PROFILES = {
     "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
 }
-CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
-METADATA, WORKFLOW, TRAINER, LANGUAGE = "ro-crate-metadata.json", "Snakefile", "scripts/training/train_grpo.py", "#snakemake"
+CONTEXT = [
+    "https://w3id.org/ro/crate/1.1/context",
+    "https://w3id.org/ro/terms/workflow-run/context",
+]
+METADATA, WORKFLOW, TRAINER, LANGUAGE = (
+    "ro-crate-metadata.json",
+    "Snakefile",
+    "scripts/training/train_grpo.py",
+    "#snakemake",
+)
 DESCRIBED = {
     "README.md": "What the workflow does and how to run it",
     "LICENSE": "Licence of the workflow and of its results",
@@ -34,23 +45,37 @@ DESCRIBED = {
     "config.yaml": "The settings of a user",
     TRAINER: "Trains one run",
 }
-OF_A_RUN = {"spec.yaml": "Everything that decides the result", "updates.csv": "Its training log", "provenance.json": "What made it"}
+OF_A_RUN = {
+    "spec.yaml": "Everything that decides the result",
+    "updates.csv": "Its training log",
+    "provenance.json": "What made it",
+}
 Entity = dict[str, object]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--study", required=True, type=json.loads, help="JSON: name, title")
     parser.add_argument("--files", nargs="+", required=True, type=Path, help="results of the study")
-    parser.add_argument("--rules", nargs="*", default=[], type=Path, help="further files of the workflow")
     parser.add_argument(
-        "--runs", nargs="*", default=[], type=Path, help="folders of the study's runs; folders without files are omitted"
+        "--rules", nargs="*", default=[], type=Path, help="further files of the workflow"
+    )
+    parser.add_argument(
+        "--runs",
+        nargs="*",
+        default=[],
+        type=Path,
+        help="folders of the study's runs; folders without files are omitted",
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
     for path in (*args.files, *args.rules, *args.runs):
         if path.is_absolute() or ".." in path.parts:
-            raise errors.UserError(f"{path}: a crate holds files of this folder alone; name it by its path from here")
+            raise errors.UserError(
+                f"{path}: a crate holds files of this folder alone; name it by its path from here"
+            )
     for path in args.files:
         if not path.is_file():
             raise errors.UserError(
@@ -65,19 +90,28 @@ def main() -> None:
         *(folder / name for folder in runs for name in OF_A_RUN),
     ]
     for path in crate_files:
-        # `results` and the folders directly in `results` may be links that the user made. Deeper links may come from another
-        # person's files, so deeper links must not lead out of these folders.
+        # `results` and the folders directly in `results` may be links that the user made. Deeper
+        # links may come from another person's files, so deeper links must not lead out of these
+        # folders.
         links.check_inside(path, Path(*path.parts[:-1][:2]))
-    with files.atomic(args.output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate:
+    with (
+        files.atomic(args.output) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate,
+    ):
         # `ZipInfo` without a date stores a constant date, so that equal results give equal crates.
         crate.writestr(
-            zipfile.ZipInfo(METADATA), json.dumps({"@context": CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False) + "\n"
+            zipfile.ZipInfo(METADATA),
+            json.dumps({"@context": CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False) + "\n",
         )
         for path in crate_files:
-            crate.writestr(zipfile.ZipInfo(path.as_posix()), files.read_bytes(path), zipfile.ZIP_DEFLATED)
+            crate.writestr(
+                zipfile.ZipInfo(path.as_posix()), files.read_bytes(path), zipfile.ZIP_DEFLATED
+            )
 
 
-def described(study: dict, results: list[Path], rules: list[Path], runs: list[Path]) -> list[Entity]:
+def described(
+    study: dict, results: list[Path], rules: list[Path], runs: list[Path]
+) -> list[Entity]:
     """The entities of the crate."""
     citation = yaml.safe_load(files.read_text("CITATION.cff"))
     authors = [
@@ -88,7 +122,9 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
     times = [times_of(record) for record in records.values()]
     run_files = [file(folder / name, text) for folder in runs for name, text in OF_A_RUN.items()]
     result_files = [file(path) for path in results] + run_files
-    parts = [file(path, text) for path, text in DESCRIBED.items() if path != TRAINER] + [file(path) for path in rules]
+    parts = [file(path, text) for path, text in DESCRIBED.items() if path != TRAINER] + [
+        file(path) for path in rules
+    ]
     trainer = file(TRAINER, DESCRIBED[TRAINER]) | {
         "@type": ["File", "SoftwareSourceCode"],
         "name": "train_grpo",
@@ -105,7 +141,10 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
         "agent": {"@id": authors[0]["@id"]}, "object": [{"@id": "config.yaml"}], "result": listed(result_files),
         **({"startTime": min(times)[0], "endTime": max(end for _, end in times)} if times else {}),
     }  # fmt: skip
-    actions = [study_action, *(run_action(folder, record, authors[0]) for folder, record in records.items())]
+    actions = [
+        study_action,
+        *(run_action(folder, record, authors[0]) for folder, record in records.items()),
+    ]
     root = {
         "@id": "./", "@type": "Dataset", "name": f"{study['title']} (study {study['name']})", "description": citation["abstract"],
         "datePublished": published(citation, [end for _, end in times]), "license": license_of(citation),
@@ -118,17 +157,39 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
         "conformsTo": [{"@id": "https://w3id.org/ro/crate/1.1"}, {"@id": list(PROFILES)[-1]}],
     }  # fmt: skip
     profiles = [
-        {"@id": profile, "@type": "CreativeWork", "name": name, "version": profile.rsplit("/", 1)[1]}
+        {
+            "@id": profile,
+            "@type": "CreativeWork",
+            "name": name,
+            "version": profile.rsplit("/", 1)[1],
+        }
         for profile, name in PROFILES.items()
     ]
-    language = {"@id": LANGUAGE, "@type": "ComputerLanguage", "name": "Snakemake", "url": "https://snakemake.github.io"}
+    language = {
+        "@id": LANGUAGE,
+        "@type": "ComputerLanguage",
+        "name": "Snakemake",
+        "url": "https://snakemake.github.io",
+    }
     licence = {**license_of(citation), "@type": "CreativeWork", "name": citation["license"]}
-    return [descriptor, root, *profiles, language, licence, *authors, workflow, trainer, *parts, *result_files, *actions]
+    return [
+        descriptor,
+        root,
+        *profiles,
+        language,
+        licence,
+        *authors,
+        workflow,
+        trainer,
+        *parts,
+        *result_files,
+        *actions,
+    ]
 
 
 def published(citation: dict, ends: list[str]) -> str:
-    """The mandatory datePublished: the date of the workflow's release; without a release, the day on which the crate's last run
-    ended; without runs, today."""
+    """The mandatory datePublished: the date of the workflow's release; without a release, the day
+    on which the crate's last run ended; without runs, today."""
     last_end = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
     return str(citation.get("date-released", last_end[:10]))
 
@@ -157,7 +218,9 @@ def code_of(record: dict) -> str:
 def times_of(record: dict) -> tuple[str, str]:
     """When a run started and ended."""
     start = datetime.datetime.fromisoformat(record["started"])
-    return start.isoformat(), (start + datetime.timedelta(seconds=record["seconds"])).isoformat(timespec="seconds")
+    return start.isoformat(), (start + datetime.timedelta(seconds=record["seconds"])).isoformat(
+        timespec="seconds"
+    )
 
 
 def file(path: Path | str, description: str | None = None) -> Entity:

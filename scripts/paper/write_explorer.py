@@ -1,9 +1,12 @@
-"""Write the explorer of a study's completions: a single HTML file to open from disk, mail or archive.
+"""Write the explorer of a study's completions: a single HTML file to open from disk, mail or
+archive.
 
-    python scripts/paper/write_explorer.py --study mini --config '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
+    python scripts/paper/write_explorer.py --study mini --config '{...}' --graders '{"swaps":
+    "final_word"}' --output paper/mini/explorer.html
 
---config is the part of the configuration that decides the study's files (paths.of_study), as JSON. --graders maps each test to the
-grader that extracts the answers for the page. Grades are read from the evaluation files.
+--config is the part of the configuration that decides the study's files (paths.of_study), as JSON.
+--graders maps each test to the grader that extracts the answers for the page. Grades are read from
+the evaluation files.
 """
 
 from hardgrpo.grading import graders
@@ -14,7 +17,9 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--study", required=True)
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--graders", required=True, type=files.as_object)
@@ -23,12 +28,16 @@ def main() -> None:
 
     for grader in args.graders.values():
         if grader not in graders.GRADERS:
-            raise errors.UserError(f"unknown grader '{grader}'; expected one of {', '.join(graders.GRADERS)}")
+            raise errors.UserError(
+                f"unknown grader '{grader}'; expected one of {', '.join(graders.GRADERS)}"
+            )
     index, texts = explorer.read_study(args.config, args.study, args.graders)
     page = explorer.page(args.config["studies"][args.study]["title"], index, texts)
     files.write_text(args.output, page)
     rows = sum(len(block["problem"]) for block in index["blocks"])
-    print(f"{args.output}: {rows} completions of {len(index['blocks'])} evaluations, {len(page) / 1e6:.1f} MB")
+    print(
+        f"{args.output}: {rows} completions of {len(index['blocks'])} evaluations, {len(page) / 1e6:.1f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Write every number of the paper's text as a LaTeX macro, and list the origin of each number.
 
-    python scripts/paper/write_numbers.py --tables results/reference/mini/*.csv paper/mini/claims.csv --study '{...}' --output paper/mini/numbers.tex
+    python scripts/paper/write_numbers.py --tables results/reference/mini/*.csv
+    paper/mini/claims.csv --study '{...}' --output paper/mini/numbers.tex
 
-For example, `\\result{gain.tiny.swaps.swaps.hard.sampled}` prints '+3.1 [1.2, 5.0]'. numbers.csv lists the summary table, the line,
-the columns and the format (`written`) of each macro. The paper's sentences quote these macros. Numbers of the design (updates,
-seeds, K) come from the configuration and are listed without a table.
+For example, `\\result{gain.tiny.swaps.swaps.hard.sampled}` prints '+3.1 [1.2, 5.0]'. numbers.csv
+lists the summary table, the line, the columns and the format (`written`) of each macro. The paper's
+sentences quote these macros. Numbers of the design (updates, seeds, K) come from the configuration
+and are listed without a table.
 """
 
 from hardgrpo.runtime import files, warm
@@ -14,10 +16,18 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     files.add_tables(parser)
-    parser.add_argument("--study", required=True, type=files.as_object, help="the design, from the configuration")
-    parser.add_argument("--output", required=True, help="file for the macros; numbers.csv is written to the same folder")
+    parser.add_argument(
+        "--study", required=True, type=files.as_object, help="the design, from the configuration"
+    )
+    parser.add_argument(
+        "--output",
+        required=True,
+        help="file for the macros; numbers.csv is written to the same folder",
+    )
     args = parser.parse_args()
 
     from hardgrpo.report import latex, numbers  # imported late: see hardgrpo.runtime.warm
@@ -29,7 +39,9 @@ def main() -> None:
     texts = numbers.texts(macros, args.study)
     files.write_text(args.output, latex.macros(macros.values | texts))
     files.write_rows(Path(args.output).with_suffix(".csv"), numbers.ORIGIN, macros.origins)
-    print(f"{args.output}: {len(macros.values)} numbers in {sum(map(bool, texts.values()))} paragraphs")
+    print(
+        f"{args.output}: {len(macros.values)} numbers in {sum(map(bool, texts.values()))} paragraphs"
+    )
 
 
 if __name__ == "__main__":

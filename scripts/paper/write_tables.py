@@ -1,9 +1,12 @@
-"""Write the paper's tables from a study's summaries, as LaTeX and HTML (points, with intervals) and as CSV (shares, all digits).
+"""Write the paper's tables from a study's summaries, as LaTeX and HTML (points, with intervals) and
+as CSV (shares, all digits).
 
-    python scripts/paper/write_tables.py --tables results/reference/mini/*.csv paper/mini/*.csv results/published/deviations.csv --study '{...}' \\
+    python scripts/paper/write_tables.py --tables results/reference/mini/*.csv paper/mini/*.csv
+    results/published/deviations.csv --study '{...}' \\
         --output paper/mini/tables --captions paper/mini/captions.tex
 
---study is the study's design (settings.study_design) as JSON. src/hardgrpo/report/registry.py lists the tables.
+--study is the study's design (settings.study_design) as JSON. src/hardgrpo/report/registry.py lists
+the tables.
 """
 
 from hardgrpo.report import registry
@@ -15,28 +18,43 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     files.add_tables(parser)
-    parser.add_argument("--study", required=True, type=files.as_object, help="the design, from the configuration")
+    parser.add_argument(
+        "--study", required=True, type=files.as_object, help="the design, from the configuration"
+    )
     parser.add_argument("--output", required=True, type=Path, help="folder for the tables")
-    parser.add_argument("--captions", required=True, help="LaTeX file for the captions of tables and figures")
+    parser.add_argument(
+        "--captions", required=True, help="LaTeX file for the captions of tables and figures"
+    )
     args = parser.parse_args()
 
     from hardgrpo.analysis import arms, summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import latex, web
 
     table_names = dict.fromkeys(name for table in registry.TABLES.values() for name in table.of)
-    tables = summaries.read_all(args.tables, registry.columns(*table_names), args.study["first_recipe"])
+    tables = summaries.read_all(
+        args.tables, registry.columns(*table_names), args.study["first_recipe"]
+    )
     for name, table in registry.TABLES.items():
         make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
         frame, columns = make(
-            **{table_name: tables[table_name] for table_name in table.of}, **({"study": args.study} if table.design else {})
+            **{table_name: tables[table_name] for table_name in table.of},
+            **({"study": args.study} if table.design else {}),
         )
         files.write_text(args.output / f"{name}.csv", arms.drop_labels(frame).to_csv(index=False))
         files.write_text(args.output / f"{name}.tex", latex.table(columns))
-        files.write_text(args.output / f"{name}.html", web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns))
+        files.write_text(
+            args.output / f"{name}.html",
+            web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns),
+        )
     kinds = {"table": registry.TABLES, "figure": registry.FIGURES}
-    texts = [latex.captions(kind, {name: entry.caption for name, entry in entries.items()}) for kind, entries in kinds.items()]
+    texts = [
+        latex.captions(kind, {name: entry.caption for name, entry in entries.items()})
+        for kind, entries in kinds.items()
+    ]
     files.write_text(args.captions, "".join(texts))
     print(f"{args.output}: {len(registry.TABLES)} tables")
 

@@ -1,9 +1,11 @@
 """Write the page "Was it worth it?": the gain, its parts and its cost, for each arm of a study.
 
-    python scripts/paper/write_worth.py --tables results/reference/mini/*.csv --study '{...}' --output paper/mini/worth.html \\
+    python scripts/paper/write_worth.py --tables results/reference/mini/*.csv --study '{...}'
+    --output paper/mini/worth.html \\
         --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": {"as_written": 1}}, "label": {"half": 2}}'
 
---study is the study's design (settings.study_design), --prices the prices of GPUs and labels (settings.prices), both as JSON.
+--study is the study's design (settings.study_design), --prices the prices of GPUs and labels
+(settings.prices), both as JSON.
 """
 
 from hardgrpo.runtime import files, warm
@@ -12,7 +14,9 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     files.add_tables(parser)
     parser.add_argument("--study", required=True, type=files.as_object)
     parser.add_argument("--prices", required=True, type=files.as_object)
@@ -22,7 +26,9 @@ def main() -> None:
     from hardgrpo.analysis import summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import registry, worth
 
-    tables = summaries.read_all(args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"])
+    tables = summaries.read_all(
+        args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"]
+    )
     files.write_text(args.output, worth.page(args.study, tables, args.prices))
     print(f"{args.output}: {len(tables['spent'])} arms")
 

@@ -1,9 +1,11 @@
-"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which plans and walltimes use from then on.
+"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which plans and
+walltimes use from then on.
 
     python scripts/plan/calibrate.py              # from all finished jobs below results/
     python scripts/plan/calibrate.py --check 0    # compare the other seeds with a calibration on seed 0
 
-Without calibration, a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate again when more jobs have finished.
+Without calibration, a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate
+again when more jobs have finished.
 """
 
 from hardgrpo.planning import calibration, durations
@@ -16,14 +18,25 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default="config.yaml", help="the configuration that the jobs were run with")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--gpu", choices=durations.GPUS, help="kind of GPU that the jobs ran on (default: `plan.gpu` of the configuration)"
+        "--config", default="config.yaml", help="the configuration that the jobs were run with"
+    )
+    parser.add_argument(
+        "--gpu",
+        choices=durations.GPUS,
+        help="kind of GPU that the jobs ran on (default: `plan.gpu` of the configuration)",
     )
     parser.add_argument("--results", default="results", help="folder of results")
     parser.add_argument("--output", default=paths.CALIBRATION)
-    parser.add_argument("--check", type=int, metavar="SEED", help="predict the other seeds from this seed instead of writing")
+    parser.add_argument(
+        "--check",
+        type=int,
+        metavar="SEED",
+        help="predict the other seeds from this seed instead of writing",
+    )
     args = parser.parse_args()
 
     config = load.complete(files.read_yaml(args.config), Path(args.config).parent)
@@ -34,22 +47,38 @@ def main() -> None:
             f"{args.results}: no finished job has a provenance.json there; run some jobs first, or name another --results"
         )
     if args.check is not None:
-        print(format_comparison(calibration.compare(config, finished_jobs, gpu, args.check), args.check, args.results))
+        print(
+            format_comparison(
+                calibration.compare(config, finished_jobs, gpu, args.check),
+                args.check,
+                args.results,
+            )
+        )
         return
     fitted = calibration.calibrate(config, finished_jobs, gpu)
     calibration.write(fitted, args.output)
-    print(f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; plans and walltimes use it from now on")
+    print(
+        f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; plans and walltimes use it from now on"
+    )
 
 
 def format_comparison(comparisons: list[calibration.Comparison], seed: int, results: str) -> str:
     """A table of measured and planned seconds by rule. Raise a `UserError` without comparisons."""
     if not comparisons:
-        raise errors.UserError(f"{results}: no finished job of a seed other than {seed}; run more seeds, or name another seed")
+        raise errors.UserError(
+            f"{results}: no finished job of a seed other than {seed}; run more seeds, or name another seed"
+        )
     lines = [f"Calibrated on seed {seed}; jobs of the other seeds, seconds:", ""]
-    lines.append(f"{'rule':<14}{'jobs':>6}{'measured':>10}{'planned':>10}{'median error':>14}{'largest':>9}")
+    lines.append(
+        f"{'rule':<14}{'jobs':>6}{'measured':>10}{'planned':>10}{'median error':>14}{'largest':>9}"
+    )
     rules = list(dict.fromkeys(comparison.finished_job.job.rule for comparison in comparisons))
     for rule in [*rules, None]:
-        group = [comparison for comparison in comparisons if rule in (None, comparison.finished_job.job.rule)]
+        group = [
+            comparison
+            for comparison in comparisons
+            if rule in (None, comparison.finished_job.job.rule)
+        ]
         relative_errors = [comparison.error for comparison in group]
         measured_seconds = sum(comparison.finished_job.seconds for comparison in group)
         planned_seconds = sum(comparison.expected_seconds for comparison in group)

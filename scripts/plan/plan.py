@@ -1,14 +1,16 @@
-"""Plan a study before it runs: jobs, GPU-hours, wall time, tokens, disk, cost and the critical path. No job runs.
+"""Plan a study before it runs: jobs, GPU-hours, wall time, tokens, disk, cost and the critical
+path. No job runs.
 
     python scripts/plan/plan.py                                        # remaining jobs of the study in config.yaml
     python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
     .venv/bin/snakemake --profile slurm plan --config study=paper      # the same from Snakemake
 
-The jobs are the unfinished jobs of `snakemake -n`. src/hardgrpo/planning/durations.py estimates each job, corrected by finished runs after
-a call of `scripts/plan/calibrate.py`. The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest
-effects that the design would detect), power.csv (the seeds that published differences need), labels.csv (the labels that each run buys),
-plan.json and plan.html (with a Gantt chart) to results/plan/.
+The jobs are the unfinished jobs of `snakemake -n`. src/hardgrpo/planning/durations.py estimates
+each job, corrected by finished runs after a call of `scripts/plan/calibrate.py`. The program prints
+a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest effects that the
+design would detect), power.csv (the seeds that published differences need), labels.csv (the labels
+that each run buys), plan.json and plan.html (with a Gantt chart) to results/plan/.
 """
 
 from hardgrpo.analysis import claims, published
@@ -29,23 +31,50 @@ import yaml
 ROOT = Path(__file__).parents[2]
 DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference", "primary"]
 LABELS = ["study", "task", "pool", "policy", "recipe", "arm", "labels"]
-POWER = ["study", "claim", "model", "task", "published", "seeds", "detectable", "takes", "gpu_hours", "aims"]
+POWER = [
+    "study",
+    "claim",
+    "model",
+    "task",
+    "published",
+    "seeds",
+    "detectable",
+    "takes",
+    "gpu_hours",
+    "aims",
+]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", help="files or targets to plan (default: the whole study)")
-    parser.add_argument("--study", action="append", default=[], help="a study; may be given several times")
-    parser.add_argument("--profile", default="slurm", help="where the study will run: slurm or laptop")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "targets", nargs="*", help="files or targets to plan (default: the whole study)"
+    )
+    parser.add_argument(
+        "--study", action="append", default=[], help="a study; may be given several times"
+    )
+    parser.add_argument(
+        "--profile", default="slurm", help="where the study will run: slurm or laptop"
+    )
     parser.add_argument("--configfile", action="append", default=[], help="as for snakemake")
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
     parser.add_argument("--gpu", choices=durations.GPUS, help="what if: kind of GPU")
     parser.add_argument("--gpus", type=positive_integer, help="what if: GPUs at once")
-    parser.add_argument("--seeds", type=positive_integer, help="what if: number of seeds of each study")
-    parser.add_argument("--completion-tokens", help="what if: a limit for all tasks (1024), or by task (gsm8k=1024,math=512)")
+    parser.add_argument(
+        "--seeds", type=positive_integer, help="what if: number of seeds of each study"
+    )
+    parser.add_argument(
+        "--completion-tokens",
+        help="what if: a limit for all tasks (1024), or by task (gsm8k=1024,math=512)",
+    )
     parser.add_argument("--price", type=float, help="price of a GPU for an hour")
-    parser.add_argument("--uncalibrated", action="store_true", help="ignore results/calibration.json")
-    parser.add_argument("--setting", type=files.as_object, help=argparse.SUPPRESS)  # from rule plan: where Snakemake would run
+    parser.add_argument(
+        "--uncalibrated", action="store_true", help="ignore results/calibration.json"
+    )
+    # from rule plan: where Snakemake would run
+    parser.add_argument("--setting", type=files.as_object, help=argparse.SUPPRESS)
     parser.add_argument("--output", default="results/plan", help="folder to write")
     args = parser.parse_args()
 
@@ -53,7 +82,10 @@ def main() -> None:
     dry_run: list[dict] = []
     outputs: set[str] = set()
     effects, power_rows, label_rows = [], [], []
-    printed_results = published.read(ROOT / paths.PUBLISHED), published.read_readings(ROOT / paths.PUBLISHED)
+    printed_results = (
+        published.read(ROOT / paths.PUBLISHED),
+        published.read_readings(ROOT / paths.PUBLISHED),
+    )
     for study in studies:
         facts, jobs = plan_jobs(args, study)
         study_name, gpu = facts["config"]["study"], args.gpu or facts["setting"]["gpu"]
@@ -61,21 +93,31 @@ def main() -> None:
             label_rows += label_counts.planned_labels(facts["config"], study_name)
             effects += power.detectable_effects(facts["config"], study_name)
             power_rows += power.required_seeds(
-                facts["config"], study_name, claims.read(ROOT / "paper/claims.yaml"), *printed_results, gpu
+                facts["config"],
+                study_name,
+                claims.read(ROOT / "paper/claims.yaml"),
+                *printed_results,
+                gpu,
             )
         for job in jobs:
             if not outputs & set(job["output"]):
                 dry_run.append(job | {"study": facts["config"]["study"]})
             outputs |= set(job["output"])
     config, machine = facts["config"], args.setting or facts["setting"]
-    setting = plans.Setting(args.gpu or machine["gpu"], args.gpus or machine["gpus"], machine["slots"], machine["cluster"])
+    setting = plans.Setting(
+        args.gpu or machine["gpu"],
+        args.gpus or machine["gpus"],
+        machine["slots"],
+        machine["cluster"],
+    )
     price = config["plan"]["price"] if args.price is None else args.price
     job_calibration = None if args.uncalibrated else calibration.read()
     planned_jobs = plans.plan_jobs(config["study"], dry_run, config, setting, job_calibration)
     planned_studies = list(dict.fromkeys(job["study"] for job in dry_run)) or [config["study"]]
     plan = {
         "studies": planned_studies,
-        "setting": vars(setting) | {"price": price, "calibrated_on_jobs": job_calibration.jobs if job_calibration else 0},
+        "setting": vars(setting)
+        | {"price": price, "calibrated_on_jobs": job_calibration.jobs if job_calibration else 0},
         "totals": plans.totals(planned_jobs, setting, price),
         "table": plans.table(planned_jobs, planned_studies, list(config["models"])),
         "detectable": effects,
@@ -98,9 +140,12 @@ def positive_integer(text: str) -> int:
 
 
 def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[dict]]:
-    """({"config", "setting"}, planned jobs) from a dry-run of Snakemake. Raise a `UserError` if Snakemake fails."""
+    """({"config", "setting"}, planned jobs) from a dry-run of Snakemake. Raise a `UserError` if
+    Snakemake fails."""
     with tempfile.TemporaryDirectory() as folder:
-        jobs, facts, what_if = (Path(folder) / name for name in ("jobs.jsonl", "facts.json", "what_if.yaml"))
+        jobs, facts, what_if = (
+            Path(folder) / name for name in ("jobs.jsonl", "facts.json", "what_if.yaml")
+        )
         environment = os.environ | {"HARDGRPO_PLAN": str(jobs), "HARDGRPO_PLAN_FACTS": str(facts)}
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(ROOT / "scripts/plan/plugins"), os.environ.get("PYTHONPATH")])
@@ -110,8 +155,11 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
         command += ["--config", *configuration] if configuration else []
         configfiles = list(args.configfile)
         if args.seeds or args.completion_tokens:
-            snakemake([*command, "--list-rules"], configfiles, environment)  # only writes the configuration
-            what_if.write_text(yaml.safe_dump(overrides(args, files.read_json(facts)["config"])), encoding="utf-8")
+            # only writes the configuration
+            snakemake([*command, "--list-rules"], configfiles, environment)
+            what_if.write_text(
+                yaml.safe_dump(overrides(args, files.read_json(facts)["config"])), encoding="utf-8"
+            )
             configfiles.append(str(what_if))
         snakemake([*command, "-n", "--logger", "plan", *args.targets], configfiles, environment)
         content = files.read_json(facts)
@@ -137,14 +185,21 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
     if args.seeds:
         changes["studies"] = {config["study"]: {"seeds": list(range(args.seeds))}}
     if args.completion_tokens:
-        tested = [test for model, task in settings.pairs(config, study) for test in settings.eval_tasks(study, task, model)]
-        limits = parse_limits(args.completion_tokens, config, list(dict.fromkeys([*study["tasks"], *tested])))
+        tested = [
+            test
+            for model, task in settings.pairs(config, study)
+            for test in settings.eval_tasks(study, task, model)
+        ]
+        limits = parse_limits(
+            args.completion_tokens, config, list(dict.fromkeys([*study["tasks"], *tested]))
+        )
         changes["tasks"] = {task: {"completion_tokens": limit} for task, limit in limits.items()}
     return changes
 
 
 def parse_limits(text: str, config: dict, tasks: list[str]) -> dict[str, int]:
-    """{task: completion limit} of --completion-tokens. Raise a `UserError` for a malformed option."""
+    """{task: completion limit} of --completion-tokens. Raise a `UserError` for a malformed
+    option."""
     if text.isdigit() and int(text):
         return dict.fromkeys(tasks, int(text))
     limits = {}
@@ -166,7 +221,10 @@ def job_row(job: plans.PlannedJob) -> dict:
         "study": job.study,
         "stage": job.stage,
         "rule": job.rule,
-        **{key: job.wildcards.get(key, "") for key in ("model", "task", "recipe", "policy", "seed", "eval_task", "shard")},
+        **{
+            key: job.wildcards.get(key, "")
+            for key in ("model", "task", "recipe", "policy", "seed", "eval_task", "shard")
+        },
         "gpus": job.estimate.gpus,
         "seconds": round(job.estimate.seconds, 1),
         "gpu_hours": job.estimate.gpu_hours,
@@ -181,12 +239,17 @@ def job_row(job: plans.PlannedJob) -> dict:
 
 
 def largest_device(config: dict, planned_jobs: list) -> str:
-    """The device of the plan whose assumptions are stated: a GPU if a job needs one, else that of the widest model (`durations.place`)."""
+    """The device of the plan whose assumptions are stated: a GPU if a job needs one, else that of
+    the widest model (`durations.place`)."""
     if any(job.estimate.gpus for job in planned_jobs):
         return "gpu"
     models = {job.model for job in planned_jobs if job.rule in durations.STAGES}
     shapes = filter(None, [durations.model_shape(config, model) for model in models])
-    return max((durations.place(shape, 0) for shape in shapes), key=list(durations.TRAINING_SHARE).index, default="cpu")
+    return max(
+        (durations.place(shape, 0) for shape in shapes),
+        key=list(durations.TRAINING_SHARE).index,
+        default="cpu",
+    )
 
 
 def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[str]:
@@ -198,7 +261,9 @@ def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[st
         f" {gpu.bandwidth / 1e12:.3g} TB/s. Model and constants: docs/costs.md."
     ]
     if job_calibration:
-        sentences.append(f"Calibrated on {job_calibration.jobs} finished jobs ({paths.CALIBRATION}).")
+        sentences.append(
+            f"Calibrated on {job_calibration.jobs} finished jobs ({paths.CALIBRATION})."
+        )
     else:
         sampling = "vllm" if with_gpus else device
         sentences.append(
@@ -210,7 +275,9 @@ def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[st
         " its own runs only: docs/statistics.md."
     )
     if with_gpus:
-        sentences.append("GPU-hours are those of the jobs. The wall time does not include waiting in the cluster's queue.")
+        sentences.append(
+            "GPU-hours are those of the jobs. The wall time does not include waiting in the cluster's queue."
+        )
     return sentences
 
 
@@ -219,7 +286,17 @@ def format_plan(plan: dict) -> str:
     setting, totals = plan["setting"], plan["totals"]
     if not plan["jobs"]:
         return f"Nothing is left to do for {', '.join(plan['studies'])}."
-    head = ("study", "stage", "model", "jobs", "GPU-hours", "job-hours", "generated", "trained on", "kept GB")
+    head = (
+        "study",
+        "stage",
+        "model",
+        "jobs",
+        "GPU-hours",
+        "job-hours",
+        "generated",
+        "trained on",
+        "kept GB",
+    )
     rows = [
         (
             row["study"], row["stage"], row["model"], str(row["jobs"]), f"{row['gpu_hours']:.2f}", f"{row['job_hours']:.2f}",
@@ -229,7 +306,10 @@ def format_plan(plan: dict) -> str:
     ]  # fmt: skip
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = [
-        "  ".join(cell.ljust(width) if i < 3 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths)))
+        "  ".join(
+            cell.ljust(width) if i < 3 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths))
+        )
         for row in (head, *rows)
     ]
     lines.insert(1, "-" * len(lines[0]))
@@ -242,11 +322,18 @@ def format_plan(plan: dict) -> str:
     lines += [
         "",
         f"Wall time on {place}: {plan_page.span(totals['wall_hours'])}; on any number at least {plan_page.span(totals['critical_path_hours'])} (the critical path)",
-        *([f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}"] if totals["gpu_hours"] else []),
+        *(
+            [f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}"]
+            if totals["gpu_hours"]
+            else []
+        ),
         f"Disk: at most {totals['peak_disk_gb']:,.1f} GB more than now",
         "",
         "Critical path:",
-        *(f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}" for job in plan["critical_path"]),
+        *(
+            f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}"
+            for job in plan["critical_path"]
+        ),
         "",
         "Smallest effects that would be found with power 80 %, in points: a gain; the difference of any two policies, corrected for all",
         "pairs; a primary claim about two policies, corrected for the tasks:",
@@ -300,10 +387,20 @@ def write(plan: dict, planned_jobs: list[plans.PlannedJob], text: str, folder: P
     files.write_rows(folder / "detectable.csv", DETECTABLE, plan["detectable"])
     files.write_rows(folder / "power.csv", POWER, plan["power"])
     files.write_rows(folder / "labels.csv", LABELS, plan["labels"])
-    job_columns = [column for column in job_row(planned_jobs[0]) if column != "needs"] if planned_jobs else ["number"]
-    files.write_rows(folder / "jobs.csv", job_columns, [{column: job[column] for column in job_columns} for job in plan["jobs"]])
+    job_columns = (
+        [column for column in job_row(planned_jobs[0]) if column != "needs"]
+        if planned_jobs
+        else ["number"]
+    )
+    files.write_rows(
+        folder / "jobs.csv",
+        job_columns,
+        [{column: job[column] for column in job_columns} for job in plan["jobs"]],
+    )
     files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    files.write_text(folder / "plan.html", plan_page.page(plan, [job.lanes for job in planned_jobs]))
+    files.write_text(
+        folder / "plan.html", plan_page.page(plan, [job.lanes for job in planned_jobs])
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks on the same samples.
+"""Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks
+on the same samples.
 
-    python scripts/probe/cut_completions.py --model results/models/wordy --completions ample.jsonl.gz --completion-tokens 60 \\
+    python scripts/probe/cut_completions.py --model results/models/wordy --completions
+    ample.jsonl.gz --completion-tokens 60 \\
         --output tight.jsonl.gz
 
-This command cuts a probe. `--samples 1 --of 8` keeps the first of the eight samples by which prompts are chosen, and all held-out
-samples (numbered from 8). To cut an evaluation, also give the evaluation's graded completions (--graded). The program then grades
-the cut completions again (--problems, --grader, --output-graded).
+This command cuts a probe. `--samples 1 --of 8` keeps the first of the eight samples by which
+prompts are chosen, and all held-out samples (numbered from 8). To cut an evaluation, also give the
+evaluation's graded completions (--graded). The program then grades the cut completions again
+(--problems, --grader, --output-graded).
 """
 
 from hardgrpo.data import completions, evaluations, tasks
@@ -16,13 +19,25 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True, help="model folder, for its tokenizer")
-    parser.add_argument("--completions", required=True, help="file written by probe.py or evaluate.py")
+    parser.add_argument(
+        "--completions", required=True, help="file written by probe.py or evaluate.py"
+    )
     parser.add_argument("--completion-tokens", type=int, required=True, help="the smaller limit")
-    parser.add_argument("--samples", type=int, help="samples per prompt to keep, besides held-out samples (default: all)")
-    parser.add_argument("--of", type=int, help="samples per prompt that choose; later samples are held out")
-    parser.add_argument("--graded", help="graded completions of the evaluation to which the completions belong")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        help="samples per prompt to keep, besides held-out samples (default: all)",
+    )
+    parser.add_argument(
+        "--of", type=int, help="samples per prompt that choose; later samples are held out"
+    )
+    parser.add_argument(
+        "--graded", help="graded completions of the evaluation to which the completions belong"
+    )
     parser.add_argument("--problems")
     parser.add_argument("--grader")
     parser.add_argument("--output", required=True, help="the cut completions")
@@ -42,18 +57,28 @@ def main() -> None:
     tokenizer = model_folders.load_tokenizer(args.model)
     if not args.graded:
         columns = {"id": (str, int), "completion": str, "tokens": int, "finish_reason": str}
-        rows = files.read_jsonl(args.completions, columns | ({"sample": int} if args.samples else {}))
-        rows = [row for row in rows if args.samples is None or not args.samples <= row["sample"] < args.of]
+        rows = files.read_jsonl(
+            args.completions, columns | ({"sample": int} if args.samples else {})
+        )
+        rows = [
+            row
+            for row in rows
+            if args.samples is None or not args.samples <= row["sample"] < args.of
+        ]
         lengths = [(row["tokens"], row["finish_reason"]) for row in rows]
     else:
         columns = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
         rows = files.read_jsonl(args.completions, columns)
         lengths = read_lengths(args, rows)
     retokenized_count = sum(
-        not completions.keeps_token_count(tokenizer, row["completion"], *length) for row, length in zip(rows, lengths)
+        not completions.keeps_token_count(tokenizer, row["completion"], *length)
+        for row, length in zip(rows, lengths)
     )
     limit = args.completion_tokens
-    cuts = [completions.truncate(tokenizer, row["completion"], *length, limit) for row, length in zip(rows, lengths)]
+    cuts = [
+        completions.truncate(tokenizer, row["completion"], *length, limit)
+        for row, length in zip(rows, lengths)
+    ]
     shortened = sum(tokens < original for (_, tokens, _), (original, _) in zip(cuts, lengths))
     if not args.graded:
         for row, (text, tokens, reason) in zip(rows, cuts):
@@ -67,8 +92,21 @@ def main() -> None:
         for row, (text, tokens, reason) in zip(rows, cuts):
             problem = problems[row["id"]]
             grade = graders.grade(args.grader, text, problem["answer"])
-            graded.append(evaluations.row(row["step"], problem, row["decoding"], row["sample"], grade, text, tokens, reason))
-        files.write_jsonl(args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cuts)])
+            graded.append(
+                evaluations.row(
+                    row["step"],
+                    problem,
+                    row["decoding"],
+                    row["sample"],
+                    grade,
+                    text,
+                    tokens,
+                    reason,
+                )
+            )
+        files.write_jsonl(
+            args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cuts)]
+        )
         evaluations.write(args.output_graded, graded)
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
@@ -78,19 +116,26 @@ def main() -> None:
 
 
 def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, str]]:
-    """(tokens, finish reason) of each completion, read from the evaluation. Raise a `UserError` if they do not match."""
+    """(tokens, finish reason) of each completion, read from the evaluation. Raise a `UserError` if
+    they do not match."""
     frame = evaluations.read(args.graded)
     key_columns = ["step", "id", "decoding", "sample"]
     lengths_by_key = {
         tuple(values): (tokens, is_truncated)
-        for *values, tokens, is_truncated in frame[[*key_columns, "tokens", "truncated"]].itertuples(index=False)
+        for *values, tokens, is_truncated in frame[
+            [*key_columns, "tokens", "truncated"]
+        ].itertuples(index=False)
     }
     problems = {problem["id"] for problem in tasks.read_problems(args.problems)}
     lengths = []
     for line, row in enumerate(rows, start=1):
         row["id"] = str(row["id"])
-        if (length := lengths_by_key.pop(tuple(row[name] for name in key_columns), None)) is None or length[0] != length[0]:
-            raise errors.UserError(f"{args.completions}: row {line}: {args.graded} has no such completion; make both again")
+        if (
+            length := lengths_by_key.pop(tuple(row[name] for name in key_columns), None)
+        ) is None or length[0] != length[0]:
+            raise errors.UserError(
+                f"{args.completions}: row {line}: {args.graded} has no such completion; make both again"
+            )
         if row["id"] not in problems:
             raise errors.UserError(
                 f"{args.completions}: row {line}: problem '{row['id']}' is not in {args.problems}; make it again"

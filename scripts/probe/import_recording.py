@@ -1,6 +1,8 @@
-"""Turn a recording (JSON Lines: question, completions) into a probe file, matching problems of a task by question.
+"""Turn a recording (JSON Lines: question, completions) into a probe file, matching problems of a
+task by question.
 
-    python scripts/probe/import_recording.py --recording base.jsonl --problems results/tasks/T/train.jsonl \\
+    python scripts/probe/import_recording.py --recording base.jsonl --problems
+    results/tasks/T/train.jsonl \\
         --output results/probe/M/T/shard0.jsonl.gz
 
 Each line keeps the pass rate published by the recording's authors (`published_pass_rate`).
@@ -13,7 +15,9 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--recording", required=True)
     parser.add_argument("--problems", required=True)
     parser.add_argument("--output", required=True)

@@ -1,10 +1,13 @@
-"""Split the trajectory of a training run into pass rates of the first epochs, for choosing subsets, and later epochs.
+"""Split the trajectory of a training run into pass rates of the first epochs, for choosing subsets,
+and later epochs.
 
-    python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz --chosen-from 3 \\
+    python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz --chosen-from 3
+    \\
         --difficulty results/difficulty/M/P.csv --later results/trajectories/M/P.csv
 
-The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass rate is the share of correct
-rollouts in the prompt's first epochs. No epoch is in both outputs, so that no rollout is used both to choose and to judge a subset.
+The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass
+rate is the share of correct rollouts in the prompt's first epochs. No epoch is in both outputs, so
+that no rollout is used both to choose and to judge a subset.
 """
 
 from hardgrpo.data import trajectory_files
@@ -15,10 +18,15 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trajectory", required=True)
     parser.add_argument(
-        "--chosen-from", required=True, type=int, help="number of first epochs of each prompt that give the pass rate"
+        "--chosen-from",
+        required=True,
+        type=int,
+        help="number of first epochs of each prompt that give the pass rate",
     )
     parser.add_argument("--difficulty", required=True)
     parser.add_argument("--later", required=True)
@@ -26,15 +34,31 @@ def main() -> None:
 
     if args.chosen_from < 1:
         raise errors.UserError(f"--chosen-from is {args.chosen_from}, expected at least 1")
-    first, later = trajectory_files.split(trajectory_files.read(args.trajectory), args.chosen_from, args.trajectory)
+    first, later = trajectory_files.split(
+        trajectory_files.read(args.trajectory), args.chosen_from, args.trajectory
+    )
     rows = []
     for prompt, epochs in first.items():
-        samples, correct = (sum(row[column] for row in epochs) for column in ("rollouts", "correct"))
-        counts = {"id": prompt, "samples": samples, "correct": correct, "pass_rate": correct / samples}
+        samples, correct = (
+            sum(row[column] for row in epochs) for column in ("rollouts", "correct")
+        )
+        counts = {
+            "id": prompt,
+            "samples": samples,
+            "correct": correct,
+            "pass_rate": correct / samples,
+        }
         rows.append(dict.fromkeys(prompt_difficulty.COLUMNS) | counts)
     files.write_rows(args.difficulty, prompt_difficulty.COLUMNS, rows)
-    files.write_rows(args.later, list(trajectory_files.COLUMNS), [row for epochs in later.values() for row in epochs])
-    mean, unsolved = sum(row["pass_rate"] for row in rows) / len(rows), sum(row["correct"] == 0 for row in rows)
+    files.write_rows(
+        args.later,
+        list(trajectory_files.COLUMNS),
+        [row for epochs in later.values() for row in epochs],
+    )
+    mean, unsolved = (
+        sum(row["pass_rate"] for row in rows) / len(rows),
+        sum(row["correct"] == 0 for row in rows),
+    )
     print(
         f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {unsolved} never solved"
     )

@@ -1,10 +1,12 @@
 """Grade probed or recorded completions, and write the base model's pass rate for every problem.
 
-    python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl --grader choice_letter --output D.csv
+    python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl --grader
+    choice_letter --output D.csv
 
-P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one completion per line (id, sample,
-completion; tokens and finish_reason if known). With --grade-prompt-too the grader receives the prompt and the completion together,
-as in HE's released code. Each line then needs a `prompt`, and the program lists the problems whose pass rate changes.
+P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one
+completion per line (id, sample, completion; tokens and finish_reason if known). With
+--grade-prompt-too the grader receives the prompt and the completion together, as in HE's released
+code. Each line then needs a `prompt`, and the program lists the problems whose pass rate changes.
 """
 
 from hardgrpo.data import completions, tasks
@@ -16,14 +18,29 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--problems", required=True)
-    parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
-    parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument("--samples", type=int, help="expected completions per problem (default: equally many for all)")
-    parser.add_argument("--held-out", type=int, default=0, help="count the last HELD_OUT completions of each problem separately")
     parser.add_argument(
-        "--recorded", action="store_true", help="completions from elsewhere: counts per problem may differ, prompts may be missing"
+        "--completions", required=True, nargs="+", help="one file, or the shards of a probe"
+    )
+    parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
+    parser.add_argument(
+        "--samples",
+        type=int,
+        help="expected completions per problem (default: equally many for all)",
+    )
+    parser.add_argument(
+        "--held-out",
+        type=int,
+        default=0,
+        help="count the last HELD_OUT completions of each problem separately",
+    )
+    parser.add_argument(
+        "--recorded",
+        action="store_true",
+        help="completions from elsewhere: counts per problem may differ, prompts may be missing",
     )
     parser.add_argument(
         "--stopped",
@@ -31,13 +48,21 @@ def main() -> None:
         metavar="CONFIDENCE",
         help="confidence of a probe that stopped early; problems may then have fewer samples",
     )
-    parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, as HE's released code")
+    parser.add_argument(
+        "--grade-prompt-too",
+        action="store_true",
+        help="grade prompt + completion, as HE's released code",
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     graders.check_grader(args.grader, *args.completions)
-    if args.stopped is not None and (args.samples is None or args.recorded or args.grade_prompt_too):
-        raise errors.UserError("--stopped: expected --samples, and neither --recorded nor --grade-prompt-too; correct the command")
+    if args.stopped is not None and (
+        args.samples is None or args.recorded or args.grade_prompt_too
+    ):
+        raise errors.UserError(
+            "--stopped: expected --samples, and neither --recorded nor --grade-prompt-too; correct the command"
+        )
     problems = tasks.read_problems(args.problems)
     by_problem = completions.read(
         args.completions,
@@ -51,7 +76,8 @@ def main() -> None:
     rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
     for problem in problems:
         rows.append(prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader))
-        undecided += rows[-1]["undecided"]  # each undecided completion takes most of a minute, so check after each problem
+        # each undecided completion takes most of a minute, so check after each problem
+        undecided += rows[-1]["undecided"]
         graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:
         rows = []
@@ -63,7 +89,10 @@ def main() -> None:
     plain_rows = rows
     if args.grade_prompt_too:
         rows = [
-            prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems
+            prompt_difficulty.measure(
+                problem, by_problem[problem["id"]], args.grader, with_prompt=True
+            )
+            for problem in problems
         ]
     columns = prompt_difficulty.COLUMNS
     if args.stopped is not None:
@@ -75,22 +104,34 @@ def main() -> None:
         print(f"{args.output}: the completions have no prompts, so they are not graded with them")
         return
     if args.stopped is not None:
-        complete, sampled = sum(row["complete"] for row in rows), sum(row["samples"] for row in rows)
+        complete, sampled = (
+            sum(row["complete"] for row in rows),
+            sum(row["samples"] for row in rows),
+        )
         print(
             f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions, {complete} problems have all"
             f" {args.samples}; the others have bounds instead of a pass rate"
         )
         return
     total = sum(row["samples"] for row in rows)
-    correct, unsolved = sum(row["correct"] for row in rows), sum(row["correct"] == 0 for row in rows)
+    correct, unsolved = (
+        sum(row["correct"] for row in rows),
+        sum(row["correct"] == 0 for row in rows),
+    )
     print(
         f"{args.output}: {len(rows)} problems, {total} completions, mean pass rate {correct / total:.3f}, {unsolved} never solved"
     )
     if args.grade_prompt_too:
-        changed_rows = [(row, plain_row) for row, plain_row in zip(rows, plain_rows) if row["correct"] != plain_row["correct"]]
+        changed_rows = [
+            (row, plain_row)
+            for row, plain_row in zip(rows, plain_rows)
+            if row["correct"] != plain_row["correct"]
+        ]
         print(f"the prompt changes the pass rate of {len(changed_rows)} problems:")
         for row, plain_row in changed_rows:
-            print(f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {plain_row['pass_rate']:.6g} alone")
+            print(
+                f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {plain_row['pass_rate']:.6g} alone"
+            )
 
 
 if __name__ == "__main__":

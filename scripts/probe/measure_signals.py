@@ -1,9 +1,12 @@
-"""Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without reference answers.
+"""Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without
+reference answers.
 
-    python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl --grader choice_letter --output S.csv
+    python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl --grader
+    choice_letter --output S.csv
 
-Q.jsonl has one prompt per line (id, question); a line with an answer is an error. C.jsonl or C.jsonl.gz has one completion per line
-(id, sample, completion; tokens and log_probability if known). The grader extracts the answers and decides which answers are equal.
+Q.jsonl has one prompt per line (id, question); a line with an answer is an error. C.jsonl or
+C.jsonl.gz has one completion per line (id, sample, completion; tokens and log_probability if
+known). The grader extracts the answers and decides which answers are equal.
 """
 
 from hardgrpo.data import completions
@@ -15,13 +18,28 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--questions", required=True)
-    parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
+    parser.add_argument(
+        "--completions", required=True, nargs="+", help="one file, or the shards of a probe"
+    )
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument("--samples", type=int, help="number of completions per prompt to use (default: all)")
-    parser.add_argument("--held-out", type=int, default=0, help="ignore the last HELD_OUT completions of each prompt")
-    parser.add_argument("--recorded", action="store_true", help="completions from elsewhere: counts per prompt may differ")
+    parser.add_argument(
+        "--samples", type=int, help="number of completions per prompt to use (default: all)"
+    )
+    parser.add_argument(
+        "--held-out",
+        type=int,
+        default=0,
+        help="ignore the last HELD_OUT completions of each prompt",
+    )
+    parser.add_argument(
+        "--recorded",
+        action="store_true",
+        help="completions from elsewhere: counts per prompt may differ",
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -29,12 +47,20 @@ def main() -> None:
     questions = files.read_jsonl(args.questions, {"id": str, "question": str})
     for line, row in enumerate(questions, start=1):
         if "answer" in row:
-            raise errors.UserError(f"{args.questions}: line {line}: it has an answer; signals must not see answers: remove it")
-    by_problem = completions.read(args.completions, questions, args.samples and args.samples + args.held_out, args.recorded)
+            raise errors.UserError(
+                f"{args.questions}: line {line}: it has an answer; signals must not see answers: remove it"
+            )
+    by_problem = completions.read(
+        args.completions, questions, args.samples and args.samples + args.held_out, args.recorded
+    )
     rows = []
     for question in questions:
-        samples = sorted(by_problem[question["id"]], key=lambda sample: sample.get("sample") or 0)[: args.samples]
-        rows.append({"id": question["id"], "samples": len(samples)} | signals.measure(samples, args.grader))
+        samples = sorted(by_problem[question["id"]], key=lambda sample: sample.get("sample") or 0)[
+            : args.samples
+        ]
+        rows.append(
+            {"id": question["id"], "samples": len(samples)} | signals.measure(samples, args.grader)
+        )
     files.write_rows(args.output, ["id", "samples", *signals.SIGNALS], rows)
     mean = sum(row["agreement"] for row in rows) / len(rows)
     print(f"{args.output}: {len(rows)} prompts, mean agreement {mean:.3f}")

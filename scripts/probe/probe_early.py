@@ -1,20 +1,25 @@
-"""Sample a pool until a subset is decided: the subset that full probing would choose, from fewer samples.
+"""Sample a pool until a subset is decided: the subset that full probing would choose, from fewer
+samples.
 
-    python scripts/probe/probe_early.py --model results/models/tiny --problems results/tasks/swaps/train.jsonl --prompt '{question}' \\
-        --grader final_word --samples 10 --completion-tokens 64 --seed 1 --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' \\
-        --output results/probe/tiny/swaps/stopped.jsonl.gz
+    python scripts/probe/probe_early.py --model results/models/tiny --problems
+    results/tasks/swaps/train.jsonl --prompt '{question}' \\
+        --grader final_word --samples 10 --completion-tokens 64 --seed 1 --stop-for '[{"rule":
+        "hard", "budget": 0.1, "seed": 0}]' \\ --output results/probe/tiny/swaps/stopped.jsonl.gz
 
-A completion has the same seed as in probe.py, and the samples of a prompt are drawn in order of their numbers, so the completions
-of a prompt are the first completions of full probing. The program samples in batches and grades each batch. The next batch contains
-the samples that are most needed to decide the subset (src/hardgrpo/selection/early_stopping.py). At the end, the remaining samples
-of the chosen prompts are drawn. With several subsets, the program samples until all subsets are decided. One job samples the
-complete pool, because the samples that a prompt needs depend on all other prompts.
+A completion has the same seed as in probe.py, and the samples of a prompt are drawn in order of
+their numbers, so the completions of a prompt are the first completions of full probing. The program
+samples in batches and grades each batch. The next batch contains the samples that are most needed
+to decide the subset (src/hardgrpo/selection/early_stopping.py). At the end, the remaining samples
+of the chosen prompts are drawn. With several subsets, the program samples until all subsets are
+decided. One job samples the complete pool, because the samples that a prompt needs depend on all
+other prompts.
 
-Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything that determines a completion
-(model, problems, prompt, seed, token limit, engine, chat). A killed probe resumes from this folder. A later probe with another
-budget, seed of ties, confidence, grader or K uses the stored completions and samples only missing completions. The output contains
-all stored completions of the pool, including completions that an earlier probe drew for another subset, because they narrow the
-bounds of pass rates at no cost.
+Every batch is stored in a folder under --state. The folder's name ends in a checksum of everything
+that determines a completion (model, problems, prompt, seed, token limit, engine, chat). A killed
+probe resumes from this folder. A later probe with another budget, seed of ties, confidence, grader
+or K uses the stored completions and samples only missing completions. The output contains all
+stored completions of the pool, including completions that an earlier probe drew for another subset,
+because they narrow the bounds of pass rates at no cost.
 """
 
 from hardgrpo.data import tasks
@@ -32,7 +37,10 @@ def main() -> None:
     parser = programs.build_parser(__doc__)
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument(
-        "--stop-for", required=True, type=files.as_list, help="JSON list of policies, each with a `seed` that decides ties"
+        "--stop-for",
+        required=True,
+        type=files.as_list,
+        help="JSON list of policies, each with a `seed` that decides ties",
     )
     parser.add_argument(
         "--confidence",
@@ -40,7 +48,11 @@ def main() -> None:
         default=1.0,
         help="1: choose exactly the subset of full probing; below 1: see `probe.stop` in docs/configuration.md",
     )
-    parser.add_argument("--batch", type=int, help="completions per batch (default: a 64th of full probing, from 16 to 256)")
+    parser.add_argument(
+        "--batch",
+        type=int,
+        help="completions per batch (default: a 64th of full probing, from 16 to 256)",
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -50,7 +62,9 @@ def main() -> None:
         )
     graders.check_grader(args.grader, args.output)
     # As in measure_difficulty.py, the pool consists of the problems that the grader can check.
-    problems = tasks.readable_problems(tasks.read_problems(args.problems), args.grader, args.problems)
+    problems = tasks.readable_problems(
+        tasks.read_problems(args.problems), args.grader, args.problems
+    )
     targets = read_targets(args.stop_for, [problem["id"] for problem in problems], args.samples)
     programs.start(args)
     full = len(problems) * args.samples
@@ -72,7 +86,9 @@ def main() -> None:
         for number in {numbers[row["id"]] for row in rows}:
             stopper.tell(
                 number,
-                prompt_difficulty.measure(problems[number], samples_by_problem[number], args.grader)["correct"],
+                prompt_difficulty.measure(
+                    problems[number], samples_by_problem[number], args.grader
+                )["correct"],
                 len(samples_by_problem[number]),
             )
 
@@ -85,15 +101,27 @@ def main() -> None:
     with states.hold_lock(folder, activity="is sampling into this folder"):
         completion_store = store.Store(folder / "completions.jsonl")
         for rows in completion_store.batches():
-            grade_batch([row for row in rows if row["id"] in numbers and row["sample"] < args.samples])
+            grade_batch(
+                [row for row in rows if row["id"] in numbers and row["sample"] < args.samples]
+            )
         resumed = sum(map(len, samples_by_problem))
-        with Progress(f"probe {args.output}, at most", full, "completions", start=resumed) as progress:
+        with Progress(
+            f"probe {args.output}, at most", full, "completions", start=resumed
+        ) as progress:
             remaining_batches = draw_batches()
-            if first_batch := next(remaining_batches, None):  # start an engine only if there is something to sample
+            # start an engine only if there is something to sample
+            if first_batch := next(remaining_batches, None):
                 remaining_batches = itertools.chain([first_batch], remaining_batches)
-                for completions in programs.sample(args, args.model, requests, progress, batch_size, parts=remaining_batches):
+                for completions in programs.sample(
+                    args, args.model, requests, progress, batch_size, parts=remaining_batches
+                ):
                     rows = [
-                        programs.probe_row(problems[number], sample, requests[number * args.samples + sample], completion)
+                        programs.probe_row(
+                            problems[number],
+                            sample,
+                            requests[number * args.samples + sample],
+                            completion,
+                        )
                         for (number, sample), completion in zip(batches[-1], completions)
                     ]
                     completion_store.add(rows)
@@ -106,18 +134,35 @@ def main() -> None:
         flush=True,
     )
     files.write_jsonl(args.output, (row for rows in samples_by_problem for row in rows))
-    provenance_fields = {"stopped_early": {"completions": drawn, "of": full, "batch": batch_size, "confidence": args.confidence}}
+    provenance_fields = {
+        "stopped_early": {
+            "completions": drawn,
+            "of": full,
+            "batch": batch_size,
+            "confidence": args.confidence,
+        }
+    }
     provenance_fields |= {"resumed_from": resumed} if resumed else {}
     programs.write_provenance(args, progress, drawn - resumed, tokens, **provenance_fields)
 
 
 def read_targets(stop_for, ids: list[str], samples: int) -> list[early_stopping.TargetSubset]:
-    """The target subsets of --stop-for. Raise a `UserError` if it is not a list of policies with seeds."""
+    """The target subsets of --stop-for. Raise a `UserError` if it is not a list of policies with
+    seeds."""
     entries = stop_for if isinstance(stop_for, list) else []
-    if not entries or not all(isinstance(entry, dict) and {"rule", "seed"} <= set(entry) for entry in entries):
-        raise errors.UserError('--stop-for: expected a JSON list like [{"rule": "hard", "budget": 0.1, "seed": 0}]')
+    if not entries or not all(
+        isinstance(entry, dict) and {"rule", "seed"} <= set(entry) for entry in entries
+    ):
+        raise errors.UserError(
+            '--stop-for: expected a JSON list like [{"rule": "hard", "budget": 0.1, "seed": 0}]'
+        )
     return [
-        early_stopping.target_subset(ids, samples, {key: value for key, value in entry.items() if key != "seed"}, entry["seed"])
+        early_stopping.target_subset(
+            ids,
+            samples,
+            {key: value for key, value in entry.items() if key != "seed"},
+            entry["seed"],
+        )
         for entry in entries
     ]
 

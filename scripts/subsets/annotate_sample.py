@@ -1,9 +1,13 @@
-"""Draw the prompts of a pool to annotate for the fit of predicted pass rates, and copy their pass rates.
+"""Draw the prompts of a pool to annotate for the fit of predicted pass rates, and copy their pass
+rates.
 
-    python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl --share 0.02 --seed 0 \\
-        --difficulty results/difficulty/tiny-seed0/swaps.csv --output results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv
+    python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl
+    --share 0.02 --seed 0 \\
+        --difficulty results/difficulty/tiny-seed0/swaps.csv --output
+        results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv
 
-The program draws the sample before it reads any pass rate, and writes only the pass rates of the drawn prompts.
+The program draws the sample before it reads any pass rate, and writes only the pass rates of the
+drawn prompts.
 """
 
 from hardgrpo.runtime import errors, files
@@ -13,7 +17,9 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--questions", required=True)
     parser.add_argument("--share", type=float, required=True, help="share of the pool to annotate")
     parser.add_argument("--seed", type=int, required=True)
@@ -25,11 +31,20 @@ def main() -> None:
         raise errors.UserError(f"--share {args.share}: expected a share of the pool in (0, 1]")
     ids = [row["id"] for row in files.read_jsonl(args.questions, {"id": str})]
     sample = predicted.draw_sample(ids, args.share, args.seed)
-    pass_rates = {row["id"]: row["pass_rate"] for row in files.read_rows(args.difficulty, {"id": str, "pass_rate": float})}
+    pass_rates = {
+        row["id"]: row["pass_rate"]
+        for row in files.read_rows(args.difficulty, {"id": str, "pass_rate": float})
+    }
     for prompt in sample:
         if pass_rates.get(prompt) is None:
-            raise errors.UserError(f"{args.difficulty}: '{prompt}' has no pass rate; it is needed for the fit: measure it")
-    files.write_rows(args.output, ["id", "pass_rate"], [{"id": prompt, "pass_rate": pass_rates[prompt]} for prompt in sample])
+            raise errors.UserError(
+                f"{args.difficulty}: '{prompt}' has no pass rate; it is needed for the fit: measure it"
+            )
+    files.write_rows(
+        args.output,
+        ["id", "pass_rate"],
+        [{"id": prompt, "pass_rate": pass_rates[prompt]} for prompt in sample],
+    )
     print(f"{args.output}: {len(sample)} of {len(ids)} prompts annotated for the fit")
 
 

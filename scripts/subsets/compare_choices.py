@@ -1,14 +1,18 @@
-"""Compare choices of prompts on existing completions: the share of learnable groups, and the number of labels to buy.
+"""Compare choices of prompts on existing completions: the share of learnable groups, and the number
+of labels to buy.
 
-    python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter --output choices.csv
-    python scripts/subsets/compare_choices.py --problems results/tasks/T/train.jsonl --completions results/probe/M/T/shard0.jsonl.gz \\
+    python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter
+    --output choices.csv python scripts/subsets/compare_choices.py --problems
+    results/tasks/T/train.jsonl --completions results/probe/M/T/shard0.jsonl.gz \\
         --grader choice_letter --output choices.csv
 
-A recording has one line per prompt: question, answer, and completions (a list of two or more, equally many for all prompts). A
-random half of each prompt's completions is used to choose prompts, and the other half to measure the chosen prompts. The program
-also prints the table. Several recordings are treated separately. For each recording, --probed-by names a recording of another model
-on the same questions. Additional rows then hold the choices by the other model's completions, measured on the recording. Instead of a
-recording, the program also reads the files of a probe: the problems with answers, and the completions of all shards.
+A recording has one line per prompt: question, answer, and completions (a list of two or more,
+equally many for all prompts). A random half of each prompt's completions is used to choose prompts,
+and the other half to measure the chosen prompts. The program also prints the table. Several
+recordings are treated separately. For each recording, --probed-by names a recording of another
+model on the same questions. Additional rows then hold the choices by the other model's completions,
+measured on the recording. Instead of a recording, the program also reads the files of a probe: the
+problems with answers, and the completions of all shards.
 """
 
 from hardgrpo.data import completions, tasks
@@ -22,50 +26,87 @@ import numpy as np
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--recording", nargs="+", default=[], help="JSON Lines")
     parser.add_argument("--problems", help="the pool of a probe, with answers")
     parser.add_argument("--completions", nargs="+", default=[], help="all shards of the probe")
     parser.add_argument(
-        "--probed-by", nargs="+", help="for each recording, a recording of another model whose completions also choose prompts"
+        "--probed-by",
+        nargs="+",
+        help="for each recording, a recording of another model whose completions also choose prompts",
     )
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument("--budget", type=float, default=0.1, help="share of the pool to choose (default: %(default)s)")
     parser.add_argument(
-        "--draws", type=int, default=400, help="random splits, and bootstrap samples of the intervals (default: %(default)s)"
+        "--budget",
+        type=float,
+        default=0.1,
+        help="share of the pool to choose (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--draws",
+        type=int,
+        default=400,
+        help="random splits, and bootstrap samples of the intervals (default: %(default)s)",
     )
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
     graders.check_grader(args.grader, *args.recording, *args.completions)
-    if bool(args.recording) == bool(args.completions) or bool(args.problems) != bool(args.completions):
-        raise errors.UserError("expected either --recording, or --problems and --completions of a probe; correct the command")
+    if bool(args.recording) == bool(args.completions) or bool(args.problems) != bool(
+        args.completions
+    ):
+        raise errors.UserError(
+            "expected either --recording, or --problems and --completions of a probe; correct the command"
+        )
     if not 0 < args.budget <= 1 or args.draws < 1:
-        raise errors.UserError(f"--budget {args.budget}, --draws {args.draws}: expected a share in (0, 1] and at least 1")
+        raise errors.UserError(
+            f"--budget {args.budget}, --draws {args.draws}: expected a share in (0, 1] and at least 1"
+        )
     probers = args.probed_by or [None] * len(args.recording)
     if len(probers) != len(args.recording):
         raise errors.UserError(
             f"--probed-by names {len(probers)} recordings and --recording {len(args.recording)}; give one for each"
         )
     pools = [
-        (path, grade_recording(path, args.grader, problems), prober and grade_recording(prober, args.grader, problems))
+        (
+            path,
+            grade_recording(path, args.grader, problems),
+            prober and grade_recording(prober, args.grader, problems),
+        )
         for path, prober in zip(args.recording, probers)
         for problems in [read_problems(path)]
     ]
     if args.completions:
-        pools = [(args.completions[0], grade_probe(args.problems, args.completions, args.grader), None)]
+        pools = [
+            (args.completions[0], grade_probe(args.problems, args.completions, args.grader), None)
+        ]
     rows = []
     for path, (right, codes), other_model in pools:
         if args.budget * len(right) < 1:
-            raise errors.UserError(f"{path}: a share of {args.budget} of {len(right)} prompts is less than one; raise --budget")
-        choice_rows = choices.compare(right, codes, args.budget, args.draws, other_model=other_model)
-        rows += [{"recording": path, "pool": len(right), "samples": right.shape[1]} | row for row in choice_rows]
+            raise errors.UserError(
+                f"{path}: a share of {args.budget} of {len(right)} prompts is less than one; raise --budget"
+            )
+        choice_rows = choices.compare(
+            right, codes, args.budget, args.draws, other_model=other_model
+        )
+        rows += [
+            {"recording": path, "pool": len(right), "samples": right.shape[1]} | row
+            for row in choice_rows
+        ]
         share = choices.are_confidently_wrong(right, codes).mean()
-        print(f"{path}: {len(right)} prompts, {right.shape[1]} completions each, {share:.0%} confidently wrong")
+        print(
+            f"{path}: {len(right)} prompts, {right.shape[1]} completions each, {share:.0%} confidently wrong"
+        )
         width = max(len(row["choice"]) for row in choice_rows)
         for row in choice_rows:
             interval = f"[{row['mixed_low']:.2f}, {row['mixed_high']:.2f}]"
-            correlation = f", rank correlation {row['rank_correlation']:.2f}" if row["rank_correlation"] is not None else ""
+            correlation = (
+                f", rank correlation {row['rank_correlation']:.2f}"
+                if row["rank_correlation"] is not None
+                else ""
+            )
             print(
                 f"  {row['choice']:{width}} {row['labels']:5} labels, {row['mixed']:.2f} {interval} mixed, {row['all_wrong']:.2f} all wrong,"
                 f" mean pass rate {row['pass_rate']:.2f}, {row['overlap']:.2f} among the hardest{correlation}"
@@ -75,17 +116,25 @@ def main() -> None:
 
 def read_problems(path: str) -> list[dict]:
     """The problems of a recording, in the order of its lines."""
-    rows = completions.recorded_rows(path, {"question": str, "answer": (str, int, float), "completions": list})
-    return [{"id": f"line {line}", "question": row["question"], "answer": str(row["answer"])} for line, row in rows]
+    rows = completions.recorded_rows(
+        path, {"question": str, "answer": (str, int, float), "completions": list}
+    )
+    return [
+        {"id": f"line {line}", "question": row["question"], "answer": str(row["answer"])}
+        for line, row in rows
+    ]
 
 
 def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
-    """Grade the recorded completions of the problems. Return two arrays (prompts, completions): `right` is 1 for right completions,
-    and `codes` are equal for completions of a prompt with equal answers. Raise a `UserError` if problems have different numbers of
-    completions, or fewer than 2."""
+    """Grade the recorded completions of the problems. Return two arrays (prompts, completions):
+    `right` is 1 for right completions, and `codes` are equal for completions of a prompt with equal
+    answers. Raise a `UserError` if problems have different numbers of completions, or fewer than
+    2."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
-    lines = {row["question"]: line for line, row in completions.recorded_rows(path, {"question": str})}
+    lines = {
+        row["question"]: line for line, row in completions.recorded_rows(path, {"question": str})
+    }
     rows = [lines[problem["question"]] for problem in problems]
     expected = f"expected at least 2, and as many as in row {rows[0]} ({len(texts[0])})"
     errors.refuse_rows(
@@ -98,24 +147,32 @@ def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.nd
     return grade_texts(problems, texts, grader)
 
 
-def grade_probe(problems_path: str, completion_paths: list[str], grader: str) -> tuple[np.ndarray, np.ndarray]:
+def grade_probe(
+    problems_path: str, completion_paths: list[str], grader: str
+) -> tuple[np.ndarray, np.ndarray]:
     """As `grade_recording`, for the completions of a probe."""
     pool = tasks.read_problems(problems_path)
     by_problem = completions.read(completion_paths, pool)
     problems = tasks.readable_problems(pool, grader, problems_path)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     if len(texts[0]) < 2:
-        raise errors.UserError(f"{completion_paths[0]}: 1 completion for each prompt, expected at least 2; probe with more samples")
+        raise errors.UserError(
+            f"{completion_paths[0]}: 1 completion for each prompt, expected at least 2; probe with more samples"
+        )
     return grade_texts(problems, texts, grader)
 
 
-def grade_texts(problems: list[dict], texts: list[list[str]], grader: str) -> tuple[np.ndarray, np.ndarray]:
+def grade_texts(
+    problems: list[dict], texts: list[list[str]], grader: str
+) -> tuple[np.ndarray, np.ndarray]:
     """(right, codes) of the completions of each problem, see `grade_recording`."""
     right = [
         [graders.grade(grader, text, problem["answer"]).correct for text in problem_texts]
         for problem, problem_texts in zip(problems, texts)
     ]
-    return np.array(right, dtype=float), np.array([signals.answer_codes(problem_texts, grader) for problem_texts in texts])
+    return np.array(right, dtype=float), np.array(
+        [signals.answer_codes(problem_texts, grader) for problem_texts in texts]
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Compare probe sizes on measured difficulties: how prompts that are chosen by K completions behave, for each rule by pass rates.
+"""Compare probe sizes on measured difficulties: how prompts that are chosen by K completions
+behave, for each rule by pass rates.
 
     python scripts/subsets/compare_probe_sizes.py --difficulty D.csv --output probe_sizes.csv
 
-A difficulty file has the columns id, samples and correct, and one row per prompt; scripts/probe/measure_difficulty.py writes such
-files. K of a prompt's completions are used to choose prompts, and a group of the remaining completions measures the chosen prompts.
-The numbers are computed, not simulated. The program prints the table and the smallest sufficient K: all larger
+A difficulty file has the columns id, samples and correct, and one row per prompt;
+scripts/probe/measure_difficulty.py writes such files. K of a prompt's completions are used to
+choose prompts, and a group of the remaining completions measures the chosen prompts. The numbers
+are computed, not simulated. The program prints the table and the smallest sufficient K: all larger
 probes raise the share of mixed groups by at most one percentage point.
 """
 
@@ -17,11 +19,25 @@ import numpy as np
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--difficulty", required=True, help="CSV with id, samples and correct")
-    parser.add_argument("--budget", type=float, default=0.1, help="share of the pool to choose (default: %(default)s)")
-    parser.add_argument("--group", type=int, default=8, help="completions in a group of GRPO (default: %(default)s)")
-    parser.add_argument("--samples", type=int, nargs="+", help="probe sizes K (default: 1, 2, 4, ... as far as the file allows)")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=0.1,
+        help="share of the pool to choose (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--group", type=int, default=8, help="completions in a group of GRPO (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        nargs="+",
+        help="probe sizes K (default: 1, 2, 4, ... as far as the file allows)",
+    )
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
@@ -44,25 +60,46 @@ def main() -> None:
         )
     rows = probe_sizes.compare(correct, totals, args.budget, sorted(set(sizes)), args.group)
     files.write_rows(args.output, probe_sizes.COLUMNS, files.round_floats(rows))
-    print(f"{args.difficulty}: {len(correct)} prompts; {rows[0]['prompts']} are chosen; groups of {args.group}\n")
-    print(f"{'rule':<15}{'K':>4}{'mixed %':>9}{'pass rate %':>13}{'never solved %':>16}{'labels':>9}{'unmixed':>9}")
+    print(
+        f"{args.difficulty}: {len(correct)} prompts; {rows[0]['prompts']} are chosen; groups of {args.group}\n"
+    )
+    print(
+        f"{'rule':<15}{'K':>4}{'mixed %':>9}{'pass rate %':>13}{'never solved %':>16}{'labels':>9}{'unmixed':>9}"
+    )
     for row in rows:
         shares = "".join(
-            f"{100 * row[name]:>{width}.1f}" for name, width in (("mixed", 9), ("pass_rate", 13), ("never_solved", 16))
+            f"{100 * row[name]:>{width}.1f}"
+            for name, width in (("mixed", 9), ("pass_rate", 13), ("never_solved", 16))
         )
-        print(f"{row['rule']:<15}{row['samples']:>4}{shares}{row['labels']:>9}{row['unmixed_prompts']:>9.0f}")
-    smallest = ", ".join(f"{rule} {size}" for rule, size in probe_sizes.sufficient_sizes(rows).items())
-    print(f"\nCompletions after which a larger probe raises the share of mixed groups by at most a point: {smallest}.")
-    print("These numbers describe the prompts of this file. If they were selected by difficulty, another pool may differ.")
+        print(
+            f"{row['rule']:<15}{row['samples']:>4}{shares}{row['labels']:>9}{row['unmixed_prompts']:>9.0f}"
+        )
+    smallest = ", ".join(
+        f"{rule} {size}" for rule, size in probe_sizes.sufficient_sizes(rows).items()
+    )
+    print(
+        f"\nCompletions after which a larger probe raises the share of mixed groups by at most a point: {smallest}."
+    )
+    print(
+        "These numbers describe the prompts of this file. If they were selected by difficulty, another pool may differ."
+    )
 
 
 def read_counts(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """(correct, samples) of each prompt. Raise a `UserError` if counts are missing or impossible, or if there are no rows."""
+    """(correct, samples) of each prompt. Raise a `UserError` if counts are missing or impossible,
+    or if there are no rows."""
     rows = files.read_rows(path, {"id": str, "samples": int, "correct": int})
     wrong = [
-        errors.RowError(path, f"row {line}", describe(row), "expected whole numbers with 0 <= correct <= samples")
+        errors.RowError(
+            path,
+            f"row {line}",
+            describe(row),
+            "expected whole numbers with 0 <= correct <= samples",
+        )
         for line, row in enumerate(rows, start=2)
-        if row["samples"] is None or row["correct"] is None or not 0 <= row["correct"] <= row["samples"]
+        if row["samples"] is None
+        or row["correct"] is None
+        or not 0 <= row["correct"] <= row["samples"]
     ]
     errors.refuse_rows(wrong)
     if not rows:
@@ -71,7 +108,9 @@ def read_counts(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def describe(row: dict) -> str:
-    correct, samples = ("an unknown number" if row[name] is None else row[name] for name in ("correct", "samples"))
+    correct, samples = (
+        "an unknown number" if row[name] is None else row[name] for name in ("correct", "samples")
+    )
     return f"{correct} of {samples} completions correct"
 
 

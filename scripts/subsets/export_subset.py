@@ -1,14 +1,19 @@
-"""Write the chosen prompts as rows in their original format, to annotate them or to train on them elsewhere.
+"""Write the chosen prompts as rows in their original format, to annotate them or to train on them
+elsewhere.
 
-    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --facts results/subsets/M/T/hard/seed0.json \\
-        --problems results/tasks/T/train.jsonl --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
+    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --facts
+    results/subsets/M/T/hard/seed0.json \\
+        --problems results/tasks/T/train.jsonl --files my_prompts.csv --output
+        results/subsets/M/T/hard/seed0.rows.csv
 
-Rows are sorted by rank in the subset. If the pool's local files have the format of the output, the program copies all columns of a
-table, or complete lines of JSON Lines; a table keeps its delimiter. Otherwise (generated problems, problems of a dataset from a
-hub, or files of another format) the program writes the rows of --problems in the format of the output.
+Rows are sorted by rank in the subset. If the pool's local files have the format of the output, the
+program copies all columns of a table, or complete lines of JSON Lines; a table keeps its delimiter.
+Otherwise (generated problems, problems of a dataset from a hub, or files of another format) the
+program writes the rows of --problems in the format of the output.
 
-With --to-annotate, each row also has the prompt's id, the reason why the prompt was chosen, and a column with the given name for
-the answer. The column is empty unless the original row already has an answer in this column.
+With --to-annotate, each row also has the prompt's id, the reason why the prompt was chosen, and a
+column with the given name for the answer. The column is empty unless the original row already has
+an answer in this column.
 """
 
 from hardgrpo.data import sources, spreadsheets, tasks
@@ -21,16 +26,31 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--subset", required=True, help="CSV file written by select_subset.py")
     parser.add_argument("--facts", required=True, help="JSON file written by select_subset.py")
     parser.add_argument("--problems", required=True, help="the pool")
-    parser.add_argument("--files", nargs="*", default=[], help="the local files from which the pool was made, in order, if any")
-    parser.add_argument("--to-annotate", metavar="COLUMN", help="add the id, the reason of the choice, and COLUMN for the answer")
-    parser.add_argument("--output", required=True, help="a table if the name ends in .csv or .tsv, else JSON Lines")
+    parser.add_argument(
+        "--files",
+        nargs="*",
+        default=[],
+        help="the local files from which the pool was made, in order, if any",
+    )
+    parser.add_argument(
+        "--to-annotate",
+        metavar="COLUMN",
+        help="add the id, the reason of the choice, and COLUMN for the answer",
+    )
+    parser.add_argument(
+        "--output", required=True, help="a table if the name ends in .csv or .tsv, else JSON Lines"
+    )
     args = parser.parse_args()
 
-    problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems, needs_answer=False)}
+    problems = {
+        problem["id"]: problem for problem in tasks.read_problems(args.problems, needs_answer=False)
+    }
     chosen = tasks.read_subset(args.subset, problems, args.problems)
     as_table = spreadsheets.is_table(args.output)
     facts = read_facts(args.facts)
@@ -60,13 +80,18 @@ def main() -> None:
         f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {measure}"
         f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
         f"  ids and {measure}  {args.subset}\n"
-        + (f"  to annotate, column '{column}'  {args.output}" if args.to_annotate else f"  the rows  {args.output}")
+        + (
+            f"  to annotate, column '{column}'  {args.output}"
+            if args.to_annotate
+            else f"  the rows  {args.output}"
+        )
     )
 
 
 @dataclass
 class Content:
-    """A file of the pool: `rows`, `lines` (only for JSON Lines), and `form`, the format (only for a table)."""
+    """A file of the pool: `rows`, `lines` (only for JSON Lines), and `form`, the format (only for a
+    table)."""
 
     path: str
     rows: list[dict]
@@ -75,21 +100,37 @@ class Content:
 
 
 def read_pool(chosen: list[dict], paths: list[str], as_table: bool) -> list[Content]:
-    """The pool's files, if all have the output's format and every chosen problem has a position in them; otherwise an empty list."""
-    have_positions = all("row" in problem and (len(paths) == 1 or "part" in problem) for problem in chosen)
-    is_output_kind = spreadsheets.is_table if as_table else lambda path: path.lower().endswith((".jsonl", ".jsonl.gz"))
-    if not have_positions or not all(Path(path).is_file() and is_output_kind(path) for path in paths):
+    """The pool's files, if all have the output's format and every chosen problem has a position in
+    them; otherwise an empty list."""
+    have_positions = all(
+        "row" in problem and (len(paths) == 1 or "part" in problem) for problem in chosen
+    )
+    is_output_kind = (
+        spreadsheets.is_table
+        if as_table
+        else lambda path: path.lower().endswith((".jsonl", ".jsonl.gz"))
+    )
+    if not have_positions or not all(
+        Path(path).is_file() and is_output_kind(path) for path in paths
+    ):
         return []
     contents = []
     for path in paths:
         content = sources.read(path)
-        lines = None if as_table else [line for line in files.read_user_text(path).split("\n") if line.strip()]
+        lines = (
+            None
+            if as_table
+            else [line for line in files.read_user_text(path).split("\n") if line.strip()]
+        )
         contents.append(Content(path, content.rows, lines, content.form))
     return contents
 
 
-def original_rows(chosen: list[dict], contents: list[Content], pool: str) -> tuple[list[dict], list[str] | None]:
-    """(rows, lines of JSON Lines) of the chosen problems in the pool's files. Raise a `UserError` if a file has changed."""
+def original_rows(
+    chosen: list[dict], contents: list[Content], pool: str
+) -> tuple[list[dict], list[str] | None]:
+    """(rows, lines of JSON Lines) of the chosen problems in the pool's files. Raise a `UserError`
+    if a file has changed."""
     rows, lines = [], []
     for problem in chosen:
         index, part = problem["row"], problem.get("part", 0)
@@ -97,36 +138,46 @@ def original_rows(chosen: list[dict], contents: list[Content], pool: str) -> tup
         is_in_file = content and type(index) is int and 0 <= index < len(content.rows)
         if not is_in_file or not has_question(content.rows[index], problem["question"]):
             file = content.path if content else ", ".join(pool_file.path for pool_file in contents)
-            raise errors.UserError(f"{file}: '{problem['id']}' of {pool} is not where it was; prepare the task again")
+            raise errors.UserError(
+                f"{file}: '{problem['id']}' of {pool} is not where it was; prepare the task again"
+            )
         rows.append(content.rows[index])
         lines += [content.lines[index]] if content.lines else []
     return rows, lines or None
 
 
 def read_facts(path: str) -> dict:
-    """The JSON file that select_subset.py wrote about its choice. Raise a `UserError` for other content."""
+    """The JSON file that select_subset.py wrote about its choice. Raise a `UserError` for other
+    content."""
     facts = files.read_json(path)
     policy, numbers = facts.get("policy"), [facts.get(key) for key in ("pool", "prompts")]
     means = [facts[key] for key in ("mean_pass_rate", "mean") if facts.get(key) is not None]
-    is_valid_policy = isinstance(policy, dict) and isinstance(policy.get("rule"), str) and isinstance(policy.get("by", ""), str)
+    is_valid_policy = (
+        isinstance(policy, dict)
+        and isinstance(policy.get("rule"), str)
+        and isinstance(policy.get("by", ""), str)
+    )
     if (
         not is_valid_policy
         or not all(type(number) is int for number in numbers)
         or not all(isinstance(mean, (int, float)) for mean in means)
     ):
-        raise errors.UserError(f"{path}: expected the JSON file that select_subset.py writes; choose the subset again")
+        raise errors.UserError(
+            f"{path}: expected the JSON file that select_subset.py writes; choose the subset again"
+        )
     return facts
 
 
 def chosen_measure(facts: dict) -> tuple[str, float | None]:
-    """(name of the policy's measure, mean of the measure over the chosen prompts). The mean is None if a probe that stopped early
-    lacks samples of these prompts."""
+    """(name of the policy's measure, mean of the measure over the chosen prompts). The mean is None
+    if a probe that stopped early lacks samples of these prompts."""
     measure = facts["policy"].get("by", "pass_rate")
     return measure.replace("_", " "), facts.get("mean_pass_rate", facts.get("mean"))
 
 
 def read_measures(path: str) -> list[tuple[str, float | None]]:
-    """(measure, value) of each row of a subset, in order. Both are empty strings if the subset has no measure."""
+    """(measure, value) of each row of a subset, in order. Both are empty strings if the subset has
+    no measure."""
     header, rows = files.read_cells(path)
     column = next((name for name in header if name not in ("id", "rank")), None)
     if column is None:
@@ -134,25 +185,35 @@ def read_measures(path: str) -> list[tuple[str, float | None]]:
     return [(column, row[column]) for row in files.read_rows(path, {column: float})]
 
 
-def add_reason(row: dict, column: str, facts: dict, prompt: str, measure: tuple[str, float | None]) -> dict:
-    """The row with the prompt's id, the reason for the choice, and `column` for the answer (empty if the row has no answer)."""
+def add_reason(
+    row: dict, column: str, facts: dict, prompt: str, measure: tuple[str, float | None]
+) -> dict:
+    """The row with the prompt's id, the reason for the choice, and `column` for the answer (empty
+    if the row has no answer)."""
     name, value = measure
     reason = (
-        f"{facts['policy']['rule']}: {name.replace('_', ' ')} {value:.3g}" if value not in (None, "") else facts["policy"]["rule"]
+        f"{facts['policy']['rule']}: {name.replace('_', ' ')} {value:.3g}"
+        if value not in (None, "")
+        else facts["policy"]["rule"]
     )
     return row | {column: row.get(column) or "", "id": prompt, "chosen_because": reason}
 
 
 def has_question(row: dict, question: str) -> bool:
-    """Whether a cell of the row equals the question. As in files.write_text, half a surrogate pair in a cell is replaced by "?"."""
+    """Whether a cell of the row equals the question. As in files.write_text, half a surrogate pair
+    in a cell is replaced by "?"."""
     return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
 
 
 def format_csv(rows: list[dict], form: spreadsheets.Form, for_people: bool) -> str:
-    """The rows as a table in the format `form`. With `for_people`, cells are escaped so that no spreadsheet reads them as formulas."""
+    """The rows as a table in the format `form`. With `for_people`, cells are escaped so that no
+    spreadsheet reads them as formulas."""
     format_cell = spreadsheets.escape_formulas if for_people else str
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[format_cell("" if row.get(name) is None else row[name]) for name in columns] for row in rows]
+    cells = [
+        [format_cell("" if row.get(name) is None else row[name]) for name in columns]
+        for row in rows
+    ]
     return form.text([*map(format_cell, columns)], cells, for_people)
 
 

@@ -1,19 +1,23 @@
 """Choose the prompts to train on, by a policy and the base model's pass rates or another measure.
 
-    python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy '{"rule": "hard", "budget": 0.1}' \\
+    python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy
+    '{"rule": "hard", "budget": 0.1}' \\
         --seed 0 --output results/subsets/tiny/swaps/hard/seed0.csv
 
-The program writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the choice. The JSON file holds the
-sizes of pool and subset, the pass rate of the last chosen prompt (the boundary), the number of candidates tied at the boundary and
-how many of them were chosen, and the number of answers to buy for the choice and for training. For a policy `by` a signal
-(src/hardgrpo/selection/signals.py) the program reads --signals instead of --difficulty. The file of --signals is made without
-answers. The CSV file then has the signal instead of the pass rate. For `by: predicted` the program also reads --sample, the prompts
-that were annotated for the fit.
+The program writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the
+choice. The JSON file holds the sizes of pool and subset, the pass rate of the last chosen prompt
+(the boundary), the number of candidates tied at the boundary and how many of them were chosen, and
+the number of answers to buy for the choice and for training. For a policy `by` a signal
+(src/hardgrpo/selection/signals.py) the program reads --signals instead of --difficulty. The file of
+--signals is made without answers. The CSV file then has the signal instead of the pass rate. For
+`by: predicted` the program also reads --sample, the prompts that were annotated for the fit.
 
-After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate. The program then chooses the
-subset if the bounds decide the subset, or if a guess at the subset is expected to reach the probe's confidence. The JSON file
-states which case applies. If neither applies, the program ends with an error. With a confidence below 1, a chosen prompt may lack
-samples. The prompt's pass_rate, and all values in the JSON file that depend on this pass rate, are then empty.
+After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate.
+The program then chooses the subset if the bounds decide the subset, or if a guess at the subset is
+expected to reach the probe's confidence. The JSON file states which case applies. If neither
+applies, the program ends with an error. With a confidence below 1, a chosen prompt may lack
+samples. The prompt's pass_rate, and all values in the JSON file that depend on this pass rate, are
+then empty.
 """
 
 from hardgrpo.runtime import errors, files
@@ -25,13 +29,20 @@ from pathlib import Path
 import numpy as np
 
 COLUMNS = {"id": str, "pass_rate": float}
-HELD_OUT_COLUMNS = {"held_out": int, "held_out_correct": int}  # filled only if the probe has held-out completions
-PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": float}  # used only if the probe stopped early
+# filled only if the probe has held-out completions
+HELD_OUT_COLUMNS = {"held_out": int, "held_out_correct": int}
+# used only if the probe stopped early
+PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": float}
 
 
 def measure_held_out(difficulties: list[dict], ids: list[str]) -> dict:
-    """Mean pass rate of the chosen prompts on held-out completions, and share with pass rate 0; None without such completions."""
-    held_out_rates = {row["id"]: row["held_out_correct"] / row["held_out"] for row in difficulties if row["held_out"]}
+    """Mean pass rate of the chosen prompts on held-out completions, and share with pass rate 0;
+    None without such completions."""
+    held_out_rates = {
+        row["id"]: row["held_out_correct"] / row["held_out"]
+        for row in difficulties
+        if row["held_out"]
+    }
     rates = [held_out_rates[prompt] for prompt in ids if prompt in held_out_rates]
     return {
         "held_out_pass_rate": sum(rates) / len(rates) if rates else None,
@@ -40,16 +51,34 @@ def measure_held_out(difficulties: list[dict], ids: list[str]) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--difficulty", help="pass rates, for policies by pass rate")
-    parser.add_argument("--signals", help="file written by measure_signals.py, for policies by a signal or by predicted pass rates")
-    parser.add_argument("--questions", help="the pool without answers, for rules random, all and annotated")
-    parser.add_argument("--annotated", help="file written by read_annotated.py; policy `annotated` takes exactly these prompts")
-    parser.add_argument(
-        "--besides", help="subset of the first round, for policies by a signal; included in the result and in the budget"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sample", help="file written by annotate_sample.py, for policies by predicted pass rates")
-    parser.add_argument("--policy", required=True, type=files.as_object, help="a policy of the configuration, as JSON")
+    parser.add_argument("--difficulty", help="pass rates, for policies by pass rate")
+    parser.add_argument(
+        "--signals",
+        help="file written by measure_signals.py, for policies by a signal or by predicted pass rates",
+    )
+    parser.add_argument(
+        "--questions", help="the pool without answers, for rules random, all and annotated"
+    )
+    parser.add_argument(
+        "--annotated",
+        help="file written by read_annotated.py; policy `annotated` takes exactly these prompts",
+    )
+    parser.add_argument(
+        "--besides",
+        help="subset of the first round, for policies by a signal; included in the result and in the budget",
+    )
+    parser.add_argument(
+        "--sample", help="file written by annotate_sample.py, for policies by predicted pass rates"
+    )
+    parser.add_argument(
+        "--policy",
+        required=True,
+        type=files.as_object,
+        help="a policy of the configuration, as JSON",
+    )
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
     parser.add_argument("--output", required=True, help="CSV file; the JSON file has the same stem")
     args = parser.parse_args()
@@ -67,7 +96,10 @@ def main() -> None:
         if has_bounds:
             subset, probe_facts = select_from_bounds(difficulties, policy, args.seed)
         else:
-            subset, probe_facts = policies.select(pass_rates, seed=args.seed, tiers=tiers, **policy), {}
+            subset, probe_facts = (
+                policies.select(pass_rates, seed=args.seed, tiers=tiers, **policy),
+                {},
+            )
     except errors.UserError as error:
         raise errors.UserError(f"{args.difficulty}: {error}") from None
 
@@ -80,19 +112,28 @@ def main() -> None:
         "prompts": len(chosen_rates),
         "labels": policies.labels(args.policy, {}, len(pass_rates), 0, len(chosen_rates)),
         "mean_pass_rate": sum(chosen_rates) / len(chosen_rates) if is_complete else None,
-        "zero_share": sum(rate == 0 for rate in chosen_rates) / len(chosen_rates) if is_complete else None,
+        "zero_share": sum(rate == 0 for rate in chosen_rates) / len(chosen_rates)
+        if is_complete
+        else None,
         "boundary_pass_rate": chosen_rates[-1] if is_complete else None,
         **measure_held_out(difficulties, subset.ids),
         # After a probe that stopped early, tied prompts may lack a pass rate.
         "tied": None if has_bounds else subset.tied,
         "tied_chosen": None if has_bounds else subset.tied_chosen,
     } | probe_facts
-    rows = [{"id": prompt, "pass_rate": pass_rates[prompt], "rank": rank} for rank, prompt in enumerate(subset.ids, start=1)]
+    rows = [
+        {"id": prompt, "pass_rate": pass_rates[prompt], "rank": rank}
+        for rank, prompt in enumerate(subset.ids, start=1)
+    ]
     files.write_json(Path(args.output).with_suffix(".json"), facts)
     files.write_rows(args.output, ["id", "pass_rate", "rank"], rows)
     print(
         f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, "
-        + (f"mean pass rate {facts['mean_pass_rate']:.3f}, {facts['zero_share']:.0%} never solved, " if is_complete else "")
+        + (
+            f"mean pass rate {facts['mean_pass_rate']:.3f}, {facts['zero_share']:.0%} never solved, "
+            if is_complete
+            else ""
+        )
         + (
             f"from {facts['probe_samples']} of {facts['probe_samples_in_full']} samples, {facts['certainty']}"
             if has_bounds
@@ -115,38 +156,58 @@ def check_policy(policy) -> dict:
         ("by", policy.get("by", "pass_rate"), policies.MEASURES),
     ):
         if value not in allowed:
-            raise errors.UserError(f"--policy: unknown {name} '{value}'; expected one of {', '.join(allowed)}")
+            raise errors.UserError(
+                f"--policy: unknown {name} '{value}'; expected one of {', '.join(allowed)}"
+            )
     return dict(policy)
 
 
 def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:
-    """(rows of a difficulty file, pass rates by id). A pass rate is None if an early-stopped probe lacks samples."""
+    """(rows of a difficulty file, pass rates by id). A pass rate is None if an early-stopped probe
+    lacks samples."""
     columns = COLUMNS | ({"tier": float} if policies.is_by_tier(policy["rule"]) else {})
     difficulties = files.read_rows(path, columns, PROBE_COLUMNS | HELD_OUT_COLUMNS)
     pass_rates: dict[str, float | None] = {}
     for number, row in enumerate(difficulties, start=2):
-        is_open = row["planned"] is not None and row["samples"] is not None and row["samples"] < row["planned"]
-        if not is_open and row["pass_rate"] is None or row["pass_rate"] is not None and not 0 <= row["pass_rate"] <= 1:
-            raise errors.UserError(f"{path}: row {number}: pass_rate is {row['pass_rate']}, expected a share in 0..1")
+        is_open = (
+            row["planned"] is not None
+            and row["samples"] is not None
+            and row["samples"] < row["planned"]
+        )
+        if (
+            not is_open
+            and row["pass_rate"] is None
+            or row["pass_rate"] is not None
+            and not 0 <= row["pass_rate"] <= 1
+        ):
+            raise errors.UserError(
+                f"{path}: row {number}: pass_rate is {row['pass_rate']}, expected a share in 0..1"
+            )
         if row["id"] is None or row["id"] in pass_rates:
-            raise errors.UserError(f"{path}: row {number}: id '{row['id'] or ''}' is empty or stands there twice; name each row")
+            raise errors.UserError(
+                f"{path}: row {number}: id '{row['id'] or ''}' is empty or stands there twice; name each row"
+            )
         pass_rates[row["id"]] = row["pass_rate"]
     return difficulties, pass_rates
 
 
 def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> None:
-    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a measure, and write both files. The
-    pool's answers are not read."""
+    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a
+    measure, and write both files. The pool's answers are not read."""
     path = args.questions or args.signals
     if args.questions:
         rows = files.read_jsonl(path, {"id": str})
     else:
         rows = files.read_rows(path, {"id": str} | dict.fromkeys(policies.SIGNALS, float))
         for number, row in enumerate(rows, start=2):
-            shares = {signal: row[signal] for signal in policies.SHARES if row.get(signal) is not None}
+            shares = {
+                signal: row[signal] for signal in policies.SHARES if row.get(signal) is not None
+            }
             for signal, share in shares.items():
                 if not 0 <= share <= 1:
-                    raise errors.UserError(f"{path}: row {number}: {signal} is {share}, expected a share in 0..1; measure it again")
+                    raise errors.UserError(
+                        f"{path}: row {number}: {signal} is {share}, expected a share in 0..1; measure it again"
+                    )
     signals = {row["id"]: {signal: row.get(signal) for signal in policies.SIGNALS} for row in rows}
     if len(signals) < len(rows) or None in signals:
         raise errors.UserError(f"{path}: an id is empty or stands there twice; name each row")
@@ -155,7 +216,9 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
         if args.questions:
             values, measure = dict.fromkeys(signals, 0.0), None
             if policy["rule"] == "annotated":
-                subset = policies.Subset([row["id"] for row in files.read_jsonl(args.annotated, {"id": str})], 0, 0)
+                subset = policies.Subset(
+                    [row["id"] for row in files.read_jsonl(args.annotated, {"id": str})], 0, 0
+                )
             else:
                 subset = policies.select(values, seed=args.seed, **policy)
         elif measure == "predicted":
@@ -198,44 +261,68 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
 def read_sample(path: str, pool: dict) -> dict[str, float]:
     """The pass rates of the annotated sample of the pool, by id."""
     sample = {row["id"]: row["pass_rate"] for row in files.read_rows(path, COLUMNS)}
-    invalid = next((prompt for prompt, rate in sample.items() if prompt not in pool or rate is None or not 0 <= rate <= 1), None)
+    invalid = next(
+        (
+            prompt
+            for prompt, rate in sample.items()
+            if prompt not in pool or rate is None or not 0 <= rate <= 1
+        ),
+        None,
+    )
     if invalid is not None or not sample:
-        problem = f"'{invalid}' is not in the pool, or its pass rate is no share" if sample else "it has no rows"
+        problem = (
+            f"'{invalid}' is not in the pool, or its pass rate is no share"
+            if sample
+            else "it has no rows"
+        )
         raise errors.UserError(f"{path}: {problem}; annotate the sample again")
     return sample
 
 
 def read_first_round(path: str | None, values: dict[str, float]) -> dict[str, float]:
-    """The prompts that the first round chose, with their current signal values; empty without a path."""
+    """The prompts that the first round chose, with their current signal values; empty without a
+    path."""
     if path is None:
         return {}
     ids = [row["id"] for row in files.read_rows(path, {"id": str})]
     unknown_prompt = next((prompt for prompt in ids if prompt not in values), None)
     if unknown_prompt:
-        raise errors.UserError(f"{path}: id '{unknown_prompt}' is not in the pool; choose the first round again")
+        raise errors.UserError(
+            f"{path}: id '{unknown_prompt}' is not in the pool; choose the first round again"
+        )
     return {prompt: values[prompt] for prompt in ids}
 
 
-def select_in_addition(included: dict[str, float], values: dict[str, float], policy: dict, seed: int) -> policies.Subset:
-    """All prompts of `included`, whose labels are already paid for, and as many other prompts as the remaining budget allows."""
+def select_in_addition(
+    included: dict[str, float], values: dict[str, float], policy: dict, seed: int
+) -> policies.Subset:
+    """All prompts of `included`, whose labels are already paid for, and as many other prompts as
+    the remaining budget allows."""
     remaining_size = policies.subset_size(policy["budget"], len(values)) - len(included)
     if remaining_size < 1:
         raise errors.UserError(policies.spent_budget_message(policy["budget"], len(included)))
     candidates = {prompt: value for prompt, value in values.items() if prompt not in included}
-    subset = policies.select(candidates, seed=seed, **policy | {"budget": remaining_size / len(candidates)})
+    subset = policies.select(
+        candidates, seed=seed, **policy | {"budget": remaining_size / len(candidates)}
+    )
     return policies.Subset([*included, *subset.ids], subset.tied, subset.tied_chosen)
 
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
-    """Return (subset of full probing, facts for the JSON file), from the counts of a probe that stopped early."""
-    remedy = (
-        "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
-    )
+    """Return (subset of full probing, facts for the JSON file), from the counts of a probe that
+    stopped early."""
+    remedy = "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
     planned, confidence = rows[0]["planned"], rows[0]["confidence"]
     for number, row in enumerate(rows, start=2):
         counts = [row["correct"], row["samples"], row["planned"], row["confidence"]]
-        if None in counts or not 0 <= row["correct"] <= row["samples"] <= planned or counts[2:] != [planned, confidence]:
-            raise errors.UserError(f"row {number}: correct, samples, planned or confidence do not fit each other; measure it again")
+        if (
+            None in counts
+            or not 0 <= row["correct"] <= row["samples"] <= planned
+            or counts[2:] != [planned, confidence]
+        ):
+            raise errors.UserError(
+                f"row {number}: correct, samples, planned or confidence do not fit each other; measure it again"
+            )
     if not policies.RULES[policy["rule"]].by_bounds:
         raise errors.UserError(
             f"policy rule {policy['rule']} needs every pass rate, but not every prompt has all its samples: {remedy}"
@@ -244,11 +331,14 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     target = early_stopping.target_subset([row["id"] for row in rows], planned, policy, seed)
     decision = early_stopping.choose(target, correct, drawn, confidence)
     if decision is None:
-        raise errors.UserError(f"policy rule {policy['rule']}, seed {seed}: the samples do not decide this subset: {remedy}")
+        raise errors.UserError(
+            f"policy rule {policy['rule']}, seed {seed}: the samples do not decide this subset: {remedy}"
+        )
     subset, is_certain = decision
     by_id = {row["id"]: row for row in rows}
     incomplete = [prompt for prompt in subset.ids if by_id[prompt]["samples"] < planned]
-    if incomplete and confidence >= 1:  # the probe was for another subset, so the order of this subset is undecided
+    # the probe was for another subset, so the order of this subset is undecided
+    if incomplete and confidence >= 1:
         raise errors.UserError(
             f"'{incomplete[0]}' is chosen but has {by_id[incomplete[0]]['samples']} of {planned} samples: {remedy}"
         )
@@ -259,7 +349,8 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
         f" at least {confidence:.4g} of what it chooses to be among them"
     )
     return subset, {
-        "certainty": certainty + ("; samples of some are missing, so that their order is a guess" if incomplete else ""),
+        "certainty": certainty
+        + ("; samples of some are missing, so that their order is a guess" if incomplete else ""),
         "confidence": 1.0 if is_certain else confidence,
         "probe_samples": int(drawn.sum()),
         "probe_samples_in_full": planned * len(rows),

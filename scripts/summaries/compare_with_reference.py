@@ -1,9 +1,12 @@
 """Compare the gains of a local study with the gains of the study's committed reference, by cell.
 
-    python scripts/summaries/compare_with_reference.py --tables results/summaries/mini/decomposition_runs.csv \\
-        --reference results/reference/mini/decomposition_runs.csv --output results/agreement/mini.csv
+    python scripts/summaries/compare_with_reference.py --tables
+    results/summaries/mini/decomposition_runs.csv \\
+        --reference results/reference/mini/decomposition_runs.csv --output
+        results/agreement/mini.csv
 
-Differences are paired by seed. Their 95 % intervals are for new seeds and the same problems (src/hardgrpo/analysis/agreement.py).
+Differences are paired by seed. Their 95 % intervals are for new seeds and the same problems
+(src/hardgrpo/analysis/agreement.py).
 """
 
 from hardgrpo.analysis import agreement, summaries
@@ -13,9 +16,13 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     files.add_tables(parser)
-    parser.add_argument("--reference", required=True, nargs="+", help="the corresponding tables of the reference")
+    parser.add_argument(
+        "--reference", required=True, nargs="+", help="the corresponding tables of the reference"
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -25,8 +32,13 @@ def main() -> None:
     )
     rows = agreement.compare(local, reference)
     files.write_rows(args.output, agreement.COLUMNS, files.round_floats(rows))
-    cells, nonzero = sum(row["seeds"] > 0 for row in rows), sum(row["leaves_zero_out"] for row in rows)
-    print(f"{args.output}: {cells} cells compared, zero left out in {nonzero}; {len(rows) - cells} not compared")
+    cells, nonzero = (
+        sum(row["seeds"] > 0 for row in rows),
+        sum(row["leaves_zero_out"] for row in rows),
+    )
+    print(
+        f"{args.output}: {cells} cells compared, zero left out in {nonzero}; {len(rows) - cells} not compared"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Summarise a study: write the summary tables, from which figures, LaTeX tables and numbers are made.
+"""Summarise a study: write the summary tables, from which figures, LaTeX tables and numbers are
+made.
 
-    python scripts/summaries/summarize.py --study mini --config '{...}' --output results/summaries/mini
+    python scripts/summaries/summarize.py --study mini --config '{...}' --output
+    results/summaries/mini
 
---config is the part of the configuration that decides the study's files (paths.of_study), as JSON. Intervals are 95 % intervals for
-new problems and new seeds, unless a column's name says otherwise; see src/hardgrpo/analysis/statistics.py.
-src/hardgrpo/report/registry.py lists the tables.
+--config is the part of the configuration that decides the study's files (paths.of_study), as JSON.
+Intervals are 95 % intervals for new problems and new seeds, unless a column's name says otherwise;
+see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists the tables.
 """
 
 from hardgrpo.report import registry
@@ -20,7 +22,8 @@ class Tables(dict):
     """Summary tables and their inputs by name. Each entry is computed when it is first read."""
 
     def __init__(self, config: dict, study: str, comparisons: list[dict]):
-        from hardgrpo.analysis import cells, training_logs  # imported late: see hardgrpo.runtime.warm
+        # imported late: see hardgrpo.runtime.warm
+        from hardgrpo.analysis import cells, training_logs
 
         plan = config["studies"][study]
         self.inputs = {  # the entries of registry.INPUTS
@@ -32,7 +35,10 @@ class Tables(dict):
             "signal_files": lambda: paths.signal_files(config, study),
             "difficulty_files": lambda: paths.difficulties(config, study),
             "recorded_probes": lambda: paths.recorded_probes(config, study),
-            "published_runs": lambda: [(*run, paths.published_accuracies(*run)) for run in paths.published_runs(config, study)],
+            "published_runs": lambda: [
+                (*run, paths.published_accuracies(*run))
+                for run in paths.published_runs(config, study)
+            ],
             "comparisons": lambda: comparisons,
             "trajectory_files": lambda: paths.trajectories(config, study),
         }
@@ -48,19 +54,29 @@ class Tables(dict):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--study", required=True)
     parser.add_argument("--config", required=True, type=files.as_object)
-    parser.add_argument("--comparisons", default=[], type=files.as_list, help="pools.comparisons as JSON")
+    parser.add_argument(
+        "--comparisons", default=[], type=files.as_list, help="pools.comparisons as JSON"
+    )
     parser.add_argument("--output", required=True, help="folder for the tables")
     args = parser.parse_args()
 
     tables = Tables(args.config, args.study, args.comparisons)
     summaries = {name: tables[name] for name in registry.SUMMARIES}
     for name, rows in summaries.items():
-        files.write_rows(Path(args.output) / f"{name}.csv", registry.SUMMARIES[name].columns, files.round_floats(rows))
+        files.write_rows(
+            Path(args.output) / f"{name}.csv",
+            registry.SUMMARIES[name].columns,
+            files.round_floats(rows),
+        )
     cells, runs = len(tables["cells"]), len(paths.runs(args.config, args.study))
-    print(f"{args.output}: {cells} cells of {runs} runs, {sum(map(len, summaries.values()))} rows in {len(summaries)} tables")
+    print(
+        f"{args.output}: {cells} cells of {runs} runs, {sum(map(len, summaries.values()))} rows in {len(summaries)} tables"
+    )
 
 
 if __name__ == "__main__":

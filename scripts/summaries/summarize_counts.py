@@ -1,10 +1,11 @@
 """Compute the summary tables of an analysis of published numbers of right answers.
 
-    python scripts/summaries/summarize_counts.py --counts results/counts/probing.csv --analysis '{"kind": "probe_sizes", ...}' \\
+    python scripts/summaries/summarize_counts.py --counts results/counts/probing.csv --analysis
+    '{"kind": "probe_sizes", ...}' \\
         --output results/summaries/probing
 
---analysis is the analysis's entry in the configuration as JSON. COUNT_TABLES in src/hardgrpo/report/registry.py lists the tables of
-each kind of analysis.
+--analysis is the analysis's entry in the configuration as JSON. COUNT_TABLES in
+src/hardgrpo/report/registry.py lists the tables of each kind of analysis.
 """
 
 from hardgrpo.analysis import count_tables
@@ -17,7 +18,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--counts", required=True)
     parser.add_argument("--analysis", required=True, type=files.as_object)
     parser.add_argument("--output", required=True, type=Path, help="folder of the tables")
@@ -32,10 +35,13 @@ def main() -> None:
 
 
 def rounded(rows: list[dict]) -> list[dict]:
-    """The rows with floats rounded to ten significant digits and nine decimals, because differences of nearly equal numbers have fewer
-    digits that are the same on every machine."""
+    """The rows with floats rounded to ten significant digits and nine decimals, because differences
+    of nearly equal numbers have fewer digits that are the same on every machine."""
     return [
-        {key: round(value, 9) + 0.0 if isinstance(value, float) else value for key, value in row.items()}
+        {
+            key: round(value, 9) + 0.0 if isinstance(value, float) else value
+            for key, value in row.items()
+        }
         for row in files.round_floats(rows)
     ]
 

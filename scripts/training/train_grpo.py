@@ -1,23 +1,38 @@
-"""Train one run with TRL as specified in `spec.yaml`: with GRPO, or on worked solutions (objective: sft).
+"""Train one run with TRL as specified in `spec.yaml`: with GRPO, or on worked solutions (objective:
+sft).
 
-    python scripts/training/train_grpo.py --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
+    python scripts/training/train_grpo.py --spec
+    results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
 
-The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update), timing.csv and provenance.json.
-During training, the run's state (optimiser, random numbers, log) is in a folder under --state. The folder's name is a hash of the
-specification and its inputs. An interrupted run resumes from the last complete checkpoint in this folder and writes the same files
-as an uninterrupted run, bit for bit, except that vLLM draws other random numbers. A finished run removes its state.
+The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update),
+timing.csv and provenance.json. During training, the run's state (optimiser, random numbers, log) is
+in a folder under --state. The folder's name is a hash of the specification and its inputs. An
+interrupted run resumes from the last complete checkpoint in this folder and writes the same files
+as an uninterrupted run, bit for bit, except that vLLM draws other random numbers. A finished run
+removes its state.
 
-On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. The
-program also saves a state every ten minutes (--save-minutes), in case it is killed without SIGTERM or before the current update
-ends. Only one process may train a run. A second process ends with an error. With --take-over, the second process instead makes the
+On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its
+state and exits with status 1. The program also saves a state every ten minutes (--save-minutes), in
+case it is killed without SIGTERM or before the current update ends. Only one process may train a
+run. A second process ends with an error. With --take-over, the second process instead makes the
 first process save its state and stop, and resumes from this state.
 
-With --processes or --gpus above 1, the program starts itself again as one process per GPU. Without an adapter, accelerate's FSDP2
-(DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state over the processes.
+With --processes or --gpus above 1, the program starts itself again as one process per GPU. Without
+an adapter, accelerate's FSDP2 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state
+over the processes.
 """
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, errors, files, interruption, node, provenance, states, warm
+from hardgrpo.runtime import (
+    environments,
+    errors,
+    files,
+    interruption,
+    node,
+    provenance,
+    states,
+    warm,
+)
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import paths, settings
 from hardgrpo.study.spec import Spec
@@ -33,27 +48,50 @@ import sys
 import time
 from pathlib import Path
 
-TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb"}  # tracker: the package that it needs
+# tracker: the package that it needs
+TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--spec", required=True)
     parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument("--state", default=paths.STATES, help="folder for the states of unfinished runs")
+    parser.add_argument(
+        "--state", default=paths.STATES, help="folder for the states of unfinished runs"
+    )
     environments.add_gpu_arguments(parser)
-    parser.add_argument("--processes", type=int, help="number of processes (default: one for each GPU)")
     parser.add_argument(
-        "--micro-batch", type=int, help="completions or solutions per forward pass of a process (default: its share of an update)"
-    )
-    parser.add_argument("--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM")
-    parser.add_argument("--vllm-sleep", action="store_true", help="vLLM frees its memory during updates")
-    parser.add_argument("--track", default="none", choices=["none", *TRACKERS], help="also send training curves to this tracker")
-    parser.add_argument(
-        "--take-over", action="store_true", help="ask another process on this run to stop, and resume from its state"
+        "--processes", type=int, help="number of processes (default: one for each GPU)"
     )
     parser.add_argument(
-        "--take-over-minutes", type=float, default=60, help="maximum wait until the other process stops (default: %(default)s)"
+        "--micro-batch",
+        type=int,
+        help="completions or solutions per forward pass of a process (default: its share of an update)",
+    )
+    parser.add_argument(
+        "--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM"
+    )
+    parser.add_argument(
+        "--vllm-sleep", action="store_true", help="vLLM frees its memory during updates"
+    )
+    parser.add_argument(
+        "--track",
+        default="none",
+        choices=["none", *TRACKERS],
+        help="also send training curves to this tracker",
+    )
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="ask another process on this run to stop, and resume from its state",
+    )
+    parser.add_argument(
+        "--take-over-minutes",
+        type=float,
+        default=60,
+        help="maximum wait until the other process stops (default: %(default)s)",
     )
     parser.add_argument(
         "--save-minutes",
@@ -72,14 +110,24 @@ def main() -> None:
     started = time.time()
     spec = Spec.read(args.spec)
     args.gpus = environments.granted_gpus(args.gpus)
-    hardware = recipes.Hardware(args.gpus, args.processes or max(1, args.gpus), args.micro_batch, args.vllm_memory, args.vllm_sleep)
+    hardware = recipes.Hardware(
+        args.gpus,
+        args.processes or max(1, args.gpus),
+        args.micro_batch,
+        args.vllm_memory,
+        args.vllm_sleep,
+    )
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
-    # Hide the other GPUs before CUDA starts: the trainer would otherwise use every visible GPU, with a thread for each.
+    # Hide the other GPUs before CUDA starts: the trainer would otherwise use every visible GPU,
+    # with a thread for each.
     if hardware.gpus == 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-    if hardware.gpus and LAUNCH_VARIABLE not in os.environ:  # the launching process has checked the node
+        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[
+            0
+        ]
+    # the launching process has checked the node
+    if hardware.gpus and LAUNCH_VARIABLE not in os.environ:
         node.check(compiles=True)
         environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
         node.check_driver()
@@ -91,7 +139,12 @@ def main() -> None:
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}
     subset = tasks.read_subset(spec.subset, problems, spec.problems)
 
-    inputs = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset, *filter(None, [spec.solutions, spec.questions])]
+    inputs = [
+        f"{spec.model_folder}/manifest.json",
+        spec.problems,
+        spec.subset,
+        *filter(None, [spec.solutions, spec.questions]),
+    ]
     inputs += [f"{spec.continues}/updates.csv"] if spec.continues else []
     checksums = [files.sha256(path) for path in inputs]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
@@ -99,24 +152,42 @@ def main() -> None:
     takeover_minutes = args.take_over_minutes if args.take_over else None
     is_single = hardware.processes == 1
     if not is_single and LAUNCH_VARIABLE not in os.environ:
-        with states.hold_lock(state, takeover_minutes):  # only the launching process reports the result
+        # only the launching process reports the result
+        with states.hold_lock(state, takeover_minutes):
             finished = args.take_over and is_finished_elsewhere(state, output)
         sys.exit(0 if finished else launch(spec, hardware, state))
     processes = Processes(hardware)
     updates = spec.training["updates"]
-    with states.hold_lock(state, takeover_minutes) if processes.is_first else contextlib.nullcontext():
+    with (
+        states.hold_lock(state, takeover_minutes)
+        if processes.is_first
+        else contextlib.nullcontext()
+    ):
         if is_single and args.take_over and is_finished_elsewhere(state, output):
             return
         if processes.is_first:
             states.restore(state)
             # Remove checkpoints that cannot be resumed from.
-            states.resume_point(state, spec.training["checkpoint_every"], recipes.arithmetic(spec.training))
+            states.resume_point(
+                state, spec.training["checkpoint_every"], recipes.arithmetic(spec.training)
+            )
         processes.wait()
         resumed_from = states.newest(state)
         if resumed_from < updates:
-            from hardgrpo.training import loop  # imports torch and TRL, after `environments.use` chose the environment
+            # imports torch and TRL, after `environments.use` chose the environment
+            from hardgrpo.training import loop
 
-            loop.train(spec, problems, subset, state, resumed_from, hardware, args.track, processes, args.save_minutes)
+            loop.train(
+                spec,
+                problems,
+                subset,
+                state,
+                resumed_from,
+                hardware,
+                args.track,
+                processes,
+                args.save_minutes,
+            )
         processes.wait()
         stopped = processes.any(interruption.stop_requested())
         processes.close()
@@ -128,14 +199,16 @@ def main() -> None:
             message += "; start the same command again to resume"
             if is_single:
                 raise errors.UserError(message)
-            print(f"error: {message}", file=sys.stderr)  # exit status 0, because torchrun prints a report for other values
+            # exit status 0, because torchrun prints a report for other values
+            print(f"error: {message}", file=sys.stderr)
             return
         outputs.export(spec, state, output, started, resumed_from, hardware)
         states.finish(state, updates, spec.training["checkpoint_every"], args.keep_finished)
 
 
 def is_finished_elsewhere(state: Path, output: Path) -> bool:
-    """Whether the previous holder of the lock has finished this run. If so, remove the empty state folder."""
+    """Whether the previous holder of the lock has finished this run. If so, remove the empty state
+    folder."""
     if states.newest(state) or not outputs.has_complete_outputs(output, state):
         return False
     shutil.rmtree(state, ignore_errors=True)  # a network file system keeps a file for the open lock

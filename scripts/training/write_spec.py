@@ -1,6 +1,8 @@
-"""Write `spec.yaml`, the full specification of a run (model, task, subset, recipe, seed), for train_grpo.py.
+"""Write `spec.yaml`, the full specification of a run (model, task, subset, recipe, seed), for
+train_grpo.py.
 
-python scripts/training/write_spec.py --run '{...}' --output results/training/tiny/swaps/mini/hard/seed0/spec.yaml
+python scripts/training/write_spec.py --run '{...}' --output
+results/training/tiny/swaps/mini/hard/seed0/spec.yaml
 """
 
 from hardgrpo.runtime import errors, files
@@ -10,8 +12,15 @@ import argparse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", required=True, type=files.as_object, help="the run's slice of the configuration, as JSON")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--run",
+        required=True,
+        type=files.as_object,
+        help="the run's slice of the configuration, as JSON",
+    )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
     Spec(**args.run).write(args.output)

@@ -1,11 +1,13 @@
-"""The library. A program that is interrupted while it still loads modules, or has no memory for them, ends at once, without a traceback;
-`errors.run` then takes over."""
+"""The library. A program that is interrupted while it still loads modules, or has no memory for
+them, ends at once, without a traceback; `errors.run` then takes over."""
 
 import _signal  # `signal` itself takes a while to load, during which Ctrl-C would print a traceback
 import os
 import sys
 
-IS_PROGRAM = os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))) == "scripts"
+IS_PROGRAM = (
+    os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))) == "scripts"
+)
 if IS_PROGRAM and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
@@ -14,8 +16,15 @@ import resource  # noqa: E402
 from hardgrpo.runtime import user_settings  # noqa: E402
 
 # Words of the system, of C++ and of Python, in errors of many kinds.
-NO_MEMORY = ("Cannot allocate memory", "failed to map segment", "bad_alloc", "can't allocate memory", "can't start new thread")
-# Words of Python where a library in C failed without a reason: under a limit of memory, an allocation whose failure nobody reported.
+NO_MEMORY = (
+    "Cannot allocate memory",
+    "failed to map segment",
+    "bad_alloc",
+    "can't allocate memory",
+    "can't start new thread",
+)
+# Words of Python where a library in C failed without a reason: under a limit of memory, an
+# allocation whose failure nobody reported.
 NO_REASON = ("error return without exception set", "without setting an exception")
 
 
@@ -32,7 +41,10 @@ def show_failed_import(kind: type, error: BaseException, traceback) -> None:
         causes.append(cause)
     if any(map(is_out_of_memory, causes)):
         sys.unraisablehook = lambda _: None  # exit handlers of libraries fail, too
-        print("error: there is no memory to load the program's libraries; free some, or take a larger machine", file=sys.stderr)
+        print(
+            "error: there is no memory to load the program's libraries; free some, or take a larger machine",
+            file=sys.stderr,
+        )
     else:
         sys.__excepthook__(kind, error, traceback)
 

@@ -1,4 +1,5 @@
-"""LoRA: trained, killed and resumed, evaluated; and the same run in two processes, which is how several GPUs are used."""
+"""LoRA: trained, killed and resumed, evaluated; and the same run in two processes, which is how
+several GPUs are used."""
 
 import csv
 import gzip
@@ -26,25 +27,43 @@ ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory) -> Path:
-    """Where the small study's model and tasks are, with the specification of a run with an adapter and a KL term."""
+    """Where the small study's model and tasks are, with the specification of a run with an adapter
+    and a KL term."""
     path = tmp_path_factory.mktemp("adapters")
     (path / "results").symlink_to(finished_world.folder / "results")
-    spec = yaml.safe_load((path / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
-    # The small study's model never answers right, but sometimes answers: a reward for that gives it something to learn.
-    spec["training"] |= {"reward": "finished", "adapter": ADAPTER, "beta": 0.1, "learning_rate": 1e-2}
+    spec = yaml.safe_load(
+        (path / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
+    )
+    # The small study's model never answers right, but sometimes answers: a reward for that gives it
+    # something to learn.
+    spec["training"] |= {
+        "reward": "finished",
+        "adapter": ADAPTER,
+        "beta": 0.1,
+        "learning_rate": 1e-2,
+    }
     spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
     (path / "spec.yaml").write_text(yaml.safe_dump(spec))
     return path
 
 
 def command(name: str, *arguments: str) -> list[str]:
-    return [sys.executable, path_of("train_grpo"), "--spec", "spec.yaml", "--output", name, "--state", f"{name}.state"] + [
-        *arguments
-    ]
+    return [
+        sys.executable,
+        path_of("train_grpo"),
+        "--spec",
+        "spec.yaml",
+        "--output",
+        name,
+        "--state",
+        f"{name}.state",
+    ] + [*arguments]
 
 
 def train(folder: Path, name: str, *arguments: str) -> str:
-    done = subprocess.run(command(name, *arguments), cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command(name, *arguments), cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -56,7 +75,11 @@ def clean(folder) -> Path:
 
 
 def contents(run: Path) -> dict[str, bytes]:
-    kept = (p for p in sorted(run.rglob("*")) if p.is_file() and p.name not in ("provenance.json", "timing.csv"))
+    kept = (
+        p
+        for p in sorted(run.rglob("*"))
+        if p.is_file() and p.name not in ("provenance.json", "timing.csv")
+    )
     return {path.relative_to(run).as_posix(): path.read_bytes() for path in kept}
 
 
@@ -67,7 +90,11 @@ def updates(run: Path) -> list[dict]:
 def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
     step = clean / f"checkpoints/step-{UPDATES}"
     config = json.loads((step / "adapter_config.json").read_text())
-    assert (config["r"], config["lora_alpha"], config["base_model_name_or_path"]) == (4, 8, "results/models/tiny")
+    assert (config["r"], config["lora_alpha"], config["base_model_name_or_path"]) == (
+        4,
+        8,
+        "results/models/tiny",
+    )
     assert sorted({name.rpartition(".")[2] for name in config["target_modules"]}) == [
         "down_proj",
         "gate_proj",
@@ -77,18 +104,25 @@ def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
         "up_proj",
         "v_proj",
     ]
-    assert (step / "adapter_model.safetensors").exists() and not (step / "model.safetensors").exists()
+    assert (step / "adapter_model.safetensors").exists() and not (
+        step / "model.safetensors"
+    ).exists()
     base = AutoModelForCausalLM.from_pretrained(folder / "results/models/tiny", dtype=torch.float32)
-    assert json.loads((clean / "provenance.json").read_text())["base_sha256"] == base_weights.checksum(base), (
-        "training left the base"
+    assert json.loads((clean / "provenance.json").read_text())[
+        "base_sha256"
+    ] == base_weights.checksum(base), "training left the base"
+    assert updates(clean)[0]["kl"] == "0.0" and float(updates(clean)[-1]["kl"]) > 0, (
+        "the reference is the base without adapter"
     )
-    assert updates(clean)[0]["kl"] == "0.0" and float(updates(clean)[-1]["kl"]) > 0, "the reference is the base without adapter"
 
 
 def test_killed_and_started_again_it_ends_with_the_same_adapters(folder, clean):
     for kills in range(3):
         process = subprocess.Popen(
-            ["nice", "-n", "19", *command("killed")], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ["nice", "-n", "19", *command("killed")],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         written = lambda: len(list((folder / "killed.state").glob("*/checkpoint-*")))
         wait_for(lambda kills=kills, written=written: written() > kills, process)
@@ -112,9 +146,12 @@ def two(folder) -> Path:
 
 @often
 def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
-    """The signal goes to the process that was started by hand or by Snakemake; the others start again at what was saved."""
+    """The signal goes to the process that was started by hand or by Snakemake; the others start
+    again at what was saved."""
     with open(folder / "stopped.log", "w") as log:
-        process = subprocess.Popen(["nice", "-n", "19", *command("stopped", *TWO)], cwd=folder, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            ["nice", "-n", "19", *command("stopped", *TWO)], cwd=folder, stdout=log, stderr=log
+        )
         wait_for(lambda: list((folder / "stopped.state").glob("*/checkpoint-*")), process)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1
@@ -129,7 +166,9 @@ def test_two_processes_share_out_the_same_work(folder, clean, two):
     """And their training curves go to TensorBoard, as it was asked for."""
     assert list((folder / "curves").rglob("events.out.tfevents.*"))
     same = ("step", "prompts", "rollouts", "learning_rate")
-    assert [[row[k] for k in same] for row in updates(folder / "two")] == [[row[k] for k in same] for row in updates(clean)]
+    assert [[row[k] for k in same] for row in updates(folder / "two")] == [
+        [row[k] for k in same] for row in updates(clean)
+    ]
     assert json.loads((folder / "two/provenance.json").read_text())["machine"]["processes"] == 2
     assert sorted(contents(folder / "two")) == sorted(contents(clean))
 
@@ -141,36 +180,60 @@ def test_a_tracker_that_is_not_installed_is_an_error(folder, monkeypatch):
     monkeypatch.setattr(sys, "argv", [*command("tracked", "--track", "wandb")[1:]])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
-        UserError, match="track: wandb needs the package wandb: .* -m pip install --require-hashes --no-deps -r envs/tracking.lock"
+        UserError,
+        match="track: wandb needs the package wandb: .* -m pip install --require-hashes --no-deps -r envs/tracking.lock",
     ):
         train_grpo.main()
     assert not (folder / "tracked").exists()
 
 
 def test_completions_that_cannot_be_shared_out_are_an_error(folder):
-    done = subprocess.run(command("five", "--processes", "5"), cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "12 completions an update cannot be shared out over 5 processes" in done.stderr
+    done = subprocess.run(
+        command("five", "--processes", "5"), cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (
+        done.returncode == 1
+        and "12 completions an update cannot be shared out over 5 processes" in done.stderr
+    )
     assert done.stderr.count("\n") == 1 and not (folder / "five").exists()
 
 
 def evaluate(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    arguments = ["--problems", "results/tasks/swaps/test.jsonl", "--prompt", "{question}", "--grader", "final_word", *arguments]
+    arguments = [
+        "--problems",
+        "results/tasks/swaps/test.jsonl",
+        "--prompt",
+        "{question}",
+        "--grader",
+        "final_word",
+        *arguments,
+    ]
     limit = str(yaml.safe_load((folder / "spec.yaml").read_text())["completion_tokens"])
     arguments += ["--samples", "2", "--greedy", "--completion-tokens", limit, "--seed", "2"]
     arguments += ["--output", "out.csv.gz", "--completions", "out.jsonl.gz"]
     return subprocess.run(
-        [sys.executable, path_of("evaluate"), *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, path_of("evaluate"), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 def test_one_engine_evaluates_the_base_and_every_adapter(folder, clean):
-    done = evaluate(folder, "--model", "results/models/tiny", "--checkpoints", "clean/checkpoints", "--base")
+    done = evaluate(
+        folder, "--model", "results/models/tiny", "--checkpoints", "clean/checkpoints", "--base"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("engine transformers starts") == 1
     assert f"{UPDATES + 1} models of 24 completions each" in done.stdout
     rows = list(csv.DictReader(gzip.open(folder / "out.csv.gz", "rt")))
-    assert {int(row["step"]) for row in rows} == set(range(UPDATES + 1)) and len(rows) == 24 * (UPDATES + 1)
-    base = list(csv.DictReader(gzip.open(folder / "results/evaluation/tiny/base/swaps.csv.gz", "rt")))
+    assert {int(row["step"]) for row in rows} == set(range(UPDATES + 1)) and len(rows) == 24 * (
+        UPDATES + 1
+    )
+    base = list(
+        csv.DictReader(gzip.open(folder / "results/evaluation/tiny/base/swaps.csv.gz", "rt"))
+    )
     assert [row["tokens"] for row in rows if row["step"] == "0"] == [row["tokens"] for row in base]
     texts = [json.loads(line) for line in gzip.open(folder / "out.jsonl.gz", "rt")]
     of_step = lambda step: [row["completion"] for row in texts if row["step"] == step]
@@ -182,8 +245,17 @@ def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     tokenizer = build_tokenizer()
-    sizes = {"hidden_size": 64, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 32}
-    build_model(sizes | {"context_tokens": 192, "rotary_base": 100.0, "seed": 0}, tokenizer).save_pretrained(tmp_path / "wide")
+    sizes = {
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "layers": 2,
+        "heads": 2,
+        "key_value_heads": 2,
+        "head_size": 32,
+    }
+    build_model(
+        sizes | {"context_tokens": 192, "rotary_base": 100.0, "seed": 0}, tokenizer
+    ).save_pretrained(tmp_path / "wide")
     tokenizer.save_pretrained(tmp_path / "wide")
     provenance.write_manifest(tmp_path / "wide")
     shutil.rmtree(folder / "out.csv.gz", ignore_errors=True)
@@ -195,5 +267,7 @@ def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):
 
 def test_a_reward_for_finishing_rewards_wrong_answers_too(clean):
     rows = updates(clean)
-    assert all(row["reward_mean"] == row["answered_share"] for row in rows), "any word after the marks can be read"
+    assert all(row["reward_mean"] == row["answered_share"] for row in rows), (
+        "any word after the marks can be read"
+    )
     assert any(float(row["correct_share"]) < float(row["reward_mean"]) for row in rows)

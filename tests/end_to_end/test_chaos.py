@@ -1,5 +1,6 @@
-"""A study under faults: after each, a plain rerun ends with the files of an undisturbed run, or stops with one line that names the
-damaged file. `make chaos` draws 200 faults; a plain `make test` has one of the seeds that once failed, .ci/run all of them."""
+"""A study under faults: after each, a plain rerun ends with the files of an undisturbed run, or
+stops with one line that names the damaged file. `make chaos` draws 200 faults; a plain `make test`
+has one of the seeds that once failed, .ci/run all of them."""
 
 import os
 import random
@@ -16,13 +17,29 @@ from hardgrpo.runtime import provenance, seals, warm
 from hardgrpo.runtime.errors import UserError
 
 FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "0"))
-ONCE_FAILED: list[int] = [37, 4, 49, 57, 106, 108, 158, 189, 194]  # seeds whose fault was once not survived
+# seeds whose fault was once not survived
+ONCE_FAILED: list[int] = [37, 4, 49, 57, 106, 108, 158, 189, 194]
 SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED[: None if FAULTS else 1] if seed >= FAULTS)]
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 # What says how long a run took, or lists the checksum of a file that does.
-TIMED = re.compile(r".*/(paper\.pdf|spent\.html|spent\.tex|worth\.html)|results/models/.*/manifest\.json")
-PARTS = ("tasks", "models", "probe", "signals", "difficulty", "subsets", "training", "evaluation", "summaries", "../paper/mini")
-OWN_WORDS = re.compile(r"\s*(error: |Error: |Outputs of incorrect type|.*is a directory|.*Is a directory)")
+TIMED = re.compile(
+    r".*/(paper\.pdf|spent\.html|spent\.tex|worth\.html)|results/models/.*/manifest\.json"
+)
+PARTS = (
+    "tasks",
+    "models",
+    "probe",
+    "signals",
+    "difficulty",
+    "subsets",
+    "training",
+    "evaluation",
+    "summaries",
+    "../paper/mini",
+)
+OWN_WORDS = re.compile(
+    r"\s*(error: |Error: |Outputs of incorrect type|.*is a directory|.*Is a directory)"
+)
 
 
 def kind_of(seed: int) -> str:
@@ -33,13 +50,16 @@ def kind_of(seed: int) -> str:
 
 @pytest.fixture
 def world(finished, monkeypatch) -> World:
-    """A copy of the finished study. Each of its Snakemakes has a server of its own: a fault must not reach the rest of this test run."""
+    """A copy of the finished study. Each of its Snakemakes has a server of its own: a fault must
+    not reach the rest of this test run."""
     monkeypatch.delenv(warm.SOCKET)
     return finished
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{seed} {kind_of(seed)}")
-def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(world, finished_world, record_property, seed):
+def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
+    world, finished_world, record_property, seed
+):
     rng, kind, struck = random.Random(seed), kind_of(seed), True
     stage, damaged = chaos.begin(world, rng), None
     if kind in chaos.DAMAGE:
@@ -58,8 +78,11 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(world, finished_worl
             struck = chaos.WHILE_RUNNING[kind](workflow, rng)
 
         disturb(world, fault)
-    record_property("fault", f"{kind}{'' if struck else ', too late'}")  # tests/conftest.py counts them
-    print(f"seed {seed}: {kind}, from {stage} on{f', {damaged.relative_to(world.folder)}' if damaged else ''}")
+    # tests/conftest.py counts them
+    record_property("fault", f"{kind}{'' if struck else ', too late'}")
+    print(
+        f"seed {seed}: {kind}, from {stage} on{f', {damaged.relative_to(world.folder)}' if damaged else ''}"
+    )
     named = finish(world, damaged)
     ours, theirs = results(world.folder, *PARTS), results(finished_world.folder, *PARTS)
     for found in (ours, theirs):
@@ -71,7 +94,8 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(world, finished_worl
             assert is_known(damaged), f"{name} is damaged, and whoever reads it would not know"
         for found in (ours, theirs):
             found.pop(name, None)
-    if named and not damaged.exists():  # removed, as the line said; no job has to read it any more, so that none made it again
+    # removed, as the line said; no job has to read it any more, so that none made it again
+    if named and not damaged.exists():
         theirs.pop(str(damaged.relative_to(world.folder)), None)
     assert_same(ours, theirs)
 
@@ -91,7 +115,9 @@ def is_known(path: Path) -> bool:
     try:
         seals.check(path)
         for folder in path.parents:
-            if (folder / "manifest.json").is_file() and "files" in (folder / "manifest.json").read_text(errors="replace"):
+            if (folder / "manifest.json").is_file() and "files" in (
+                folder / "manifest.json"
+            ).read_text(errors="replace"):
                 provenance.check_manifest(folder)
     except (UserError, OSError):
         return True
@@ -99,7 +125,8 @@ def is_known(path: Path) -> bool:
 
 
 def finish(world: World, damaged: Path | None) -> bool:
-    """Run it to its end: again after each line that says what to do, and that is done. Whether the damaged file was named."""
+    """Run it to its end: again after each line that says what to do, and that is done. Whether the
+    damaged file was named."""
     named = False
     for attempt in range(4):
         rerun = chaos.Workflow(world, f"rerun{attempt}")
@@ -121,13 +148,20 @@ def finish(world: World, damaged: Path | None) -> bool:
 
 
 def follow(world: World, damaged: Path, said: str) -> None:
-    """Do what a line says that names the damaged file: delete it, or the folder that it is part of; correct its time."""
+    """Do what a line says that names the damaged file: delete it, or the folder that it is part of;
+    correct its time."""
     name = str(damaged.relative_to(world.folder))
-    if re.search(rf"^Output .* has older modification time .* than input {re.escape(name)} .*clock skew", said, re.MULTILINE):
+    if re.search(
+        rf"^Output .* has older modification time .* than input {re.escape(name)} .*clock skew",
+        said,
+        re.MULTILINE,
+    ):
         os.utime(damaged)  # Snakemake's own words for a file from the future
         return
     told = [line for line in said.splitlines() if OWN_WORDS.match(line) and name in line] or [
-        line for line in said.splitlines() if OWN_WORDS.match(line) and any(f"delete {folder} " in line for folder in parents(name))
+        line
+        for line in said.splitlines()
+        if OWN_WORDS.match(line) and any(f"delete {folder} " in line for folder in parents(name))
     ]
     assert told, f"{name} is damaged, and nothing says so:\n{said}"
     asked = re.search(r"delete (\S+) and run again", told[0])

@@ -23,9 +23,20 @@ def two_limits(finished):
         swaps = config["tasks"]["swaps"]
         config["tasks"]["swaps_cut"] = swaps | {"completion_tokens": LIMIT, "cut_from": "swaps"}
         config["tasks"]["swaps_short"] = swaps | {"completion_tokens": LIMIT}
-        config["tasks"]["swaps_once"] = swaps | {"probe": swaps["probe"] | {"samples": 1}, "cut_from": "swaps"}
-        config["policies"]["hard_once"] = {"rule": "hard", "budget": 0.25, "probed_on": "swaps_once"}
-        config["policies"]["hard_by_cut"] = {"rule": "hard", "budget": 0.25, "probed_on": "swaps_cut"}
+        config["tasks"]["swaps_once"] = swaps | {
+            "probe": swaps["probe"] | {"samples": 1},
+            "cut_from": "swaps",
+        }
+        config["policies"]["hard_once"] = {
+            "rule": "hard",
+            "budget": 0.25,
+            "probed_on": "swaps_once",
+        }
+        config["policies"]["hard_by_cut"] = {
+            "rule": "hard",
+            "budget": 0.25,
+            "probed_on": "swaps_cut",
+        }
         config["studies"]["mini"]["also_tested_on"]["swaps"] = ["swaps_cut"]
 
     finished.configure(change)
@@ -56,9 +67,31 @@ def test_cut_is_as_sampled(two_limits):
 
     # The base model again, really sampled under the smaller limit, on the same problems.
     task = yaml.safe_load((world.folder / "config.yaml").read_text())["tasks"]["swaps"]
-    common = ["--model", "results/models/tiny", "--prompt", task["prompt"], "--completion-tokens", str(LIMIT)]
-    test = ["--problems", "results/tasks/swaps/test.jsonl", "--grader", task["grader"], "--samples", str(task["test"]["samples"])]
-    test += ["--greedy", "--seed", str(task["test"]["seed"]), "--output", "short.csv.gz", "--completions", "short.jsonl.gz"]
+    common = [
+        "--model",
+        "results/models/tiny",
+        "--prompt",
+        task["prompt"],
+        "--completion-tokens",
+        str(LIMIT),
+    ]
+    test = [
+        "--problems",
+        "results/tasks/swaps/test.jsonl",
+        "--grader",
+        task["grader"],
+        "--samples",
+        str(task["test"]["samples"]),
+    ]
+    test += [
+        "--greedy",
+        "--seed",
+        str(task["test"]["seed"]),
+        "--output",
+        "short.csv.gz",
+        "--completions",
+        "short.jsonl.gz",
+    ]
     pool = [
         "--problems",
         "results/tasks/swaps/train.jsonl",
@@ -82,18 +115,26 @@ def test_cut_is_as_sampled(two_limits):
         for path in ("results/probe/tiny/swaps_cut/shard0.jsonl.gz", "shard0.jsonl.gz")
     )
     known = [(one["log_probability"], other["log_probability"]) for one, other in zip(cut, sampled)]
-    assert all(one in (None, other) for one, other in known), "unknown where a completion was cut, else the same"
+    assert all(one in (None, other) for one, other in known), (
+        "unknown where a completion was cut, else the same"
+    )
     assert 0 < sum(one is None for one, _ in known) < len(known)
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
     assert {int(row["truncated"]) for row in rows} == {0, 1}, "the limit cuts some and spares some"
-    assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [row["truncated"] for row in rows]
+    assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [
+        row["truncated"] for row in rows
+    ]
 
 
 def test_one_sample_of_a_probe_chooses(two_limits):
     world = two_limits
     subset = "results/subsets/tiny/swaps/hard_once/seed0.csv"
-    answers = {row["id"]: row["answer"] for row in map(json.loads, open(world.folder / "results/tasks/swaps/train.jsonl"))}
-    right = set(sorted(answers)[::2])  # this small model solves nothing, so some right answers are put in
+    answers = {
+        row["id"]: row["answer"]
+        for row in map(json.loads, open(world.folder / "results/tasks/swaps/train.jsonl"))
+    }
+    # this small model solves nothing, so some right answers are put in
+    right = set(sorted(answers)[::2])
     for shard in (world.folder / "results/probe/tiny/swaps").glob("shard*.jsonl.gz"):
         rows = [json.loads(row) for row in gzip.open(shard, "rt")]
         for row in rows:
@@ -107,7 +148,9 @@ def test_one_sample_of_a_probe_chooses(two_limits):
         rows = list(csv.DictReader(table))
     assert {row["id"]: float(row["pass_rate"]) for row in rows} == first
     with open(world.folder / "results/difficulty/tiny/swaps.csv") as table:
-        held_out = {row["id"]: (row["held_out"], row["held_out_correct"]) for row in csv.DictReader(table)}
+        held_out = {
+            row["id"]: (row["held_out"], row["held_out_correct"]) for row in csv.DictReader(table)
+        }
     assert {row["id"]: (row["held_out"], row["held_out_correct"]) for row in rows} == held_out
     with open(world.folder / subset) as table:
         wrong = [first[row["id"]] for row in csv.DictReader(table)]
@@ -116,8 +159,20 @@ def test_one_sample_of_a_probe_chooses(two_limits):
 
 def test_completions_without_their_evaluation_are_told(two_limits):
     world = two_limits
-    command = [sys.executable, "scripts/probe/cut_completions.py", "--model", "results/models/tiny", "--completion-tokens", "5"]
-    command += ["--completions", f"{BASE}.jsonl.gz", "--graded", "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"]
+    command = [
+        sys.executable,
+        "scripts/probe/cut_completions.py",
+        "--model",
+        "results/models/tiny",
+        "--completion-tokens",
+        "5",
+    ]
+    command += [
+        "--completions",
+        f"{BASE}.jsonl.gz",
+        "--graded",
+        "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz",
+    ]
     command += [
         "--problems",
         "results/tasks/swaps/test.jsonl",
@@ -129,5 +184,9 @@ def test_completions_without_their_evaluation_are_told(two_limits):
         "b.gz",
     ]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.startswith(f"error: {BASE}.jsonl.gz: row 1: ") and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith(f"error: {BASE}.jsonl.gz: row 1: ")
+        and "Traceback" not in done.stderr
+    )
     assert not (world.folder / "a.gz").exists()

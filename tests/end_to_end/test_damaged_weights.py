@@ -11,15 +11,35 @@ from conftest import path_of
 
 
 def evaluate(run, source, output):
-    command = [sys.executable, path_of("evaluate"), *source, "--problems", str(run / "results/tasks/swaps/test.jsonl")]
-    command += ["--prompt", "{question}", "--grader", "final_word", "--samples", "1", "--completion-tokens", "8", "--seed", "0"]
+    command = [
+        sys.executable,
+        path_of("evaluate"),
+        *source,
+        "--problems",
+        str(run / "results/tasks/swaps/test.jsonl"),
+    ]
+    command += [
+        "--prompt",
+        "{question}",
+        "--grader",
+        "final_word",
+        "--samples",
+        "1",
+        "--completion-tokens",
+        "8",
+        "--seed",
+        "0",
+    ]
     command += ["--output", f"{output}.csv.gz", "--completions", f"{output}.jsonl.gz"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_an_evaluation_twice_gives_the_same_files(run, tmp_path):
     for name in ("one", "two"):
-        assert evaluate(run, ["--model", str(run / "results/models/tiny")], tmp_path / name).returncode == 0
+        assert (
+            evaluate(run, ["--model", str(run / "results/models/tiny")], tmp_path / name).returncode
+            == 0
+        )
     for kind in ("csv.gz", "jsonl.gz"):
         assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()
 
@@ -45,7 +65,8 @@ def test_a_damaged_folder_of_weights_is_named(run, tmp_path, kind, damage):
 
 
 def test_a_model_is_made_again_in_the_place_of_the_old_one(finished):
-    """Snakemake removes the declared output, the manifest, before it runs the rule; the rest of the folder is still there."""
+    """Snakemake removes the declared output, the manifest, before it runs the rule; the rest of the
+    folder is still there."""
     finished.configure(lambda config: config["models"]["tiny"]["source"].update(steps=2))
     done = finished.snakemake("results/models/tiny/manifest.json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -53,8 +74,12 @@ def test_a_model_is_made_again_in_the_place_of_the_old_one(finished):
 
 
 def test_a_recipe_with_other_checkpoints_replaces_the_old_ones(finished):
-    finished.configure(lambda config: config["recipes"]["mini"].update(updates=3, checkpoint_every=3))
+    finished.configure(
+        lambda config: config["recipes"]["mini"].update(updates=3, checkpoint_every=3)
+    )
     folder = "results/training/tiny/swaps/mini/hard/seed0"
     done = finished.snakemake(f"{folder}/checkpoints/manifest.json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert [path.name for path in (finished.folder / folder / "checkpoints").glob("step-*")] == ["step-3"]
+    assert [path.name for path in (finished.folder / folder / "checkpoints").glob("step-*")] == [
+        "step-3"
+    ]

@@ -1,4 +1,5 @@
-"""A training that is killed or told to stop, and started again, ends with the files of an uninterrupted one."""
+"""A training that is killed or told to stop, and started again, ends with the files of an
+uninterrupted one."""
 
 import json
 import os
@@ -14,13 +15,28 @@ from pathlib import Path
 
 import pytest
 
-from interruptible_run import COLD, EVERY, KILLS, UPDATES, command, contents, latest, scheduled, start, states, wait_for, whole
+from interruptible_run import (
+    COLD,
+    EVERY,
+    KILLS,
+    UPDATES,
+    command,
+    contents,
+    latest,
+    scheduled,
+    start,
+    states,
+    wait_for,
+    whole,
+)
 
 
 def test_the_same_run_twice_gives_the_same_files(run):
     assert start(run, "again").wait() == 0
     assert contents(run / "again") == contents(run / "clean")
-    assert "updates.csv" in contents(run / "clean") and f"checkpoints/step-{UPDATES}/model.safetensors" in contents(run / "clean")
+    assert "updates.csv" in contents(
+        run / "clean"
+    ) and f"checkpoints/step-{UPDATES}/model.safetensors" in contents(run / "clean")
 
 
 @pytest.mark.parametrize("part", range(KILLS // 5 or 1))
@@ -39,14 +55,17 @@ def test_killed_at_random_moments_it_ends_the_same(run, part):
 
 
 def test_killed_without_a_signal_it_loses_no_more_than_since_the_last_save(run):
-    """As `scancel` ends a training whose update takes longer than Slurm waits. States are saved between scheduled checkpoints."""
+    """As `scancel` ends a training whose update takes longer than Slurm waits. States are saved
+    between scheduled checkpoints."""
     name, often = "timed", ("--save-minutes", "0")
     process = start(run, name, *often, spec="sparse.yaml")
     wait_for(lambda: latest(run, name) % EVERY, process)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
     saved = latest(run, name)
-    assert start(run, name, *often, spec="sparse.yaml").wait() == 0, (run / f"{name}.log").read_text()
+    assert start(run, name, *often, spec="sparse.yaml").wait() == 0, (
+        run / f"{name}.log"
+    ).read_text()
     assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == saved > 0
     assert scheduled(run / name) == scheduled(run / "clean")
 
@@ -96,7 +115,8 @@ def said(log: Path) -> int:
 
 @pytest.mark.parametrize("then_killed", [False, True], ids=["saves", "killed while it saves"])
 def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
-    """SIGTERM between two checkpoints of the schedule, again and again; twice, as Slurm and a user may send it."""
+    """SIGTERM between two checkpoints of the schedule, again and again; twice, as Slurm and a user
+    may send it."""
     rng, name = random.Random(then_killed), f"told{then_killed}"
     for _ in range(3):
         before, log = latest(run, name), run / f"{name}.log"
@@ -107,7 +127,11 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
         time.sleep(rng.uniform(0.05, 0.4))
         process.send_signal(signal.SIGTERM)
         if then_killed:
-            wait_for(lambda before=before: len(states(run, name)) > len(whole(run, name)), process, seconds=0.3)
+            wait_for(
+                lambda before=before: len(states(run, name)) > len(whole(run, name)),
+                process,
+                seconds=0.3,
+            )
             time.sleep(rng.uniform(0, 0.02))
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -125,7 +149,9 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
         for path in whole(run, name)[-2:]:
             assert (path / "optimizer.pt").exists()
         for path in whole(run, name)[:-2]:
-            assert int(path.name.split("-")[1]) % EVERY == 0, "an older one off the schedule is of no use"
+            assert int(path.name.split("-")[1]) % EVERY == 0, (
+                "an older one off the schedule is of no use"
+            )
             left = {file.name for file in path.iterdir()}
             assert "model.safetensors" in left and not left & {
                 "optimizer.pt",
@@ -145,7 +171,9 @@ def test_told_to_stop_while_it_loads_it_stops_at_once(run):
     wait_for(lambda: list((run / "loading.state").glob("*/lock")), process)
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 1
-    assert (run / "loading.log").read_text().startswith("error: stopped by SIGTERM") and not states(run, "loading")
+    assert (run / "loading.log").read_text().startswith("error: stopped by SIGTERM") and not states(
+        run, "loading"
+    )
     assert (run / "loading.log").read_text().count("\n") == 1
 
 
@@ -157,7 +185,11 @@ def test_told_to_stop_it_saves_although_nobody_reads_what_it_says(run):
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 1
     log = (run / "unread.log").read_text()
-    assert "error: stopped by SIGTERM after update" in log and "Traceback" not in log and "BrokenPipe" not in log
+    assert (
+        "error: stopped by SIGTERM after update" in log
+        and "Traceback" not in log
+        and "BrokenPipe" not in log
+    )
     assert latest(run, "unread") > 0
 
 
@@ -178,27 +210,44 @@ def test_where_the_newest_checkpoint_is_damaged_it_goes_on_from_the_one_before(r
     *_, second, newest = whole(run, name)
     (newest / "optimizer.pt").write_bytes(b"")
     assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
-    assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == int(second.name.split("-")[1])
+    assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == int(
+        second.name.split("-")[1]
+    )
     assert contents(run / name) == contents(run / "clean")
 
 
 def test_a_whole_job_told_to_stop_saves_and_its_retry_goes_on(finished):
-    """The signal reaches all processes of a job, as Slurm sends it: Snakemake, the shell, the program and `tee`."""
-    finished.configure(lambda config: config["recipes"]["mini"].update(updates=40, checkpoint_every=4))
+    """The signal reaches all processes of a job, as Slurm sends it: Snakemake, the shell, the
+    program and `tee`."""
+    finished.configure(
+        lambda config: config["recipes"]["mini"].update(updates=40, checkpoint_every=4)
+    )
     target = "results/training/tiny/swaps/mini/hard/seed0/updates.csv"
     log = finished.folder / "results/logs/train_grpo/tiny/swaps/mini/hard/seed0.log"
     log.unlink()
     job = ["nice", "-n", "19", sys.executable, "-m", "snakemake", "--profile", "laptop", target]
     process = subprocess.Popen(
-        job, cwd=finished.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        job,
+        cwd=finished.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
     wait_for(lambda: list((finished.folder / "results/state").glob("*/checkpoint-*")), process)
     os.killpg(process.pid, signal.SIGTERM)
     said, _ = process.communicate(timeout=600)
-    assert process.returncode != 0 and "error: stopped by SIGTERM after update" in log.read_text(), said + log.read_text()
+    assert (
+        process.returncode != 0 and "error: stopped by SIGTERM after update" in log.read_text()
+    ), said + log.read_text()
     done = finished.snakemake(target)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((finished.folder / target).with_name("provenance.json").read_text())["resumed_from"] > 0
+    assert (
+        json.loads((finished.folder / target).with_name("provenance.json").read_text())[
+            "resumed_from"
+        ]
+        > 0
+    )
 
 
 def test_an_output_that_is_removed_after_the_run_is_written_again_without_training(run):
@@ -209,7 +258,9 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
     assert kept.suffix == ".finished"
     assert not list(kept.rglob("optimizer*")), "what training alone needs is gone"
     weights = f"step-{UPDATES}/model.safetensors"
-    assert os.path.samefile(kept / f"checkpoint-{UPDATES}/model.safetensors", run / name / "checkpoints" / weights), "no room taken"
+    assert os.path.samefile(
+        kept / f"checkpoint-{UPDATES}/model.safetensors", run / name / "checkpoints" / weights
+    ), "no room taken"
     shutil.rmtree(run / name)
     log = run / f"{name}.log"
     log.unlink()
@@ -223,7 +274,8 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
 
 
 def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
-    """A limit on the size of files stands for the full disk: writing the weights fails in the middle."""
+    """A limit on the size of files stands for the full disk: writing the weights fails in the
+    middle."""
     name = "full"
     limit = (run / "clean/checkpoints/step-1/model.safetensors").stat().st_size // 2
 

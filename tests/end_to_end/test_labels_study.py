@@ -1,5 +1,5 @@
-"""A study that asks which prompts to annotate, really run: by pass rates, without labels, by a small labelled sample, by another model,
-and with the majority's answers for reward."""
+"""A study that asks which prompts to annotate, really run: by pass rates, without labels, by a
+small labelled sample, by another model, and with the majority's answers for reward."""
 
 import csv
 import json
@@ -14,11 +14,23 @@ from hardgrpo.study.spec import Spec
 POLICIES = {
     "hard": {"rule": "hard", "budget": 0.25},
     "agreement_lowest": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 5}},
-    "predicted_half": {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.5, "budget": 0.75},
+    "predicted_half": {
+        "rule": "nearest_half",
+        "by": "predicted",
+        "calibrated_on": 0.5,
+        "budget": 0.75,
+    },
     "half_by_small": {"rule": "nearest_half", "probed_by": "small", "budget": 0.25},
     "random": {"rule": "random", "budget": 0.25},
 }
-SMALL = {"hidden_size": 32, "intermediate_size": 64, "heads": 2, "key_value_heads": 2, "layers": 1, "steps": 20}
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "heads": 2,
+    "key_value_heads": 2,
+    "layers": 1,
+    "steps": 20,
+}
 POOL = 24
 LABELS = {
     ("hard", "mini"): POOL,
@@ -37,7 +49,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with these policies, and once with a reward that needs no labels; made once, not to be changed."""
+    """The small study with these policies, and once with a reward that needs no labels; made once,
+    not to be changed."""
     world = finished_world.copy(tmp_path_factory.mktemp("labels") / "world")
 
     def ask(config):
@@ -66,23 +79,35 @@ def study(finished_world, tmp_path_factory):
 
 def test_labels_bought_are_counted_for_every_run_and_traced_to_its_rows(study):
     spent = {
-        (row["policy"], row["recipe"]): float(row["labels"]) for row in rows(study.folder / "results/summaries/mini/spent.csv")
+        (row["policy"], row["recipe"]): float(row["labels"])
+        for row in rows(study.folder / "results/summaries/mini/spent.csv")
     }
     assert spent == LABELS
     for row in rows(study.folder / "results/summaries/mini/parity.csv"):
         policy = row["policy"]
         subset = study.folder / f"results/subsets/tiny/swaps/{policy}/seed0.csv"
         if row["recipe"] != "mini_majority" and LABELS[policy, row["recipe"]] < POOL:
-            assert int(row["labels"]) == len(rows(subset)), "the answers of the chosen prompts, and no others"
+            assert int(row["labels"]) == len(rows(subset)), (
+                "the answers of the chosen prompts, and no others"
+            )
     sample = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.sample.csv")
     chosen = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.csv")
-    assert {row["id"] for row in sample} < {row["id"] for row in chosen}, "what was annotated for the fit is trained on"
+    assert {row["id"] for row in sample} < {row["id"] for row in chosen}, (
+        "what was annotated for the fit is trained on"
+    )
 
 
 def test_another_model_chooses_without_being_trained(study):
-    assert study.planned["pretrain_model"] == 1 and study.planned["train_grpo"] == 3 + 2, "hard and random were trained before"
-    small, own = (rows(study.folder / f"results/difficulty/{base}/swaps.csv") for base in ("small", "tiny"))
-    chosen = {row["id"]: row["pass_rate"] for row in rows(study.folder / "results/subsets/tiny/swaps/half_by_small/seed0.csv")}
+    assert study.planned["pretrain_model"] == 1 and study.planned["train_grpo"] == 3 + 2, (
+        "hard and random were trained before"
+    )
+    small, own = (
+        rows(study.folder / f"results/difficulty/{base}/swaps.csv") for base in ("small", "tiny")
+    )
+    chosen = {
+        row["id"]: row["pass_rate"]
+        for row in rows(study.folder / "results/subsets/tiny/swaps/half_by_small/seed0.csv")
+    }
     of_small = {row["id"]: row["pass_rate"] for row in small}
     assert all(float(of_small[name]) == float(rate) for name, rate in chosen.items())
     assert of_small != {row["id"]: row["pass_rate"] for row in own}
@@ -90,7 +115,9 @@ def test_another_model_chooses_without_being_trained(study):
 
 
 def test_what_was_chosen_and_what_it_gained_is_tabled_and_drawn(study):
-    chosen = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/chosen.csv")}
+    chosen = {
+        row["policy"]: row for row in rows(study.folder / "results/summaries/mini/chosen.csv")
+    }
     assert set(chosen) == {"pool", *POLICIES} and float(chosen["agreement_lowest"]["prompts"]) == 5
     assert all(0 <= float(row["confidently_wrong"]) <= 1 for row in chosen.values())
     assert float(chosen["hard"]["pass_rate"]) <= float(chosen["pool"]["pass_rate"])
@@ -114,7 +141,9 @@ def test_labels_can_be_held_constant(study, tmp_path):
 def test_majority_rewards_are_those_of_the_group(study):
     run = study.folder / "results/training/tiny/swaps/mini_majority/random/seed0"
     updates = rows(run / "updates.csv")
-    assert any(float(row["reward_mean"]) != float(row["correct_share"]) for row in updates), "a majority may be wrong"
+    assert any(float(row["reward_mean"]) != float(row["correct_share"]) for row in updates), (
+        "a majority may be wrong"
+    )
     assert json.loads((run / "provenance.json").read_text())["completion_tokens"] > 0
 
 
@@ -124,7 +153,8 @@ def test_half_of_the_prompts_may_be_unlabelled(study):
     questions = files.read_jsonl(study.folder / spec.questions, {"id": str, "question": str})
     assert len(questions) == POOL and all("answer" not in row for row in questions)
     updates, labelled = (
-        rows(run.parents[1].with_name(name) / "agreement_lowest/seed0/updates.csv") for name in ("mini_rest", "mini")
+        rows(run.parents[1].with_name(name) / "agreement_lowest/seed0/updates.csv")
+        for name in ("mini_rest", "mini")
     )
     assert [row["prompts"] for row in updates] == [row["prompts"] for row in labelled]
     assert [row["reward_mean"] for row in updates] != [row["reward_mean"] for row in labelled]

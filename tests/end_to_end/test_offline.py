@@ -15,9 +15,22 @@ REACHES_OUT = ("train_grpo.py", "evaluate.py", "probe.py", "pretrain_model.py", 
 
 
 def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess:
-    command = [*without_network(), sys.executable, "-m", "snakemake", "--profile", "laptop", "--cores", "2", *arguments]
-    mine = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env  # the tests' server has a network
-    return subprocess.run(command, cwd=world.folder, env=mine, capture_output=True, text=True, check=False)
+    command = [
+        *without_network(),
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--profile",
+        "laptop",
+        "--cores",
+        "2",
+        *arguments,
+    ]
+    # the tests' server has a network
+    mine = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env
+    return subprocess.run(
+        command, cwd=world.folder, env=mine, capture_output=True, text=True, check=False
+    )
 
 
 def wanted(calls) -> list[str]:
@@ -43,7 +56,9 @@ def with_inputs(world) -> World:
 
 def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_path):
     env, calls = recorded(tmp_path / "recorder")
-    with_inputs.configure(lambda config: config["studies"]["mini"].update(arms=[{"policy": "hard", "recipe": "mini"}]))
+    with_inputs.configure(
+        lambda config: config["studies"]["mini"].update(arms=[{"policy": "hard", "recipe": "mini"}])
+    )
     done = run(with_inputs, env, *TABLES)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert wanted(calls) == []
@@ -51,9 +66,21 @@ def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_pa
 
 def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
     """So the recorder sees what there is to see, and the ban is needed."""
-    finished.edit("src/hardgrpo/runtime/environments.py", lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text))
+    finished.edit(
+        "src/hardgrpo/runtime/environments.py",
+        lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text),
+    )
     env, calls = recorded(tmp_path / "recorder")
-    env |= dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI"), "")
+    env |= dict.fromkeys(
+        (
+            "HF_HUB_OFFLINE",
+            "TRANSFORMERS_OFFLINE",
+            "HF_HUB_DISABLE_TELEMETRY",
+            "DO_NOT_TRACK",
+            "CI",
+        ),
+        "",
+    )
     done = run(finished, env, "--force", "results/training/tiny/swaps/mini/hard/seed0/updates.csv")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert wanted(calls)

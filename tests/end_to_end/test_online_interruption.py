@@ -1,4 +1,5 @@
-"""A run with a selector, or with process rewards, that is killed and started again ends with the files of an uninterrupted one."""
+"""A run with a selector, or with process rewards, that is killed and started again ends with the
+files of an uninterrupted one."""
 
 import random
 import signal
@@ -15,7 +16,16 @@ ONLINE = {
     "skip": {"selector": {"kind": "skip", "groups": 2, "most_steps": 60}},
     "beta": {"selector": {"kind": "beta"}},
     "targeted": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}},
-    "replay": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1, "replay": 2, "buffer": 6}},
+    "replay": {
+        "selector": {
+            "kind": "targeted",
+            "reference": 4,
+            "every": 3,
+            "sharpness": 0.1,
+            "replay": 2,
+            "buffer": 6,
+        }
+    },
     "curriculum": {"selector": {"kind": "curriculum"}},
     "process": {"process": PROCESS},
     "process_dynamic_adapter": {
@@ -29,13 +39,18 @@ UPDATES = 5 * KILLS + 3
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory):
-    """A folder with a specification for each kind: sampling steps over the whole pool, a checkpoint after every one."""
+    """A folder with a specification for each kind: sampling steps over the whole pool, a checkpoint
+    after every one."""
     made = tmp_path_factory.mktemp("online")
     (made / "results").symlink_to(finished_world.folder / "results")
-    spec = yaml.safe_load((made / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
+    spec = yaml.safe_load(
+        (made / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
+    )
     rows = (made / "results/difficulty/tiny/swaps.csv").read_text().splitlines()
     place = rows[0].split(",").index("id")
-    (made / "all.csv").write_text("id\n" + "".join(f"{row.split(',')[place]}\n" for row in rows[1:]))
+    (made / "all.csv").write_text(
+        "id\n" + "".join(f"{row.split(',')[place]}\n" for row in rows[1:])
+    )
     spec |= {"subset": "all.csv"}
     for kind, keys in ONLINE.items():
         training = spec["training"] | {"updates": UPDATES, "checkpoint_every": 1} | keys
@@ -45,8 +60,9 @@ def folder(finished_world, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ONLINE)
 def test_killed_at_random_moments_it_ends_the_same(folder, kind):
-    """Each kill comes a random while after a new checkpoint has begun to be written; every second one as soon as a file of the selector
-    or of the reward model begins to be written, in turn the one and the other."""
+    """Each kill comes a random while after a new checkpoint has begun to be written; every second
+    one as soon as a file of the selector or of the reward model begins to be written, in turn the
+    one and the other."""
     spec, rng, name = f"{kind}.yaml", random.Random(kind), f"{kind}-killed"
     assert start(folder, kind, spec=spec).wait() == 0, (folder / f"{kind}.log").read_text()
     own = ["process.state" if "process" in kind else "groups.state", "selector.json"]
@@ -56,7 +72,11 @@ def test_killed_at_random_moments_it_ends_the_same(folder, kind):
 
         def begun(before=before, number=number):
             new = set(states(folder, name)) - before
-            return any(list(path.glob(f"*{own[number // 2 % 2]}*")) for path in new) if number % 2 else bool(new)
+            return (
+                any(list(path.glob(f"*{own[number // 2 % 2]}*")) for path in new)
+                if number % 2
+                else bool(new)
+            )
 
         wait_for(begun, process)
         time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.2))

@@ -1,4 +1,5 @@
-"""A study of choosing prompts while training, really run: every selector, replay and process rewards, beside plain GRPO."""
+"""A study of choosing prompts while training, really run: every selector, replay and process
+rewards, beside plain GRPO."""
 
 import csv
 from pathlib import Path
@@ -15,7 +16,9 @@ RECIPES = {
     "small_dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
     "small_skip": {"selector": {"kind": "skip", "groups": 2}},
     "small_beta": {"selector": {"kind": "beta"}, "adapter": ADAPTER},
-    "small_replay": {"selector": {"kind": "targeted", "reference": 4, "every": 2, "replay": 2, "buffer": 6}},
+    "small_replay": {
+        "selector": {"kind": "targeted", "reference": 4, "every": 2, "replay": 2, "buffer": 6}
+    },
     "small_easy_first": {"selector": {"kind": "curriculum", "by": "pass_rate"}},
     "small_prime": {"process": PROCESS, "adapter": ADAPTER},
 }
@@ -28,7 +31,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with all prompts of the pool and these recipes; made once, not to be changed."""
+    """The small study with all prompts of the pool and these recipes; made once, not to be
+    changed."""
     world = finished_world.copy(tmp_path_factory.mktemp("online") / "world")
 
     def ask(config):
@@ -36,7 +40,10 @@ def study(finished_world, tmp_path_factory):
         config["recipes"] |= {name: mini | keys for name, keys in RECIPES.items()}
         config["policies"]["agreement_in_rounds"] |= {"rule": "highest", "budget": {"prompts": 15}}
         config["studies"]["mini"].update(
-            arms=[{"policy": "all", "recipe": list(RECIPES)}, {"policy": "agreement_in_rounds", "recipe": "small_plain"}],
+            arms=[
+                {"policy": "all", "recipe": list(RECIPES)},
+                {"policy": "agreement_in_rounds", "recipe": "small_plain"},
+            ],
             held_constant=["rollouts"],
             also_tested_on={},
             weaker_signal=[],
@@ -50,7 +57,10 @@ def study(finished_world, tmp_path_factory):
 
 
 def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
-    rollouts = {(row["policy"], row["recipe"]): row for row in rows(study.folder / "results/summaries/mini/rollouts.csv")}
+    rollouts = {
+        (row["policy"], row["recipe"]): row
+        for row in rows(study.folder / "results/summaries/mini/rollouts.csv")
+    }
     assert set(rollouts) == {("all", name) for name in RECIPES if name != "small_plain"}
     for name in RECIPES:
         log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
@@ -69,38 +79,69 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
         ):
             assert float(row[counted]) == sum(float(one[logged]) for one in log)
         assert float(row["updates"]) == sum(float(one["trained"]) for one in log)
-    assert float(rollouts["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four anchor prompts are not trained on"
+    assert float(rollouts["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, (
+        "two sets of four anchor prompts are not trained on"
+    )
 
 
 def test_labels_are_those_of_the_prompts_that_were_sampled(study):
     table = rows(study.folder / "results/summaries/mini/spent.csv")
     spent = {row["recipe"]: float(row["labels"]) for row in table if row["policy"] == "all"}
     assert spent["small_easy_first"] == POOL, "sorted by pass rates, which need every answer"
-    assert spent["small_plain"] == ROUNDS * 3 < POOL, "in shuffled epochs of the pool no prompt comes twice"
+    assert spent["small_plain"] == ROUNDS * 3 < POOL, (
+        "in shuffled epochs of the pool no prompt comes twice"
+    )
     for name in RECIPES.keys() - {"small_plain", "small_easy_first"}:
         log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
-        expected = spent["small_plain"] if name == "small_prime" else sum(float(row["labels"]) for row in log)
+        expected = (
+            spent["small_plain"]
+            if name == "small_prime"
+            else sum(float(row["labels"]) for row in log)
+        )
         assert spent[name] == expected <= POOL
-    assert spent["small_dynamic"] == ROUNDS * 3, "in shuffled epochs of the pool no prompt comes twice"
+    assert spent["small_dynamic"] == ROUNDS * 3, (
+        "in shuffled epochs of the pool no prompt comes twice"
+    )
 
 
 def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with_the_first(study):
     run = study.folder / "results/training/tiny/swaps/small_plain/agreement_in_rounds/seed0"
-    first = [row["id"] for row in rows(study.folder / "results/subsets/tiny/swaps/agreement_in_rounds/seed0.csv")]
+    first = [
+        row["id"]
+        for row in rows(study.folder / "results/subsets/tiny/swaps/agreement_in_rounds/seed0.csv")
+    ]
     both = [row["id"] for row in rows(run / "second.csv")]
-    assert len(first) == 7 and both[:7] == first and len(set(both)) == 15, "half of the budget, rounded down; then all of it"
-    measured, of_base = rows(run / "first/signals.csv"), rows(study.folder / "results/signals/tiny/swaps.csv")
+    assert len(first) == 7 and both[:7] == first and len(set(both)) == 15, (
+        "half of the budget, rounded down; then all of it"
+    )
+    measured, of_base = (
+        rows(run / "first/signals.csv"),
+        rows(study.folder / "results/signals/tiny/swaps.csv"),
+    )
     assert [row["id"] for row in measured] == [row["id"] for row in of_base]
-    assert [row["log_probability"] for row in measured] != [row["log_probability"] for row in of_base], "of the trained model"
+    assert [row["log_probability"] for row in measured] != [
+        row["log_probability"] for row in of_base
+    ], "of the trained model"
     now = {row["id"]: float(row["agreement"]) for row in measured}
     others = [name for name in now if name not in both]
     assert min(now[name] for name in both[7:]) >= max(now[name] for name in others)
     log, of_first = rows(run / "updates.csv"), rows(run / "first/updates.csv")
     assert [int(row["step"]) for row in log] == [1, 2, 3, 4] and len(of_first) == 2
-    assert all(float(one[name]) == float(row[name]) for one, row in zip(of_first, log) for name in one if one[name])
+    assert all(
+        float(one[name]) == float(row[name])
+        for one, row in zip(of_first, log)
+        for name in one
+        if one[name]
+    )
     assert sorted(path.name for path in (run / "checkpoints").glob("step-*")) == ["step-4"]
-    spent = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/spent.csv")}["agreement_in_rounds"]
-    assert (float(spent["labels"]), float(spent["rollouts"]), float(spent["updates"])) == (15, ROUNDS * SAMPLED, 4)
+    spent = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/spent.csv")}[
+        "agreement_in_rounds"
+    ]
+    assert (float(spent["labels"]), float(spent["rollouts"]), float(spent["updates"])) == (
+        15,
+        ROUNDS * SAMPLED,
+        4,
+    )
     weights = lambda folder: (folder / "model.safetensors").read_bytes()
     assert weights(run / "checkpoints/step-4") != weights(run / "first/checkpoints/step-2")
 
@@ -108,10 +149,23 @@ def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with
 def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
     for kind in ("tables", "figures"):
         assert rows(study.folder / f"paper/mini/{kind}/rollouts.csv")
-    sampled = [row for row in rows(study.folder / "results/summaries/mini/gains.csv") if row["decoding"] == "sampled"]
-    gains = {(row["policy"], row["recipe"]): float(row["gain"]) for row in sampled if row["task"] == row["eval_task"]}
-    reached = {(row["minus"], row["minus_recipe"]) for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")}
-    assert reached <= {arm for arm, gain in gains.items() if gain > 0}, "what gains nothing is no target"
+    sampled = [
+        row
+        for row in rows(study.folder / "results/summaries/mini/gains.csv")
+        if row["decoding"] == "sampled"
+    ]
+    gains = {
+        (row["policy"], row["recipe"]): float(row["gain"])
+        for row in sampled
+        if row["task"] == row["eval_task"]
+    }
+    reached = {
+        (row["minus"], row["minus_recipe"])
+        for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")
+    }
+    assert reached <= {arm for arm, gain in gains.items() if gain > 0}, (
+        "what gains nothing is no target"
+    )
     assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
     assert study.plan(*study.asked) == {}
@@ -135,9 +189,17 @@ def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
 
     world.configure(ask)
     done = world.snakemake()
-    log = (world.folder / "results/logs/train_grpo/tiny/swaps/small_dynamic/all/seed0.log").read_text()
+    log = (
+        world.folder / "results/logs/train_grpo/tiny/swaps/small_dynamic/all/seed0.log"
+    ).read_text()
     assert done.returncode != 0
-    assert "error: recipe: selector dynamic: 6 prompts were tried in 2 sampling steps, and only 0 of the 3 groups" in log
     assert (
-        "Traceback" not in log and not (world.folder / "results/training/tiny/swaps/small_dynamic/all/seed0/updates.csv").exists()
+        "error: recipe: selector dynamic: 6 prompts were tried in 2 sampling steps, and only 0 of the 3 groups"
+        in log
+    )
+    assert (
+        "Traceback" not in log
+        and not (
+            world.folder / "results/training/tiny/swaps/small_dynamic/all/seed0/updates.csv"
+        ).exists()
     )

@@ -1,4 +1,5 @@
-"""Each replicate pretrains, probes, trains and evaluates a base of its own; the summaries compare each run with its own base."""
+"""Each replicate pretrains, probes, trains and evaluates a base of its own; the summaries compare
+each run with its own base."""
 
 from hardgrpo.runtime import files
 
@@ -8,7 +9,12 @@ def own(config: dict) -> None:
     for task in ("swaps", "swaps_once"):  # one takes the other's probe
         config["tasks"][task]["probe"]["held_out"] = 2
     config["recipes"]["mini"].update(updates=2, checkpoint_every=2)
-    config["studies"]["mini"].update(arms=[{"policy": "hard", "recipe": "mini"}], seeds=[0, 3], also_tested_on={}, weaker_signal=[])
+    config["studies"]["mini"].update(
+        arms=[{"policy": "hard", "recipe": "mini"}],
+        seeds=[0, 3],
+        also_tested_on={},
+        weaker_signal=[],
+    )
 
 
 def test_replicates_with_bases_of_their_own(finished):
@@ -21,26 +27,39 @@ def test_replicates_with_bases_of_their_own(finished):
     done = world.snakemake("results/summaries/mini/gains.csv")
     assert done.returncode == 0, done.stdout + done.stderr
     results = world.folder / "results"
-    weights = [(results / f"models/tiny-seed{seed}/model.safetensors").read_bytes() for seed in (0, 3)]
+    weights = [
+        (results / f"models/tiny-seed{seed}/model.safetensors").read_bytes() for seed in (0, 3)
+    ]
     assert weights[0] != weights[1], "two draws"
     accuracies = {}
     for seed in (0, 3):
         for what in ("base", f"swaps/mini/hard/seed{seed}"):
             graded = files.read_rows(
-                results / f"evaluation/tiny-seed{seed}/{what}/swaps.csv.gz", {"step": int, "correct": int, "decoding": str}
+                results / f"evaluation/tiny-seed{seed}/{what}/swaps.csv.gz",
+                {"step": int, "correct": int, "decoding": str},
             )
             last = max(row["step"] for row in graded)
-            kept = [row["correct"] for row in graded if row["step"] == last and row["decoding"] == "sampled"]
+            kept = [
+                row["correct"]
+                for row in graded
+                if row["step"] == last and row["decoding"] == "sampled"
+            ]
             accuracies[seed, what[:4]] = sum(kept) / len(kept)
     (gain,) = [
         row
-        for row in files.read_rows(results / "summaries/mini/gains.csv", {"gain": float, "decoding": str, "seeds": int})
+        for row in files.read_rows(
+            results / "summaries/mini/gains.csv", {"gain": float, "decoding": str, "seeds": int}
+        )
         if row["decoding"] == "sampled"
     ]
     by_hand = sum(accuracies[seed, "swap"] - accuracies[seed, "base"] for seed in (0, 3)) / 2
     assert abs(gain["gain"] - by_hand) < 1e-9 and gain["seeds"] == 2
     (kind,) = [
-        row for row in files.read_rows(results / "summaries/mini/kinds.csv", {"tier": str, "reach_samples": int}) if not row["tier"]
+        row
+        for row in files.read_rows(
+            results / "summaries/mini/kinds.csv", {"tier": str, "reach_samples": int}
+        )
+        if not row["tier"]
     ]
     assert kind["reach_samples"] == 4
     assert world.plan("results/summaries/mini/gains.csv") == {}, "nothing is left"

@@ -1,5 +1,6 @@
-"""All weights trained in two processes that share them (FSDP2), on the CPU. accelerate does so on GPUs alone; a stand-in tells it that
-these processes have GPUs, and notes how they start and sum their gradients."""
+"""All weights trained in two processes that share them (FSDP2), on the CPU. accelerate does so on
+GPUs alone; a stand-in tells it that these processes have GPUs, and notes how they start and sum
+their gradients."""
 
 import csv
 import json
@@ -48,7 +49,8 @@ TWO = ("--processes", "2", "--micro-batch", "3")
 
 
 class Place:
-    """The small study's model and tasks, and `train`, which trains all weights of the model with a KL term."""
+    """The small study's model and tasks, and `train`, which trains all weights of the model with a
+    KL term."""
 
     def __init__(self, folder: Path, results: Path):
         self.folder = folder
@@ -65,19 +67,45 @@ class Place:
         }
 
     def command(self, name: str, **changes) -> list[str]:
-        spec = yaml.safe_load((self.folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
-        spec["training"] |= {"reward": "finished", "beta": 0.1, "loss": "grpo", "updates": 8, "checkpoint_every": 2} | changes
+        spec = yaml.safe_load(
+            (self.folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
+        )
+        spec["training"] |= {
+            "reward": "finished",
+            "beta": 0.1,
+            "loss": "grpo",
+            "updates": 8,
+            "checkpoint_every": 2,
+        } | changes
         (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
-        return [sys.executable, path_of("train_grpo"), "--spec", f"{name}.yaml", "--output", name, "--state", f"{name}.state"]
+        return [
+            sys.executable,
+            path_of("train_grpo"),
+            "--spec",
+            f"{name}.yaml",
+            "--output",
+            name,
+            "--state",
+            f"{name}.state",
+        ]
 
     def train(self, name: str, *arguments: str, env: dict | None = None, **changes) -> str:
         command = [*self.command(name, **changes), *arguments]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, env=COLD | (env or {}))
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=COLD | (env or {}),
+        )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
         return done.stdout
 
     def notes(self, name: str) -> list[dict]:
-        return [json.loads(line) for line in (self.folder / f"{name}.notes").read_text().splitlines()]
+        return [
+            json.loads(line) for line in (self.folder / f"{name}.notes").read_text().splitlines()
+        ]
 
     def updates(self, name: str) -> list[dict[str, float]]:
         rows = csv.DictReader((self.folder / name / "updates.csv").read_text().splitlines())
@@ -103,12 +131,19 @@ def test_weights_that_are_shared_are_trained_as_weights_that_each_process_holds(
     first, *_, last = place.updates("sharded")
     assert first["kl"] == 0 < last["kl"], "the reference policy is the untrained model"
     assert any(row["grad_norm"] > 0 for row in place.updates("sharded"))
-    ours, theirs = (load_file(place.folder / f"{name}/checkpoints/step-8/model.safetensors") for name in ("sharded", "whole"))
-    assert all(ours[name].shape == weights.shape and ours[name].dtype == weights.dtype for name, weights in theirs.items())
+    ours, theirs = (
+        load_file(place.folder / f"{name}/checkpoints/step-8/model.safetensors")
+        for name in ("sharded", "whole")
+    )
+    assert all(
+        ours[name].shape == weights.shape and ours[name].dtype == weights.dtype
+        for name, weights in theirs.items()
+    )
 
 
 def test_processes_wait_for_hours_and_hold_no_whole_gradients(place, sharded):
-    """The first process reads all checkpoints while the others wait; a gradient is shared out after each micro-batch."""
+    """The first process reads all checkpoints while the others wait; a gradient is shared out after
+    each micro-batch."""
     notes = place.notes("sharded")
     assert {note["hours"] for note in notes if "hours" in note} == {3}
     assert not [note for note in notes if "waited" in note]
@@ -118,9 +153,13 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
     """accelerate's own policy rounds both to bf16, which a single process does not."""
     place.train("bf16", *TWO, env=place.told("bf16"), precision="bf16")
     notes = [note for note in place.notes("bf16") if "types" in note]
-    assert {tuple(note["types"]) for note in notes} == {("torch.bfloat16", "torch.float32", "None")}, "of policy and reference"
+    assert {tuple(note["types"]) for note in notes} == {
+        ("torch.bfloat16", "torch.float32", "None")
+    }, "of policy and reference"
     layers = [note["layer"] for note in notes]
-    assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, "two layers of two models in two processes"
+    assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, (
+        "two layers of two models in two processes"
+    )
     assert place.updates("bf16")[0]["kl"] < 1e-4, "both compute in bf16"
 
 
@@ -128,8 +167,15 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
 def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
     with open(place.folder / "log", "w") as log:
         command = ["nice", "-n", "19", *place.command("killed"), *TWO]
-        process = subprocess.Popen(command, cwd=place.folder, stdout=log, stderr=log, env=COLD | place.told("killed"))
-        wait_for(lambda: any((path / "manifest.json").exists() for path in states(place.folder, "killed")), process)
+        process = subprocess.Popen(
+            command, cwd=place.folder, stdout=log, stderr=log, env=COLD | place.told("killed")
+        )
+        wait_for(
+            lambda: any(
+                (path / "manifest.json").exists() for path in states(place.folder, "killed")
+            ),
+            process,
+        )
         parts = psutil.Process(process.pid).children(recursive=True)
         for part in parts:
             part.kill()
@@ -142,7 +188,16 @@ def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
 
 @pytest.mark.vllm
 def test_vllm_gets_the_whole_weights_of_shards(place):
-    place.train("vllm", *TWO, env=place.told("vllm"), generation="vllm", precision="bf16", learning_rate=2e-2)
+    place.train(
+        "vllm",
+        *TWO,
+        env=place.told("vllm"),
+        generation="vllm",
+        precision="bf16",
+        learning_rate=2e-2,
+    )
     rows = place.updates("vllm")
-    assert max(row["logp_difference_mean"] for row in rows) < 0.05, "vLLM samples with the weights that are trained"
+    assert max(row["logp_difference_mean"] for row in rows) < 0.05, (
+        "vLLM samples with the weights that are trained"
+    )
     assert rows[0]["kl"] < 1e-4

@@ -23,10 +23,30 @@ def rows(path):
 def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     results = finished_world.folder / "results"
     problems = files.read_jsonl(results / "tasks/swaps/train.jsonl", {"id": str})
-    assert len(problems) == 24 and set(problems[0]) == {"id", "question", "answer", "tier", "source"}
-    probed = [row for shard in (0, 1) for row in files.read_jsonl(results / f"probe/tiny/swaps/shard{shard}.jsonl.gz", {"id": str})]
+    assert len(problems) == 24 and set(problems[0]) == {
+        "id",
+        "question",
+        "answer",
+        "tier",
+        "source",
+    }
+    probed = [
+        row
+        for shard in (0, 1)
+        for row in files.read_jsonl(
+            results / f"probe/tiny/swaps/shard{shard}.jsonl.gz", {"id": str}
+        )
+    ]
     assert len(probed) == 24 * 3 and len({row["seed"] for row in probed}) == 24 * 3
-    assert set(probed[0]) == {"id", "sample", "seed", "completion", "tokens", "finish_reason", "log_probability"}
+    assert set(probed[0]) == {
+        "id",
+        "sample",
+        "seed",
+        "completion",
+        "tokens",
+        "finish_reason",
+        "log_probability",
+    }
     difficulty = rows(results / "difficulty/tiny/swaps.csv")
     assert list(difficulty[0]) == [
         "id", "tier", "samples", "correct", "answered", "strict", "lenient", "undecided", "sound", "truncated", "tokens", "pass_rate",
@@ -43,7 +63,9 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert [int(row["step"]) for row in updates] == [1, 2, 3, 4]
     assert {(float(row["prompts"]), float(row["rollouts"])) for row in updates} == {(3, 12)}
     for row in updates:
-        mixed, right, mean = (float(row[name]) for name in ("learnable_share", "all_right_share", "reward_mean"))
+        mixed, right, mean = (
+            float(row[name]) for name in ("learnable_share", "all_right_share", "reward_mean")
+        )
         assert right <= mean <= right + mixed, "groups all right, and some of the mixed ones'"
     timing = rows(results / f"training/{RUN}/timing.csv")
     assert all(float(row["seconds"]) > 0 for row in timing) and len(timing) == 4
@@ -59,23 +81,44 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
 
 def test_what_snakemake_keeps_of_a_file_is_small(finished_world):
     """Snakemake reads a record of every file before each plan."""
-    records = [path for path in (finished_world.folder / ".snakemake/metadata").rglob("*") if path.is_file()]
+    records = [
+        path
+        for path in (finished_world.folder / ".snakemake/metadata").rglob("*")
+        if path.is_file()
+    ]
     assert len(records) > 100 and max(path.stat().st_size for path in records) < 50_000
 
 
 def test_every_kind_of_damage_in_finished_results_is_found_at_once(finished):
     done = finished.snakemake("intact")
-    assert done.returncode == 0 and "are as they were written" in done.stdout, done.stdout + done.stderr
-    names = ["results/models/tiny/model.safetensors", "results/difficulty/tiny/swaps.csv", "results/reference/mini/gains.csv"]
-    names += [f"results/training/{RUN}/checkpoints/step-2/model.safetensors", f"results/evaluation/{RUN}/swaps.csv.gz"]
-    names += ["results/probe/tiny/swaps/shard1.jsonl.gz", "results/summaries/mini/gains.csv", "paper/mini/figures/accuracy.png"]
+    assert done.returncode == 0 and "are as they were written" in done.stdout, (
+        done.stdout + done.stderr
+    )
+    names = [
+        "results/models/tiny/model.safetensors",
+        "results/difficulty/tiny/swaps.csv",
+        "results/reference/mini/gains.csv",
+    ]
+    names += [
+        f"results/training/{RUN}/checkpoints/step-2/model.safetensors",
+        f"results/evaluation/{RUN}/swaps.csv.gz",
+    ]
+    names += [
+        "results/probe/tiny/swaps/shard1.jsonl.gz",
+        "results/summaries/mini/gains.csv",
+        "paper/mini/figures/accuracy.png",
+    ]
     shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference")
     for name in names:
         content = bytearray((finished.folder / name).read_bytes())
         content[len(content) // 2] ^= 4
         (finished.folder / name).write_bytes(content)
     done = finished.snakemake("intact")
-    assert done.returncode != 0 and f"{len(names)} of " in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode != 0
+        and f"{len(names)} of " in done.stderr
+        and "Traceback" not in done.stderr
+    )
     for name in names:
         assert f"{name}: the content is not what was " in done.stderr
 
@@ -86,7 +129,9 @@ def test_the_specification_and_the_provenance_say_what_was_run(finished_world):
     facts = json.loads((folder / "provenance.json").read_text())
     assert facts["run"] == spec
     assert facts["packages"]["trl"] and facts["seconds"] > 0 and facts["completion_tokens"] > 0
-    assert not list((finished_world.folder / "results/state").glob("*")), "a finished run removes its state"
+    assert not list((finished_world.folder / "results/state").glob("*")), (
+        "a finished run removes its state"
+    )
 
 
 def test_checkpoints_are_ordinary_model_folders(finished_world):
@@ -99,9 +144,9 @@ def test_checkpoints_are_ordinary_model_folders(finished_world):
     assert base.config.vocab_size == trained.config.vocab_size
     tokenizer = AutoTokenizer.from_pretrained(folder / "step-4")
     question = "Bob has 12 coins. How many coins does Bob have?"
-    ids = tokenizer.apply_chat_template([{"role": "user", "content": question}], add_generation_prompt=True, return_dict=True)[
-        "input_ids"
-    ]
+    ids = tokenizer.apply_chat_template(
+        [{"role": "user", "content": question}], add_generation_prompt=True, return_dict=True
+    )["input_ids"]
     assert tokenizer.decode(ids) == f"{question} Answer:"
 
 
@@ -109,7 +154,10 @@ def test_the_grades_can_be_computed_again_from_the_kept_completions(finished_wor
     from hardgrpo.grading import graders
 
     results = finished_world.folder / "results"
-    answers = {p["id"]: p["answer"] for p in files.read_jsonl(results / "tasks/swaps/test.jsonl", {"id": str})}
+    answers = {
+        p["id"]: p["answer"]
+        for p in files.read_jsonl(results / "tasks/swaps/test.jsonl", {"id": str})
+    }
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
     texts = files.read_jsonl(results / f"evaluation/{RUN}/swaps.jsonl.gz", {"completion": str})
     for row, text in zip(graded, texts):
@@ -121,47 +169,99 @@ def test_the_grades_can_be_computed_again_from_the_kept_completions(finished_wor
 def test_summaries_hold_what_the_evaluations_hold(finished_world):
     results = finished_world.folder / "results"
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
-    last = [int(row["correct"]) for row in graded if row["step"] == "4" and row["decoding"] == "sampled"]
-    base = [int(row["correct"]) for row in rows(results / "evaluation/tiny/base/swaps.csv.gz") if row["decoding"] == "sampled"]
+    last = [
+        int(row["correct"]) for row in graded if row["step"] == "4" and row["decoding"] == "sampled"
+    ]
+    base = [
+        int(row["correct"])
+        for row in rows(results / "evaluation/tiny/base/swaps.csv.gz")
+        if row["decoding"] == "sampled"
+    ]
     gain = next(
         row
         for row in rows(results / "summaries/mini/gains.csv")
         if (row["policy"], row["eval_task"], row["decoding"]) == ("hard", "swaps", "sampled")
     )
-    assert float(gain["gain"]) == pytest.approx(sum(last) / len(last) - sum(base) / len(base), abs=1e-9)
+    assert float(gain["gain"]) == pytest.approx(
+        sum(last) / len(last) - sum(base) / len(base), abs=1e-9
+    )
     for row in rows(results / "summaries/mini/parts.csv"):
-        assert float(row["finishing"]) + float(row["correctness"]) == pytest.approx(float(row["gain"]), abs=1e-9)
+        assert float(row["finishing"]) + float(row["correctness"]) == pytest.approx(
+            float(row["gain"]), abs=1e-9
+        )
 
 
 def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_world):
     paper = finished_world.folder / "paper/mini"
-    for figure in ("pipeline", "accuracy", "learnable", "parts", "difficulty", "tiers", "transfer", "lengths"):
+    for figure in (
+        "pipeline",
+        "accuracy",
+        "learnable",
+        "parts",
+        "difficulty",
+        "tiers",
+        "transfer",
+        "lengths",
+    ):
         assert (paper / f"figures/{figure}.pdf").read_bytes().startswith(b"%PDF")
         assert (paper / f"figures/{figure}.png").read_bytes().startswith(b"\x89PNG")
         assert rows(paper / f"figures/{figure}.csv")
-    for table in ("gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"):
+    for table in (
+        "gain",
+        "learnable",
+        "weaker_signal",
+        "out_of_distribution",
+        "subsets",
+        "parts",
+        "differences",
+        "claims",
+    ):
         assert "\\begin{longtable}" in (paper / f"tables/{table}.tex").read_text()
         assert rows(paper / f"tables/{table}.csv")
     shown = finished_world.first_output
     assert all(
         words in shown
-        for words in ("base model", "gain, sampled", "less random", "gain, greedy", "finishing", "paper/mini/figures")
+        for words in (
+            "base model",
+            "gain, sampled",
+            "less random",
+            "gain, greedy",
+            "finishing",
+            "paper/mini/figures",
+        )
     )
-    assert "train tiny/swaps/hard/seed0: [####################] 4 of 4 updates (100%)" in shown, "progress is shown in the terminal"
+    assert "train tiny/swaps/hard/seed0: [####################] 4 of 4 updates (100%)" in shown, (
+        "progress is shown in the terminal"
+    )
 
 
 def test_a_figure_and_the_tables_are_drawn_without_torch(finished, tmp_path):
     """Snakemake does without it, too. tests/workflow/test_containers.py draws everything so."""
     for package in ("torch", "transformers", "trl", "datasets"):
-        (tmp_path / f"{package}.py").write_text("raise ImportError('not in the light environment')\n")
+        (tmp_path / f"{package}.py").write_text(
+            "raise ImportError('not in the light environment')\n"
+        )
     paper = finished.folder / "paper/mini"
-    before = {path.relative_to(paper).as_posix(): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")}
+    before = {
+        path.relative_to(paper).as_posix(): path.read_bytes()
+        for path in paper.rglob("*")
+        if path.suffix in (".tex", ".csv")
+    }
     shutil.rmtree(paper)
     asked = ("paper/mini/figures/accuracy.pdf", "paper/mini/tables/gain.tex")
-    done = finished.snakemake(*asked, env={"PYTHONPATH": str(tmp_path), user_settings.KEEP_PYTHONPATH: "1"})
+    done = finished.snakemake(
+        *asked, env={"PYTHONPATH": str(tmp_path), user_settings.KEEP_PYTHONPATH: "1"}
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    drawn = {path.relative_to(paper).as_posix(): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")}
-    assert drawn.items() <= before.items() and {"figures/accuracy.csv", "tables/gain.tex", "claims.csv"} <= drawn.keys()
+    drawn = {
+        path.relative_to(paper).as_posix(): path.read_bytes()
+        for path in paper.rglob("*")
+        if path.suffix in (".tex", ".csv")
+    }
+    assert (
+        drawn.items() <= before.items()
+        and {"figures/accuracy.csv", "tables/gain.tex", "claims.csv"} <= drawn.keys()
+    )
     assert (paper / "figures/accuracy.png").exists()
 
 
@@ -184,7 +284,11 @@ def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finis
     (paper / "paper.pdf").unlink(missing_ok=True)
     said = run("--forcerun", "verify", path=without_tex)
     command = ".venv/bin/snakemake paper --profile laptop --config study=mini"
-    assert command in said and not (paper / "paper.pdf").exists() and command in (paper / "no_pdf.txt").read_text()
+    assert (
+        command in said
+        and not (paper / "paper.pdf").exists()
+        and command in (paper / "no_pdf.txt").read_text()
+    )
     said = run("-n")
     assert "Nothing to be done" in said and said.count(command) == 1
     assert command in run() and not (paper / "paper.pdf").exists()

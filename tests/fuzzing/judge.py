@@ -1,8 +1,10 @@
 """Run one case and say whether it ended well.
 
-A case ends well if it returns what is right (the case checks that itself, by `assert`), or raises a `UserError` of one printable line, or,
-for a program, leaves with a status other than 0 and such a line. A traceback, a longer or an unprintable message, a status other than 0
-without a message, or more than 5 seconds of the processor are findings. A busy machine is no finding: only processor time counts.
+A case ends well if it returns what is right (the case checks that itself, by `assert`), or raises a
+`UserError` of one printable line, or, for a program, leaves with a status other than 0 and such a
+line. A traceback, a longer or an unprintable message, a status other than 0 without a message, or
+more than 5 seconds of the processor are findings. A busy machine is no finding: only processor time
+counts.
 """
 
 import argparse
@@ -38,7 +40,8 @@ def _too_long(*_):
 
 
 def limit_this_process() -> None:
-    """A case that asks for all memory gets a MemoryError, and one that hangs in native code kills this process."""
+    """A case that asks for all memory gets a MemoryError, and one that hangs in native code kills
+    this process."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGPROF, _too_long)
 
@@ -46,7 +49,9 @@ def limit_this_process() -> None:
 def judged(case: Callable[[], None]) -> tuple[str, str]:
     """(refused, right, traceback, hang, wrong or message; details)."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + STUCK, resource.RLIM_INFINITY))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + STUCK, resource.RLIM_INFINITY)
+    )
     started = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
@@ -68,7 +73,8 @@ def judged(case: Callable[[], None]) -> tuple[str, str]:
 
 
 def _message(text: str) -> tuple[str, str]:
-    """Whether a message is printable lines that a person can read: one, or for a configuration one for each mistake."""
+    """Whether a message is printable lines that a person can read: one, or for a configuration one
+    for each mistake."""
     lines = text.splitlines()
     good = (
         lines
@@ -102,7 +108,8 @@ def program(name: str):
 
 
 def run_program(name: str, *arguments: object) -> str:
-    """Run a program's `main` as its process would. Return what it printed, or raise a `UserError` with the one line that it ended with."""
+    """Run a program's `main` as its process would. Return what it printed, or raise a `UserError`
+    with the one line that it ended with."""
     said, complained = io.StringIO(), io.StringIO()
     sys.argv = [f"{name}.py", *map(str, arguments)]
     status: object = 0

@@ -1,4 +1,5 @@
-"""Make hostile files, values and texts from good ones. Every choice comes from the generator that is given."""
+"""Make hostile files, values and texts from good ones. Every choice comes from the generator that
+is given."""
 
 import contextlib
 import csv
@@ -61,7 +62,8 @@ def mutated(rng: random.Random, data: bytes, kind: str) -> bytes:
     return data
 
 
-# --- bytes ---------------------------------------------------------------------------------------------------------
+# --- bytes
+# ---------------------------------------------------------------------------------------------------------
 
 
 def flip(rng, data):
@@ -113,10 +115,20 @@ def nested(rng, data):
     return data[:place] + deep.encode() + data[place:]
 
 
-BYTES: list[Callable] = [flip, truncate, empty, insert, replaced_piece, repeated_piece, recoded, nested]
+BYTES: list[Callable] = [
+    flip,
+    truncate,
+    empty,
+    insert,
+    replaced_piece,
+    repeated_piece,
+    recoded,
+    nested,
+]
 
 
-# --- structure -----------------------------------------------------------------------------------------------------
+# --- structure
+# -----------------------------------------------------------------------------------------------------
 
 
 def value(rng, old=None):
@@ -124,7 +136,18 @@ def value(rng, old=None):
     if rng.random() < 0.3 and isinstance(old, (int, float)) and not isinstance(old, bool):
         return rng.choice((old + 1, old - 1, -old, old * 1000, float(old), str(old), [old]))
     if rng.random() < 0.2 and isinstance(old, str):
-        return rng.choice((old + " ", " " + old, old + "\n", old.upper(), old * 2, [old], {"x": old}, old + rng.choice(TEXTS)))
+        return rng.choice(
+            (
+                old + " ",
+                " " + old,
+                old + "\n",
+                old.upper(),
+                old * 2,
+                [old],
+                {"x": old},
+                old + rng.choice(TEXTS),
+            )
+        )
     return rng.choice(VALUES)
 
 
@@ -134,12 +157,19 @@ def as_json(found) -> str:
 
 def places(found, path=()) -> list[tuple]:
     """The paths of all entries of a nested value, itself left out."""
-    inner = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    inner = (
+        found.items()
+        if isinstance(found, dict)
+        else enumerate(found)
+        if isinstance(found, list)
+        else ()
+    )
     return [one for key, entry in inner for one in [(*path, key), *places(entry, (*path, key))]]
 
 
 def changed(rng, found):
-    """A nested value with one entry set, removed, renamed, exchanged or added. It is changed in place."""
+    """A nested value with one entry set, removed, renamed, exchanged or added. It is changed in
+    place."""
     path = rng.choice(places(found))
     parent = found
     for key in path[:-1]:
@@ -209,7 +239,9 @@ def _csv(rng, data):
 
     def double():
         for cells in rows:
-            cells.append(cells[column] if cells is rows[0] or rng.random() < 0.5 else str(value(rng)))
+            cells.append(
+                cells[column] if cells is rows[0] or rng.random() < 0.5 else str(value(rng))
+            )
 
     def set_cell():
         rows[row][column] = str(value(rng, rows[row][column]))
@@ -218,7 +250,9 @@ def _csv(rng, data):
                 lambda: rows[row].pop(), lambda: rows.append(list(rows[row])), lambda: rows.pop(row)))()  # fmt: skip
     buffer = io.StringIO()
     csv.writer(
-        buffer, lineterminator=rng.choice(("\n", "\n", "\r\n")), quoting=rng.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+        buffer,
+        lineterminator=rng.choice(("\n", "\n", "\r\n")),
+        quoting=rng.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL)),
     ).writerows(rows)
     return buffer.getvalue().encode()
 

@@ -1,6 +1,7 @@
 """Targets: hostile completions, as models write them, for graders, signals, files and pages.
 
-Text that does not state the answer is never right, a right answer after hostile text is right, and what is written comes back.
+Text that does not state the answer is never right, a right answer after hostile text is right, and
+what is written comes back.
 """
 
 import contextlib
@@ -17,7 +18,8 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import printable
 from hardgrpo.selection import signals
 
-# Half a second of the processor decides what a computation of five does; and nothing here needs more.
+# Half a second of the processor decides what a computation of five does; and nothing here needs
+# more.
 expressions.SECONDS = (0.2, 0.3)
 
 PIECES = [
@@ -34,7 +36,9 @@ ANSWERS = {
 
 
 def hostile(rng: random.Random, most: int = 6) -> str:
-    return rng.choice(("", " ", "\n", ",")).join(rng.choice(PIECES) for _ in range(rng.randint(1, most)))
+    return rng.choice(("", " ", "\n", ",")).join(
+        rng.choice(PIECES) for _ in range(rng.randint(1, most))
+    )
 
 
 def in_box(rng: random.Random, grader: str) -> str:
@@ -49,7 +53,9 @@ def grades(grader: str) -> Callable:
         found = graders.grade(grader, text, answer)
         assert not (found.correct or found.strict or found.lenient), f"right: {text[:200]!r}"
         assert found.strict <= found.lenient <= found.readable <= found.answered
-        stated = text + "\n" + graders.GRADERS[grader].form % graders.GRADERS[grader].reference(answer)
+        stated = (
+            text + "\n" + graders.GRADERS[grader].form % graders.GRADERS[grader].reference(answer)
+        )
         assert graders.grade(grader, stated, answer).correct, f"wrong after {text[-200:]!r}"
 
     return check
@@ -58,7 +64,9 @@ def grades(grader: str) -> Callable:
 def agreement(rng, folder):
     grader = rng.choice(("final_word", "number_lenient", "choice_letter", "math"))
     texts = [rng.choice((hostile(rng, 2), in_box(rng, grader))) for _ in range(4)]
-    found = signals.measure([{"completion": text, "tokens": 3, "log_probability": -1.0} for text in texts], grader)
+    found = signals.measure(
+        [{"completion": text, "tokens": 3, "log_probability": -1.0} for text in texts], grader
+    )
     assert 0 <= found["agreement"] <= found["answered_share"] <= 1
 
 
@@ -68,13 +76,26 @@ def evaluation(rng, folder):
     for sample in range(4):
         text = in_box(rng, "number_lenient")
         grade = graders.grade("number_lenient", text, "7391")
-        rows.append(evaluations.row(0, {"id": f"p\n{sample},\"'", "tier": None}, "sampled", sample, grade, text, 3, "stop"))
+        rows.append(
+            evaluations.row(
+                0,
+                {"id": f"p\n{sample},\"'", "tier": None},
+                "sampled",
+                sample,
+                grade,
+                text,
+                3,
+                "stop",
+            )
+        )
     path = str(folder / "e.csv.gz")
     with contextlib.redirect_stdout(None):
         evaluations.write(path, rows)
     back = evaluations.read(path)
     assert list(back.id) == [row["id"] for row in rows]
-    assert [one if isinstance(one, str) else None for one in back.answer] == [written(row["answer"]) for row in rows]
+    assert [one if isinstance(one, str) else None for one in back.answer] == [
+        written(row["answer"]) for row in rows
+    ]
 
 
 def lines(rng, folder):
@@ -99,7 +120,9 @@ def pages(rng, folder):
     bare = latex.escape(text)
     for known in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
         bare = bare.replace(known, "")
-    assert not set(bare) & set("\\{}$&#^_~%\x00\x1b\r"), sorted(set(bare) & set("\\{}$&#^_~%\x00\x1b\r"))
+    assert not set(bare) & set("\\{}$&#^_~%\x00\x1b\r"), sorted(
+        set(bare) & set("\\{}$&#^_~%\x00\x1b\r")
+    )
     assert not set(str(web.render(text))) & set("<>\"'")
 
 
@@ -113,7 +136,10 @@ class Target:
 
 
 TARGETS = {
-    **{f"grader {name}": Target(grades(name), share=0.1 if name.startswith("math") else 1.0) for name in graders.GRADERS},
+    **{
+        f"grader {name}": Target(grades(name), share=0.1 if name.startswith("math") else 1.0)
+        for name in graders.GRADERS
+    },
     "agreement": Target(agreement, share=0.1),
     "evaluation": Target(evaluation),
     "JSON Lines": Target(lines),

@@ -1,5 +1,5 @@
-"""The small study's model through probing, GRPO with an adapter, interruption and evaluation with both engines, on the CPU. On GPUs
-`make gpu-check` does so with real models."""
+"""The small study's model through probing, GRPO with an adapter, interruption and evaluation with
+both engines, on the CPU. On GPUs `make gpu-check` does so with real models."""
 
 import csv
 import gzip
@@ -56,7 +56,16 @@ class Place:
 
     def sampling(self, engine: str, split: str) -> list:
         """Arguments that probe and evaluation have in common."""
-        found = ["--model", self.model, "--problems", f"{split}.jsonl", "--prompt", "{question}", "--completion-tokens", 48]
+        found = [
+            "--model",
+            self.model,
+            "--problems",
+            f"{split}.jsonl",
+            "--prompt",
+            "{question}",
+            "--completion-tokens",
+            48,
+        ]
         return [*found, "--samples", SAMPLES, "--seed", 1, "--engine", engine]
 
     def training(self, engine: str, name: str) -> list:
@@ -68,9 +77,14 @@ def place(finished_world, tmp_path_factory) -> Place:
     folder, results = tmp_path_factory.mktemp("place"), finished_world.folder / "results"
     for split in ("train", "test"):
         rows = files.read_jsonl(results / f"tasks/swaps/{split}.jsonl", {"id": str})
-        files.write_jsonl(folder / f"{split}.jsonl", [{"tier": None, "source": "made"} | row for row in rows])
+        files.write_jsonl(
+            folder / f"{split}.jsonl", [{"tier": None, "source": "made"} | row for row in rows]
+        )
         if split == "train":
-            ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(rows, start=1)]
+            ranked = [
+                {"id": row["id"], "pass_rate": None, "rank": rank}
+                for rank, row in enumerate(rows, start=1)
+            ]
             files.write_rows(folder / "subset.csv", ["id", "pass_rate", "rank"], ranked)
     place = Place(folder, results / "models/tiny")
     spec = yaml.safe_load((results / "training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
@@ -101,12 +115,16 @@ def updates(run: Path) -> list[dict]:
 def greedy(output: Path) -> dict[tuple, str]:
     """Greedy completions of an evaluation, by update and problem."""
     rows = [json.loads(line) for line in gzip.open(output, "rt")]
-    return {(row["step"], row["id"]): row["completion"] for row in rows if row["decoding"] == "greedy"}
+    return {
+        (row["step"], row["id"]): row["completion"] for row in rows if row["decoding"] == "greedy"
+    }
 
 
 def test_a_probe_draws_every_sample(place, engine):
     place.run("probe", *place.sampling(engine, "train"), "--output", "probe.jsonl.gz")
-    rows = files.read_jsonl(place.folder / "probe.jsonl.gz", {"id": str, "sample": int, "tokens": int})
+    rows = files.read_jsonl(
+        place.folder / "probe.jsonl.gz", {"id": str, "sample": int, "tokens": int}
+    )
     assert len({(row["id"], row["sample"]) for row in rows}) == len(rows) == 24 * SAMPLES
     assert all(0 < row["tokens"] <= 48 for row in rows)
     assert len({row["completion"] for row in rows}) > 24, "samples of a prompt are drawn apart"
@@ -116,18 +134,39 @@ def test_an_adapter_is_trained(place, engine, trained):
     rows = updates(trained)
     assert [int(row["step"]) for row in rows] == list(range(1, UPDATES + 1))
     assert any(float(row["learnable_share"]) > 0 for row in rows), "something can be learned"
-    assert sorted(path.name for path in (trained / "checkpoints").glob("step-*")) == ["step-2", "step-4", "step-6"]
-    seconds = [float(row["seconds"]) for row in csv.DictReader((trained / "timing.csv").read_text().splitlines())]
-    print(f"updates: the first {seconds[0]:.1f} s, then {sum(seconds[1:]) / (UPDATES - 1):.2f} s each")
+    assert sorted(path.name for path in (trained / "checkpoints").glob("step-*")) == [
+        "step-2",
+        "step-4",
+        "step-6",
+    ]
+    seconds = [
+        float(row["seconds"])
+        for row in csv.DictReader((trained / "timing.csv").read_text().splitlines())
+    ]
+    print(
+        f"updates: the first {seconds[0]:.1f} s, then {sum(seconds[1:]) / (UPDATES - 1):.2f} s each"
+    )
 
 
 def test_killed_and_started_again_it_goes_on(place, engine, trained):
     """With transformers every file is the same; vLLM draws other numbers."""
     name = f"{engine}-resumed"
-    command = ["nice", "-n", "19", sys.executable, path_of("train_grpo"), *map(str, place.training(engine, name))]
+    command = [
+        "nice",
+        "-n",
+        "19",
+        sys.executable,
+        path_of("train_grpo"),
+        *map(str, place.training(engine, name)),
+    ]
     with open(place.folder / "killed.log", "w") as log:
-        process = subprocess.Popen(command, cwd=place.folder, stdout=log, stderr=log, start_new_session=True)
-        wait_for(lambda: any((path / "manifest.json").exists() for path in states(place.folder, name)), process)
+        process = subprocess.Popen(
+            command, cwd=place.folder, stdout=log, stderr=log, start_new_session=True
+        )
+        wait_for(
+            lambda: any((path / "manifest.json").exists() for path in states(place.folder, name)),
+            process,
+        )
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, (place.folder / "killed.log").read_text()[-3000:]
     place.run("train_grpo", *place.training(engine, name))
@@ -136,7 +175,11 @@ def test_killed_and_started_again_it_goes_on(place, engine, trained):
     ours, theirs = contents(resumed), contents(trained)
     assert sorted(ours) == sorted(theirs) and len(updates(resumed)) == UPDATES
     other = [path for path in ours if ours[path] != theirs[path]]
-    print("bit-identical to the run that was not killed" if not other else f"not bit-identical: {other}")
+    print(
+        "bit-identical to the run that was not killed"
+        if not other
+        else f"not bit-identical: {other}"
+    )
     assert not other or engine == "vllm"
 
 
@@ -144,10 +187,14 @@ def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
     said = place.evaluated(engine)
     assert said.count(f"engine {engine} starts") == 1
     rows = list(csv.DictReader(gzip.open(place.folder / f"{engine}.csv.gz", "rt")))
-    assert {row["step"] for row in rows} == {"0", "2", "4", "6"} and len(rows) == 4 * 8 * (SAMPLES + 1)
+    assert {row["step"] for row in rows} == {"0", "2", "4", "6"} and len(rows) == 4 * 8 * (
+        SAMPLES + 1
+    )
     found = greedy(place.folder / f"{engine}.jsonl.gz")
     problems = {name for _, name in found}
-    assert any(found[0, name] != found[UPDATES, name] for name in problems), "the adapter changes what is said"
+    assert any(found[0, name] != found[UPDATES, name] for name in problems), (
+        "the adapter changes what is said"
+    )
 
 
 @pytest.mark.vllm
@@ -155,7 +202,9 @@ def test_greedy_completions_of_the_engines_agree(place):
     """Other kernels round differently, and one other token changes the rest of a completion."""
     for engine in ("transformers", "vllm"):
         place.evaluated(engine)
-    ours, theirs = (greedy(place.folder / f"{engine}.jsonl.gz") for engine in ("transformers", "vllm"))
+    ours, theirs = (
+        greedy(place.folder / f"{engine}.jsonl.gz") for engine in ("transformers", "vllm")
+    )
     base = [name for step, name in ours if step == 0]
     same = sum(ours[0, name] == theirs[0, name] for name in base) / len(base)
     print(f"greedy completions of the base that are the same text: {same:.0%}")

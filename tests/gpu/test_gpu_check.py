@@ -1,4 +1,5 @@
-"""`make gpu-check`: its ten checks on the CPU with a small model, and where there are GPUs as they are meant."""
+"""`make gpu-check`: its ten checks on the CPU with a small model, and where there are GPUs as they
+are meant."""
 
 import json
 import os
@@ -16,14 +17,17 @@ CHECKS = 10
 
 def check(folder, *arguments: str, **env: str) -> subprocess.CompletedProcess:
     command = [sys.executable, path_of("gpu_check"), *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ | env)
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ | env
+    )
 
 
 def rows(world: World) -> list[dict]:
     return json.loads((world.folder / "results/gpu-check/numbers.json").read_text())["checks"]
 
 
-# Without vLLM, whose starts would take minutes; tests/end_to_end/test_vllm.py and test_sharded.py train beside it.
+# Without vLLM, whose starts would take minutes; tests/end_to_end/test_vllm.py and test_sharded.py
+# train beside it.
 NO_VLLM = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
 
 
@@ -32,16 +36,24 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
     done = check(finished.folder, "--stand-in", **NO_VLLM)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     written = rows(finished)
-    assert [row["check"] for row in written] == list(range(1, CHECKS + 1)) and not [row for row in written if "failed" in row]
+    assert [row["check"] for row in written] == list(range(1, CHECKS + 1)) and not [
+        row for row in written if "failed" in row
+    ]
     assert written[2]["numbers"]["base_before"] == written[2]["numbers"]["base_after"]
-    assert written[4]["numbers"]["resumed_from"] >= 4 and written[6]["numbers"]["types"] == ["torch.float32"]
+    assert written[4]["numbers"]["resumed_from"] >= 4 and written[6]["numbers"]["types"] == [
+        "torch.float32"
+    ]
     assert all(f"check {number} of {CHECKS}" in done.stdout for number in range(1, CHECKS + 1))
 
-    moved = lambda text: text.replace(written[2]["numbers"]["base_after"], "0" * 64)  # as if the base had moved
+    # as if the base had moved
+    moved = lambda text: text.replace(written[2]["numbers"]["base_after"], "0" * 64)
     finished.edit("results/gpu-check/trained/provenance.json", moved)
     done = check(finished.folder, "--stand-in", "--from", "5", **NO_VLLM)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("error: check 5 (Interruption") and "the base of the resumed run is another" in done.stderr
+    assert (
+        done.stderr.startswith("error: check 5 (Interruption")
+        and "the base of the resumed run is another" in done.stderr
+    )
     assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], "later checks are not done"
     assert rows(finished)[4]["failed"] and rows(finished)[4]["numbers"]["resumed_from"] >= 4
 
@@ -50,13 +62,17 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
     "first, last, kl, reason",
     [
         (0.0070, 0.0079, 0.0281, None),  # measured with model `tiny`, as all of these
-        (0.0070, 0.1959, 0.0394, "vLLM does not get the weights"),  # it got them before the first update alone
+        # it got them before the first update alone
+        (0.0070, 0.1959, 0.0394, "vLLM does not get the weights"),
         (0.0070, 0.0593, 0.0036, "vLLM does not get the weights"),
-        (0.0070, 0.0066, 0.00002, "moved too little to tell"),  # at as_written's rate it never got them either
+        # at as_written's rate it never got them either
+        (0.0070, 0.0066, 0.00002, "moved too little to tell"),
         (None, None, 0.0281, None),  # without vLLM
     ],
 )
-def test_a_vllm_that_never_gets_the_trained_weights_fails_a_check(first, last, kl, reason, monkeypatch):
+def test_a_vllm_that_never_gets_the_trained_weights_fails_a_check(
+    first, last, kl, reason, monkeypatch
+):
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import checklist
 
@@ -77,7 +93,9 @@ def test_memory_is_measured_of_the_gpus_of_the_job(visible, gib, tmp_path, monke
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import workbench
 
-    (tmp_path / "nvidia-smi").write_text('#!/bin/sh\ncase "$*" in *--id=*1*) echo 8192;; *) echo 8192; echo 65536;; esac\n')
+    (tmp_path / "nvidia-smi").write_text(
+        '#!/bin/sh\ncase "$*" in *--id=*1*) echo 8192;; *) echo 8192; echo 65536;; esac\n'
+    )
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -89,11 +107,23 @@ def test_memory_is_measured_of_the_gpus_of_the_job(visible, gib, tmp_path, monke
 def test_what_a_check_needs_is_named(world):
     world.clear()
     done = check(world.folder, "--stand-in", **NO_VLLM)
-    assert done.returncode == 1 and "manifest.json is not here" in done.stderr and "snakemake inputs" in done.stderr
+    assert (
+        done.returncode == 1
+        and "manifest.json is not here" in done.stderr
+        and "snakemake inputs" in done.stderr
+    )
     done = check(world.folder, **NO_VLLM)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "is not installed" in done.stderr and "make gpu" in done.stderr
+    assert (
+        done.returncode == 1
+        and done.stderr.count("\n") == 1
+        and "is not installed" in done.stderr
+        and "make gpu" in done.stderr
+    )
     for number in ("0", "11"):
-        assert "expected a number from 1 to 10" in check(world.folder, "--stand-in", "--from", number, **NO_VLLM).stderr
+        assert (
+            "expected a number from 1 to 10"
+            in check(world.folder, "--stand-in", "--from", number, **NO_VLLM).stderr
+        )
 
 
 @pytest.mark.gpu
@@ -102,13 +132,17 @@ def test_the_checks_pass_on_this_machine_s_gpus():
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def test_a_failed_program_is_reported_by_its_error_and_not_by_what_libraries_say_after_it(tmp_path, monkeypatch):
+def test_a_failed_program_is_reported_by_its_error_and_not_by_what_libraries_say_after_it(
+    tmp_path, monkeypatch
+):
     """NCCL warns at the end of every process that vLLM has used."""
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import workbench
 
     bench = workbench.Workbench(workbench.stand_in(), tmp_path)
-    (tmp_path / "program.py").write_text("import sys\nprint('error: no such kernel')\nprint('[rank0] a warning')\nsys.exit(1)\n")
+    (tmp_path / "program.py").write_text(
+        "import sys\nprint('error: no such kernel')\nprint('[rank0] a warning')\nsys.exit(1)\n"
+    )
     with pytest.raises(workbench.Failed, match="error: no such kernel"):
         bench.run("program", tmp_path / "program.py")
 

@@ -1,4 +1,5 @@
-"""The explorer of completions, opened in a browser: its numbers are the files', its links hold, what models wrote is only shown."""
+"""The explorer of completions, opened in a browser: its numbers are the files', its links hold,
+what models wrote is only shown."""
 
 from urllib.parse import quote
 
@@ -19,10 +20,25 @@ def test_the_numbers_are_those_of_the_evaluation_files(study, watched):
     for cells in listed:
         identity = cells[0].split("\n")[0]
         of = rows[rows.id == identity]
-        runs, base = of[of.policy != "base model"], of[(of.policy == "base model") & (of.decoding == "sampled")]
-        rate, up, down = base.correct.mean(), (runs.correct > runs.before).sum(), (runs.correct < runs.before).sum()
+        runs, base = (
+            of[of.policy != "base model"],
+            of[(of.policy == "base model") & (of.decoding == "sampled")],
+        )
+        rate, up, down = (
+            base.correct.mean(),
+            (runs.correct > runs.before).sum(),
+            (runs.correct < runs.before).sum(),
+        )
         tier = "–" if of.tier.isna().all() else f"{of.tier.iloc[0]:.0f}"
-        assert cells[1:] == [of.test.iloc[0], tier, f"{rate:.2f}", str(len(of)), percent(of.correct), str(up), str(down)]
+        assert cells[1:] == [
+            of.test.iloc[0],
+            tier,
+            f"{rate:.2f}",
+            str(len(of)),
+            percent(of.correct),
+            str(up),
+            str(down),
+        ]
 
 
 FILTERS = [
@@ -43,13 +59,19 @@ FILTERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("values", "left"), FILTERS, ids=lambda value: "+".join(value) if isinstance(value, dict) else "")
+@pytest.mark.parametrize(
+    ("values", "left"),
+    FILTERS,
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
 def test_filters_leave_what_they_say(study, watched, values, left):
     watched.open(study.url)
     watched.filter(**values)
     rows = study.rows[left(study.rows)]
     assert watched.cells("#summary") == expected(rows)
-    assert watched.text("#pager b") == f"{rows.id.nunique()} problem" + "s" * (rows.id.nunique() != 1)
+    assert watched.text("#pager b") == f"{rows.id.nunique()} problem" + "s" * (
+        rows.id.nunique() != 1
+    )
     watched.page.locator("#clear").click()
     watched.ready()
     assert watched.cells("#summary") == expected(study.rows)
@@ -57,7 +79,11 @@ def test_filters_leave_what_they_say(study, watched, values, left):
 
 def test_pass_rates_filter_and_order(study, watched):
     watched.open(study.url + "#p=zero&sort=easiest")
-    rates = study.rows[(study.rows.policy == "base model") & (study.rows.decoding == "sampled")].groupby("id").correct.mean()
+    rates = (
+        study.rows[(study.rows.policy == "base model") & (study.rows.decoding == "sampled")]
+        .groupby("id")
+        .correct.mean()
+    )
     assert watched.text("#pager b") == f"{(rates == 0).sum()} problems"
     watched.filter(p="")
     shown = [float(cells[3]) for cells in watched.cells("#problems")]
@@ -76,7 +102,9 @@ def test_text_is_found_in_questions_and_in_completions(study, watched):
         study.rows[study.rows.completion.str.startswith("m/t/r/hard/seed1 step 10 greedy")]
     )
     watched.open(study.url + "#in=completions&search=" + quote("step 5"))
-    assert "No completion passes all filters." in watched.text("#problems"), "of each run the last checkpoint is here"
+    assert "No completion passes all filters." in watched.text("#problems"), (
+        "of each run the last checkpoint is here"
+    )
 
 
 def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watched, chromium):
@@ -96,16 +124,24 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
 
     (identity,) = {part for part in [watched.text("#detail h2")] if part.startswith("t-")}
     chosen = watched.page.locator(".pairs tr.chosen td").all_inner_texts()
-    row = study.rows[(study.rows.id == identity) & (study.rows.policy == "hard") & (study.rows.correct > study.rows.before)].iloc[
-        -1
+    row = study.rows[
+        (study.rows.id == identity)
+        & (study.rows.policy == "hard")
+        & (study.rows.correct > study.rows.before)
+    ].iloc[-1]
+    assert chosen[0] == f"hard, seed {row.place[-1]}" and chosen[1:3] == [
+        row.decoding,
+        str(row["sample"]),
     ]
-    assert chosen[0] == f"hard, seed {row.place[-1]}" and chosen[1:3] == [row.decoding, str(row["sample"])]
     sides = {side: watched.text(f"[data-side={side}]") for side in ("base", "checkpoint")}
     base = study.rows[(study.rows.id == identity) & (study.rows.policy == "base model")]
     base = base[(base.decoding == row.decoding) & (base["sample"] == row["sample"])].iloc[0]
     for side, of in (("base", base), ("checkpoint", row)):
         assert of.completion in sides[side] and f"{of.tokens} tokens" in sides[side]
-    assert "correct · answer read: n" in sides["checkpoint"] and "after 10 updates" in sides["checkpoint"]
+    assert (
+        "correct · answer read: n" in sides["checkpoint"]
+        and "after 10 updates" in sides["checkpoint"]
+    )
     assert ("cut off at the limit" in sides["base"]) == bool(base.truncated)
 
     for step in ("row", "open", "change", "policy", "test"):
@@ -144,7 +180,9 @@ def test_the_keyboard_is_enough(study, watched):
     assert watched.page.locator("#detail").is_hidden()
     watched.press("/")
     watched.page.keyboard.type("j")
-    assert watched.page.locator("#filter-search").input_value() == "j", "letters typed are no commands"
+    assert watched.page.locator("#filter-search").input_value() == "j", (
+        "letters typed are no commands"
+    )
     watched.page.keyboard.press("Escape")
     watched.press("?")
     assert watched.page.locator("#help").is_visible()
@@ -161,5 +199,8 @@ def test_nothing_sticks_out_in_any_size_or_on_paper(study, watched):
     ]:
         watched.page.set_viewport_size({"width": width, "height": 900})
         watched.page.emulate_media(media=media, color_scheme=scheme)
-        assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (width, media)
+        assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
+            width,
+            media,
+        )
         assert watched.page.locator("[data-side=checkpoint] .text").is_visible()

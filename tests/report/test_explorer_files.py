@@ -13,11 +13,27 @@ from hardgrpo.runtime import files
 pytestmark = pytest.mark.chromium
 
 
-def test_fifty_thousand_completions_are_opened_filtered_and_searched(tmp_path, watched, record_property):
-    made, rng = Made(tmp_path, seeds=range(10), policies=["hard", "middle", "random", "easy"]), random.Random(1)
-    words = ["so", "then", "he", "has", "apples", "left", "minus", "plus", "<b>", "the", "answer", "\u202e"] + [
-        str(n) for n in range(200)
-    ]
+def test_fifty_thousand_completions_are_opened_filtered_and_searched(
+    tmp_path, watched, record_property
+):
+    made, rng = (
+        Made(tmp_path, seeds=range(10), policies=["hard", "middle", "random", "easy"]),
+        random.Random(1),
+    )
+    words = [
+        "so",
+        "then",
+        "he",
+        "has",
+        "apples",
+        "left",
+        "minus",
+        "plus",
+        "<b>",
+        "the",
+        "answer",
+        "\u202e",
+    ] + [str(n) for n in range(200)]
     places, size = made.places, 305
     for test in made.tests:
         made.problems(test, [{"id": f"{test}{i}", "question": " ".join(rng.choices(words, k=40)), "answer": "1", "tier": i % 5} for i in range(size)])  # fmt: skip
@@ -43,12 +59,20 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(tmp_path, w
         return time.perf_counter() - started
 
     taken = {"open": seconds(lambda: watched.open(made.url))}
-    assert watched.cells("#summary")[-1][1] == f"{total:,}" and len(watched.cells("#problems")) == 100
+    assert (
+        watched.cells("#summary")[-1][1] == f"{total:,}" and len(watched.cells("#problems")) == 100
+    )
     taken["filter"] = seconds(lambda: watched.page.locator("#filter-change").select_option("up"))
     taken["problem"] = seconds(lambda: watched.page.locator("#problems tbody tr").nth(50).click())
     taken["link"] = seconds(lambda: watched.open(watched.page.url))
-    taken["search"] = seconds(lambda: watched.page.goto(watched.page.url + "&in=completions&search=apples"))
-    print({name: round(value, 2) for name, value in taken.items()}, (tmp_path / "explorer.html").stat().st_size / 1e6, "MB")
+    taken["search"] = seconds(
+        lambda: watched.page.goto(watched.page.url + "&in=completions&search=apples")
+    )
+    print(
+        {name: round(value, 2) for name, value in taken.items()},
+        (tmp_path / "explorer.html").stat().st_size / 1e6,
+        "MB",
+    )
     record_property("seconds", taken)
 
 
@@ -64,7 +88,16 @@ def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, word
     made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     made.problems("t", [{"id": name, "question": "?", "answer": "x", "tier": 1} for name in "ab"])
     rows = [
-        {"step": 0, "id": name, "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": ""} for name in "ab"
+        {
+            "step": 0,
+            "id": name,
+            "decoding": "sampled",
+            "sample": 0,
+            "correct": 0,
+            "answered": 0,
+            "completion": "",
+        }
+        for name in "ab"
     ]
     for place in made.places:
         made.evaluation(place, "t", rows)
@@ -72,22 +105,40 @@ def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, word
     change(texts)
     files.write_jsonl(tmp_path / "results/evaluation/m/base/t.jsonl.gz", texts)
     done = made.write()
-    assert done.returncode == 1 and "Traceback" not in done.stderr and not (tmp_path / "explorer.html").exists()
-    assert done.stderr.startswith("error: results/evaluation/m/base/t.jsonl.gz: ") and words in done.stderr, done.stderr
+    assert (
+        done.returncode == 1
+        and "Traceback" not in done.stderr
+        and not (tmp_path / "explorer.html").exists()
+    )
+    assert (
+        done.stderr.startswith("error: results/evaluation/m/base/t.jsonl.gz: ")
+        and words in done.stderr
+    ), done.stderr
 
 
 def test_an_id_that_is_no_problem_and_a_missing_file_are_named(tmp_path):
     made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     made.problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
-    row = {"step": 0, "id": "z", "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": ""}
+    row = {
+        "step": 0,
+        "id": "z",
+        "decoding": "sampled",
+        "sample": 0,
+        "correct": 0,
+        "answered": 0,
+        "completion": "",
+    }
     made.evaluation("m/base", "t", [row])
     assert "t.csv.gz: id 'z' is not in results/tasks/t/test.jsonl; delete" in made.write().stderr
     made.evaluation("m/base", "t", [row | {"id": "a"}])
-    assert made.write().stderr == "error: results/evaluation/m/t/r/hard/seed0/t.csv.gz: no such file\n"
+    assert (
+        made.write().stderr == "error: results/evaluation/m/t/r/hard/seed0/t.csv.gz: no such file\n"
+    )
 
 
 def test_recorded_completions_come_with_their_texts(world, watched):
-    """Through the workflow; the base has four samples, a checkpoint two, and one has a sample that the base has not."""
+    """Through the workflow; the base has four samples, a checkpoint two, and one has a sample that
+    the base has not."""
     data = world.folder / "data/mine"
     data.mkdir(parents=True)
     questions = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(4)]
@@ -101,11 +152,15 @@ def test_recorded_completions_come_with_their_texts(world, watched):
     record("all-100.jsonl", 5, lambda i, k: rf"sample {k} <b>says</b> \boxed{{(A)}}", tokens=[7] * 5, finish_reasons=["stop"] * 4 + ["length"])  # fmt: skip
 
     def configure(config):
-        recordings = {"letters": {"base": "mine/base.jsonl", "runs": {"all": "mine/all-{step}.jsonl"}}}
+        recordings = {
+            "letters": {"base": "mine/base.jsonl", "runs": {"all": "mine/all-{step}.jsonl"}}
+        }
         config["models"]["mine"] = {"source": {"kind": "recorded", "recordings": recordings}}
         letters = {"source": {"kind": "files", "test": "mine/base.jsonl"}}
         config["tasks"]["letters"] = config["tasks"]["shuffled_objects_seven"] | letters
-        config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], arms=[{"policy": "all"}])
+        config["studies"]["recordings"].update(
+            models=["mine"], tasks=["letters"], arms=[{"policy": "all"}]
+        )
 
     world.configure(configure)
     done = world.snakemake("explorer", "--config", "study=recordings")
@@ -118,8 +173,14 @@ def test_recorded_completions_come_with_their_texts(world, watched):
     watched.page.locator("#problems a").nth(2).click()
     watched.ready()
     assert "p̂ 0.50 (2 of 4 samples" in watched.text("#detail .facts >> nth=0")
-    assert "and then" in watched.text("[data-side=base]") and "tokens not recorded" in watched.text("[data-side=base]")
-    assert "sample 0 <b>says</b>" in watched.text("[data-side=checkpoint]") and "7 tokens" in watched.text("[data-side=checkpoint]")
+    assert "and then" in watched.text("[data-side=base]") and "tokens not recorded" in watched.text(
+        "[data-side=base]"
+    )
+    assert "sample 0 <b>says</b>" in watched.text(
+        "[data-side=checkpoint]"
+    ) and "7 tokens" in watched.text("[data-side=checkpoint]")
     watched.page.locator(".pairs a").nth(4).click()
     watched.ready()
-    assert "There is no sample 4 of the base model" in watched.text(".side") and "cut off at the limit" in watched.text(".side")
+    assert "There is no sample 4 of the base model" in watched.text(
+        ".side"
+    ) and "cut off at the limit" in watched.text(".side")

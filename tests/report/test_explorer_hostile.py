@@ -37,7 +37,8 @@ HOSTILE = [  # (written, shown)
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """Everything that a dataset or a model may write is hostile: completions, questions, ids, answers, tiers, the title."""
+    """Everything that a dataset or a model may write is hostile: completions, questions, ids,
+    answers, tiers, the title."""
     made = Made(tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"])
     texts = [text.replace("\udcff", "") for text, _ in HOSTILE]
     identity = lambda i: f"{i} <script>window.hacked = 1</script>/\u202e#&=%{{{{"
@@ -93,14 +94,17 @@ def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
 
 
 def test_direction_ends_where_a_text_ends(hostile, watched):
-    """Text after a completion with an open right-to-left override stands where it would stand without."""
+    """Text after a completion with an open right-to-left override stands where it would stand
+    without."""
     watched.open(hostile.url + "#open=" + quote("m/t/" + hostile.identity(8), safe=""))
     styles = watched.page.evaluate(
         "[...document.querySelectorAll('.text, bdi, .mark')].map(e => getComputedStyle(e).unicodeBidi)"
         ".filter(s => !['isolate', 'plaintext'].includes(s)).length"
     )
     assert styles == 0
-    raw = watched.page.evaluate(r"/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\ufeff\u0000]/.test(document.body.innerText)")
+    raw = watched.page.evaluate(
+        r"/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\ufeff\u0000]/.test(document.body.innerText)"
+    )
     assert raw is False, "no such character reaches the page as itself"
 
 
@@ -108,7 +112,15 @@ def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
     made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     made.problems("t", [{"id": "p", "question": "long?", "answer": "x", "tier": 1}])
     for place in made.places:
-        row = {"step": 0, "id": "p", "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": "W" * 1_000_000}
+        row = {
+            "step": 0,
+            "id": "p",
+            "decoding": "sampled",
+            "sample": 0,
+            "correct": 0,
+            "answered": 0,
+            "completion": "W" * 1_000_000,
+        }
         made.evaluation(place, "t", [row])
     assert made.write().returncode == 0
     watched.open(made.url + "#open=m/t/p")
@@ -161,5 +173,12 @@ def test_the_policy_forbids_programs_and_requests(study, chromium, listener):
         address,
     )
     assert hacked is None and asked == []
-    assert set(refused) >= {"connect-src", "frame-src", "img-src", "script-src-elem", "script-src-attr", "style-src-attr"}
+    assert set(refused) >= {
+        "connect-src",
+        "frame-src",
+        "img-src",
+        "script-src-elem",
+        "script-src-attr",
+        "style-src-attr",
+    }
     page.close()

@@ -15,7 +15,13 @@ def made(finished_world):
 
 def test_the_report_holds_figures_tables_and_paper_with_captions(made):
     text = made.read_text()
-    for words in ("Completions", "Tables", "Paper", "explorer of completions", "for new problems and new seeds"):
+    for words in (
+        "Completions",
+        "Tables",
+        "Paper",
+        "explorer of completions",
+        "for new problems and new seeds",
+    ):
         assert words in text
     assert "what are the gains made of" in text
 
@@ -26,11 +32,21 @@ def test_the_report_opens_without_errors_and_asks_for_nothing(made):
 
     said, asked = [], []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         page = browser.new_page()
-        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+        page.on(
+            "console",
+            lambda message: said.append(message.text) if message.type == "error" else None,
+        )
         page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url) if request.url.startswith(("http", "ws")) else None)
+        page.on(
+            "request",
+            lambda request: (
+                asked.append(request.url) if request.url.startswith(("http", "ws")) else None
+            ),
+        )
         page.goto(made.as_uri())
         page.get_by_text("Tables", exact=True).first.click()
         page.get_by_text("parts", exact=True).first.wait_for()

@@ -1,5 +1,6 @@
-"""A real Slurm with made-up GPUs. One training through whatever stops it: its files are those of a run that nothing stopped, byte for
-byte. The small study: what is submitted, what it gives, what is refused before anything is submitted.
+"""A real Slurm with made-up GPUs. One training through whatever stops it: its files are those of a
+run that nothing stopped, byte for byte. The small study: what is submitted, what it gives, what is
+refused before anything is submitted.
 
 One file, so that one worker has the cluster for itself."""
 
@@ -23,7 +24,8 @@ UPDATES = 240
 
 
 def study(config: dict) -> None:
-    """The small world with a model that solves some problems, trained long enough to be stopped on the way."""
+    """The small world with a model that solves some problems, trained long enough to be stopped on
+    the way."""
     shrink(config)
     config["models"]["tiny"]["source"]["steps"] = 400
     config["recipes"]["mini"].update(updates=UPDATES, checkpoint_every=UPDATES // 6)
@@ -71,7 +73,9 @@ def log(run) -> str:
 
 def under_way(run) -> str:
     """Wait until the training has left its first checkpoint behind; its job's id."""
-    until(lambda: list(run.folder.glob("results/state/*/checkpoint-40")), what="the first checkpoint")
+    until(
+        lambda: list(run.folder.glob("results/state/*/checkpoint-40")), what="the first checkpoint"
+    )
     (job,) = run.cluster.running()
     return job
 
@@ -83,7 +87,8 @@ def process(run) -> int:
 
 
 def check(run, undisturbed, attempts: int, kept: str = "") -> None:
-    """The files are those of the undisturbed run, and the last attempt did not start at the beginning."""
+    """The files are those of the undisturbed run, and the last attempt did not start at the
+    beginning."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
     states = [job["State"].split()[0] for job in jobs(run)]
     assert len(states) == attempts and states[-1] == "COMPLETED", states
@@ -115,7 +120,19 @@ def test_a_job_that_is_cancelled(run, undisturbed, slurm):
 def test_a_job_that_makes_room_for_a_more_urgent_one(run, undisturbed, slurm):
     snakemake = run.start(TARGET)
     under_way(run)
-    urgent = slurm.call("sbatch", "--parsable", "-p", "urgent", "-N", "2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 600")
+    urgent = slurm.call(
+        "sbatch",
+        "--parsable",
+        "-p",
+        "urgent",
+        "-N",
+        "2",
+        "--exclusive",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "sleep 600",
+    )
     until(lambda: state_of_first(run) == "PREEMPTED", what="preemption")
     slurm.call("scancel", urgent.strip())
     assert run.finish(snakemake) == 0, run.said()
@@ -124,8 +141,14 @@ def test_a_job_that_makes_room_for_a_more_urgent_one(run, undisturbed, slurm):
 
 
 def test_the_time_limit(run, undisturbed, slurm):
-    """The program hangs until Slurm ends it at the limit, here of a minute; it saves in the seconds between SIGTERM and SIGKILL."""
-    snakemake = run.start(TARGET, "--set-resources", "train_grpo:runtime=1 if attempt == 1 else 10", "train_grpo:slurm_extra=''")
+    """The program hangs until Slurm ends it at the limit, here of a minute; it saves in the seconds
+    between SIGTERM and SIGKILL."""
+    snakemake = run.start(
+        TARGET,
+        "--set-resources",
+        "train_grpo:runtime=1 if attempt == 1 else 10",
+        "train_grpo:slurm_extra=''",
+    )
     under_way(run)
     os.kill(process(run), signal.SIGSTOP)
     assert run.finish(snakemake) == 0, run.said()
@@ -135,12 +158,16 @@ def test_the_time_limit(run, undisturbed, slurm):
 
 
 def test_the_warning_before_the_time_limit(run, undisturbed, slurm):
-    """SIGTERM comes early, to every process of the job; the job ends by itself with its state saved, and its retry goes on.
+    """SIGTERM comes early, to every process of the job; the job ends by itself with its state
+    saved, and its retry goes on.
 
-    Slurm sends it up to a minute earlier than it is told to: here one to two minutes after the start.
+    Slurm sends it up to a minute earlier than it is told to: here one to two minutes after the
+    start.
     """
     warned = "train_grpo:slurm_extra='--signal=TERM@60' if attempt == 1 else ''"
-    snakemake = run.start(TARGET, "--set-resources", "train_grpo:runtime=3 if attempt == 1 else 10", warned)
+    snakemake = run.start(
+        TARGET, "--set-resources", "train_grpo:runtime=3 if attempt == 1 else 10", warned
+    )
     under_way(run)
     os.kill(process(run), signal.SIGSTOP)
     program = process(run)
@@ -154,16 +181,21 @@ def test_the_warning_before_the_time_limit(run, undisturbed, slurm):
 
 
 def warned_or_gone(pid: int) -> bool:
-    """Whether SIGTERM waits for a stopped process, or the process has been woken, too, and is done."""
+    """Whether SIGTERM waits for a stopped process, or the process has been woken, too, and is
+    done."""
     try:
         status = open(f"/proc/{pid}/status").read()
     except FileNotFoundError:
         return True
-    return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in re.findall(r"(?:ShdPnd|SigPnd):\s*(\w+)", status))
+    return any(
+        int(mask, 16) >> (signal.SIGTERM - 1) & 1
+        for mask in re.findall(r"(?:ShdPnd|SigPnd):\s*(\w+)", status)
+    )
 
 
 def test_a_node_that_fails(run, undisturbed, slurm):
-    """Its slurmd dies and the job's processes live on, unseen: the job is submitted again, to the other node, and takes over."""
+    """Its slurmd dies and the job's processes live on, unseen: the job is submitted again, to the
+    other node, and takes over."""
     snakemake = run.start(TARGET)
     under_way(run)
     node = until(lambda: jobs(run) and jobs(run)[0]["NodeList"])
@@ -192,7 +224,8 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_start_goes_on(run, undisturbed, sl
 
 
 def test_a_killed_snakemake_and_its_orphan(run, undisturbed, slurm):
-    """The job runs on without a Snakemake. The next one, after --unlock, starts its own, which asks the orphan to save and stop."""
+    """The job runs on without a Snakemake. The next one, after --unlock, starts its own, which asks
+    the orphan to save and stop."""
     snakemake = run.start(TARGET)
     under_way(run)
     os.killpg(snakemake.pid, signal.SIGKILL)
@@ -210,7 +243,8 @@ def test_a_killed_snakemake_and_its_orphan(run, undisturbed, slurm):
 
 
 def test_a_job_that_finishes_after_its_snakemake_was_killed(run, undisturbed, slurm):
-    """The Snakemake within the job has marked its files as whole: the next one takes them as they are."""
+    """The Snakemake within the job has marked its files as whole: the next one takes them as they
+    are."""
     snakemake = run.start(TARGET)
     under_way(run)
     os.killpg(snakemake.pid, signal.SIGKILL)
@@ -218,11 +252,13 @@ def test_a_job_that_finishes_after_its_snakemake_was_killed(run, undisturbed, sl
     assert (run.folder / TARGET).exists()
     assert run.run("--unlock") == 0
     assert run.run(TARGET) == 0, run.said()
-    check(run, undisturbed, attempts=1, kept=".finished")  # until a Snakemake that has something to do removes it
+    # until a Snakemake that has something to do removes it
+    check(run, undisturbed, attempts=1, kept=".finished")
 
 
 def test_a_full_disk(run, undisturbed, slurm):
-    """The state is on a disk of its own that becomes full; with room again, the same command goes on."""
+    """The state is on a disk of its own that becomes full; with room again, the same command goes
+    on."""
     state = run.folder / "results/state"
     state.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", state], check=True)
@@ -241,7 +277,8 @@ def test_a_full_disk(run, undisturbed, slurm):
         subprocess.run(["umount", "-l", state], check=True)
 
 
-# --- the small study, and what is refused ---------------------------------------------------------------------------
+# --- the small study, and what is refused
+# ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -251,7 +288,9 @@ def on_slurm(world, slurm):
     slurm.clear()
 
 
-def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(on_slurm, finished_world):
+def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(
+    on_slurm, finished_world
+):
     on_slurm.world.clear()
     assert on_slurm.run() == 0, on_slurm.said()
     assert_same(results(on_slurm.folder, "summaries"), results(finished_world.folder, "summaries"))
@@ -310,4 +349,7 @@ def test_without_slurm_one_line_says_so(on_slurm, tmp_path):
     for tool in ("bash", "sh", "which", "uname"):
         (tools / tool).symlink_to(f"/bin/{tool}")
     assert on_slurm.run(PATH=str(tools)) != 0
-    assert "profile slurm: Slurm is not on this machine (no scontrol, no sbatch); run on a login node" in on_slurm.said()
+    assert (
+        "profile slurm: Slurm is not on this machine (no scontrol, no sbatch); run on a login node"
+        in on_slurm.said()
+    )

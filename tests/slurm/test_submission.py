@@ -1,5 +1,5 @@
-"""A real Slurm that limits a user, takes no further job, or keeps no accounts of jobs: what is refused before anything is submitted, what
-waits, and how the states of jobs are learnt."""
+"""A real Slurm that limits a user, takes no further job, or keeps no accounts of jobs: what is
+refused before anything is submitted, what waits, and how the states of jobs are learnt."""
 
 import re
 import shutil
@@ -35,7 +35,8 @@ def run(finished, slurm):
 
 @pytest.fixture
 def limits(slurm):
-    """Set limits of the cluster's accounting for one test: `limits("qos", "normal", "MaxWall=00:05:00")`."""
+    """Set limits of the cluster's accounting for one test: `limits("qos", "normal",
+    "MaxWall=00:05:00")`."""
     changed = []
 
     def modify(*words: str) -> None:
@@ -49,7 +50,16 @@ def limits(slurm):
 
 def sleeping(slurm, count: int) -> list[str]:
     """Jobs of the same user that take places in the queue."""
-    call = ("sbatch", "--parsable", "-A", slurm_cluster.ACCOUNT, "-o", "/dev/null", "--wrap", "sleep 900")
+    call = (
+        "sbatch",
+        "--parsable",
+        "-A",
+        slurm_cluster.ACCOUNT,
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "sleep 900",
+    )
     return [slurm.call(*call).strip() for _ in range(count)]
 
 
@@ -66,7 +76,9 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
         extra = "probe:slurm_extra='--gres=gpu:1 --account=other --output x'"
         assert run.run(PROBE, PROBE.replace("shard0", "shard1"), "--set-resources", extra) != 0
     finally:
-        slurm.call("scontrol", "update", "partitionname=gpu", "MaxMemPerNode=0", "MaxCPUsPerNode=UNLIMITED")
+        slurm.call(
+            "scontrol", "update", "partitionname=gpu", "MaxMemPerNode=0", "MaxCPUsPerNode=UNLIMITED"
+        )
     said = run.said()
     for line in (
         r"jobs: 4 in the queue .* at most 1 allowed by account study; set jobs: 1 in slurm/config.yaml",
@@ -87,14 +99,23 @@ def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm
     others = sleeping(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
     snakemake = run.start(PROBE)
-    until(lambda: "Slurm takes no further job at present (AssocMaxSubmitJobLimit" in run.said(), what="the refusal")
+    until(
+        lambda: "Slurm takes no further job at present (AssocMaxSubmitJobLimit" in run.said(),
+        what="the refusal",
+    )
     time.sleep(7)  # the job is refused more than once
     slurm.call("scancel", *others)
     assert run.finish(snakemake) == 0, run.said()
     said = run.said()
-    assert "Trying to restart" not in said and "Error in rule" not in said and said.count("Slurm takes no further job") == 1
+    assert (
+        "Trying to restart" not in said
+        and "Error in rule" not in said
+        and said.count("Slurm takes no further job") == 1
+    )
     (job,) = submitted(run)
-    assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in said, "no longer walltime than at first"
+    assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in said, (
+        "no longer walltime than at first"
+    )
 
 
 def test_ctrl_c_while_a_job_waits_does_not_submit_it(run, slurm, limits):
@@ -110,10 +131,14 @@ def test_ctrl_c_while_a_job_waits_does_not_submit_it(run, slurm, limits):
 
 def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
     assert run.run(PROBE, "--set-resources", "probe:slurm_extra='--licenses=none_of_these'") != 0
-    assert run.said().count("Invalid license specification") == 1 and "Trying to restart" not in run.said()
+    assert (
+        run.said().count("Invalid license specification") == 1
+        and "Trying to restart" not in run.said()
+    )
 
 
-# --- without accounting ---------------------------------------------------------------------------------------------
+# --- without accounting
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +159,9 @@ def configure(cluster, **values) -> None:
     """Change slurm.conf."""
     path = cluster.base / "slurm.conf"
     lines = [line for line in path.read_text().splitlines() if line.partition("=")[0] not in values]
-    path.write_text("\n".join([*lines, *(f"{name}={value}" for name, value in values.items())]) + "\n")
+    path.write_text(
+        "\n".join([*lines, *(f"{name}={value}" for name, value in values.items())]) + "\n"
+    )
     cluster.call("scontrol", "reconfigure")
 
 
@@ -145,7 +172,9 @@ def unaccounted(finished, plain):
 
 def test_without_accounting_squeue_tells_when_jobs_end(unaccounted, finished_world, plain):
     """Also that a job was cancelled: it is submitted again."""
-    snakemake = unaccounted.start(PROBE, "--set-resources", "probe:slurm_extra='--hold' if attempt == 1 else ''")
+    snakemake = unaccounted.start(
+        PROBE, "--set-resources", "probe:slurm_extra='--hold' if attempt == 1 else ''"
+    )
     (job,) = until(plain.running, what="the job")
     plain.call("scancel", job)
     assert unaccounted.finish(snakemake) == 0, unaccounted.said()
@@ -161,4 +190,8 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_told(unaccounted, plain):
     finally:
         configure(plain, MinJobAge=3600)
     said = unaccounted.said()
-    assert "squeue forgets a job 60 s after" in said and "MinJobAge=200" in said and "has been submitted" not in said
+    assert (
+        "squeue forgets a job 60 s after" in said
+        and "MinJobAge=200" in said
+        and "has been submitted" not in said
+    )

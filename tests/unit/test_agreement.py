@@ -19,17 +19,23 @@ CELL = {"model": "m", "task": "t", "eval_task": "t", "policy": "hard", "recipe":
 
 
 def rows(gains: dict[int, float], **cell) -> list[dict]:
-    """Rows of `decomposition_runs`: a first checkpoint and another grading stand among them, as they do there."""
+    """Rows of `decomposition_runs`: a first checkpoint and another grading stand among them, as
+    they do there."""
     found = []
     for seed, gain in gains.items():
         run = CELL | cell | {"seed": seed}
-        found += [run | {"grading": "task", "step": step, "gain": value} for step, value in ((10, -1.0), (20, gain))]
+        found += [
+            run | {"grading": "task", "step": step, "gain": value}
+            for step, value in ((10, -1.0), (20, gain))
+        ]
         found.append(run | {"grading": "strict", "step": 20, "gain": 9.0})
     return found
 
 
 def test_differences_are_paired_by_seed_and_have_students_interval():
-    (row,) = agreement.compare(rows({0: 0.10, 1: 0.14, 2: 0.18, 7: 0.5}), rows({0: 0.09, 1: 0.12, 2: 0.15, 8: 0.5}))
+    (row,) = agreement.compare(
+        rows({0: 0.10, 1: 0.14, 2: 0.18, 7: 0.5}), rows({0: 0.09, 1: 0.12, 2: 0.15, 8: 0.5})
+    )
     assert (row["seeds"], row["leaves_zero_out"]) == (3, False), "the seeds that both have"
     assert (row["seeds_only_here"], row["seeds_only_reference"]) == (1, 1)
     assert row["gain_here"] == pytest.approx(0.14) and row["gain_reference"] == pytest.approx(0.12)
@@ -41,17 +47,36 @@ def test_differences_are_paired_by_seed_and_have_students_interval():
 def test_equal_runs_agree_and_one_seed_has_no_interval():
     same = rows({0: 0.1, 1: 0.2}) + rows({0: 0.3}, policy="easy")
     found = agreement.compare(same, same)
-    assert [(row["policy"], row["difference"], row["leaves_zero_out"]) for row in found] == [("hard", 0, False), ("easy", 0, False)]
-    assert (found[0]["difference_low"], found[0]["difference_high"]) == (0, 0) and math.isnan(found[1]["difference_low"])
+    assert [(row["policy"], row["difference"], row["leaves_zero_out"]) for row in found] == [
+        ("hard", 0, False),
+        ("easy", 0, False),
+    ]
+    assert (found[0]["difference_low"], found[0]["difference_high"]) == (0, 0) and math.isnan(
+        found[1]["difference_low"]
+    )
 
 
 def test_cells_without_a_common_seed_are_kept_and_not_compared():
     """A study that was changed may have cells that its reference lacks, and the other way round."""
-    here = rows({0: 0.1, 1: 0.2}) + rows({0: 0.3}, policy="only here") + rows({5: 0.3}, policy="other seeds")
-    found = agreement.compare(
-        here, rows({0: 0.1, 1: 0.2}) + rows({0: 0.3, 1: 0.3}, task="u") + rows({6: 0.3}, policy="other seeds")
+    here = (
+        rows({0: 0.1, 1: 0.2})
+        + rows({0: 0.3}, policy="only here")
+        + rows({5: 0.3}, policy="other seeds")
     )
-    counts = {(row["task"], row["policy"]): (row["seeds"], row["seeds_only_here"], row["seeds_only_reference"]) for row in found}
+    found = agreement.compare(
+        here,
+        rows({0: 0.1, 1: 0.2})
+        + rows({0: 0.3, 1: 0.3}, task="u")
+        + rows({6: 0.3}, policy="other seeds"),
+    )
+    counts = {
+        (row["task"], row["policy"]): (
+            row["seeds"],
+            row["seeds_only_here"],
+            row["seeds_only_reference"],
+        )
+        for row in found
+    }
     assert counts == {
         ("t", "hard"): (2, 0, 0),
         ("t", "only here"): (0, 1, 0),
@@ -59,7 +84,11 @@ def test_cells_without_a_common_seed_are_kept_and_not_compared():
         ("u", "hard"): (0, 0, 2),
     }
     for row in found[1:]:
-        assert math.isnan(row["difference"]) and math.isnan(row["difference_low"]) and row["leaves_zero_out"] is False
+        assert (
+            math.isnan(row["difference"])
+            and math.isnan(row["difference_low"])
+            and row["leaves_zero_out"] is False
+        )
 
 
 def test_zero_is_left_out_about_as_often_as_the_level_says():
@@ -73,7 +102,16 @@ def test_zero_is_left_out_about_as_often_as_the_level_says():
 def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     table = str(ROOT / "results/reference/mini/decomposition_runs.csv")
     output = str(tmp_path / "mini.csv")
-    command = [sys.executable, path_of("compare_with_reference"), "--tables", table, "--reference", table, "--output", output]
+    command = [
+        sys.executable,
+        path_of("compare_with_reference"),
+        "--tables",
+        table,
+        "--reference",
+        table,
+        "--output",
+        output,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = files.read_rows(output, dict.fromkeys(agreement.COLUMNS, str))
     assert len(found) == 5 and {row["difference"] for row in found} == {"0.0"}
@@ -91,7 +129,11 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
 def show(table: Path, folder: Path) -> str:
     """What `show_results` prints with a table of agreement."""
     tables = [str(path) for path in (ROOT / "results/reference/mini").glob("*.csv")]
-    done = fork_server.run(path_of("show_results"), ["--study", "mini", "--agreement", str(table), "--tables", *tables], folder)
+    done = fork_server.run(
+        path_of("show_results"),
+        ["--study", "mini", "--agreement", str(table), "--tables", *tables],
+        folder,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -99,15 +141,22 @@ def show(table: Path, folder: Path) -> str:
 def shown_lines(here: list[dict], reference: list[dict], folder: Path) -> list[str]:
     """The lines of the table of agreement and of what is said below it."""
     table = folder / "agreement.csv"
-    files.write_rows(table, agreement.COLUMNS, files.round_floats(agreement.compare(here, reference)))
+    files.write_rows(
+        table, agreement.COLUMNS, files.round_floats(agreement.compare(here, reference))
+    )
     return show(table, folder).partition("reference")[2].splitlines()
 
 
 def test_a_row_of_several_models_says_which(tmp_path):
-    here, reference = (rows(gains) + rows(gains, model="another") for gains in ({0: 0.1, 1: 0.2}, {0: 0.1, 1: 0.3}))
+    here, reference = (
+        rows(gains) + rows(gains, model="another") for gains in ({0: 0.1, 1: 0.2}, {0: 0.1, 1: 0.3})
+    )
     lines = shown_lines(here, reference, tmp_path)
     assert any(line.split()[:5] == ["model", "trained", "on", "tested", "on"] for line in lines)
-    assert [line.split()[:4] for line in lines if "hard" in line] == [["m", "t", "t", "hard"], ["another", "t", "t", "hard"]]
+    assert [line.split()[:4] for line in lines if "hard" in line] == [
+        ["m", "t", "t", "hard"],
+        ["another", "t", "t", "hard"],
+    ]
 
 
 def test_what_is_not_compared_is_said(tmp_path):
@@ -118,18 +167,27 @@ def test_what_is_not_compared_is_said(tmp_path):
         + rows({0: 0.3}, policy="new")
         + rows({0: 0.3}, policy="newer")
     )
-    reference = rows({0: 0.1, 1: 0.12, 3: 0.1}) + rows({0: 0.1, 9: 0.1}, policy="once") + rows({0: 0.3}, policy="old")
+    reference = (
+        rows({0: 0.1, 1: 0.12, 3: 0.1})
+        + rows({0: 0.1, 9: 0.1}, policy="once")
+        + rows({0: 0.3}, policy="old")
+    )
     lines = shown_lines(here, reference, tmp_path)
     assert not any(line.startswith("t ") and ("new" in line or "old" in line) for line in lines)
     said = " ".join(lines)
     assert "leaves zero out in 1 of 1 cells with an interval" in said
     assert "Cells not compared: 2 only here, 1 only in the reference." in said
-    assert "Cells with seeds that were not compared, only here: 1; only in the reference: 2." in said
+    assert (
+        "Cells with seeds that were not compared, only here: 1; only in the reference: 2." in said
+    )
 
 
 def test_nothing_in_common_is_said(tmp_path):
     said = " ".join(shown_lines(rows({0: 0.1}), rows({0: 0.1}, policy="old"), tmp_path))
-    assert "nothing to compare" in said and "Cells not compared: 1 only here, 1 only in the reference." in said
+    assert (
+        "nothing to compare" in said
+        and "Cells not compared: 1 only here, 1 only in the reference." in said
+    )
 
 
 def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
@@ -139,7 +197,9 @@ def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
         capture_output=True, text=True, check=True, cwd=tmp_path,
     ).stdout  # fmt: skip
     tables = re.split(r"\n(?=\w+, \w+: base model)", shown)
-    of_random = [table.split(":")[0] for table in tables if re.search(r"^random ", table, re.MULTILINE)]
+    of_random = [
+        table.split(":")[0] for table in tables if re.search(r"^random ", table, re.MULTILINE)
+    ]
     assert of_random == ["swaps, tiny", "arithmetic, tiny", "arithmetic, misled"]
 
 
@@ -150,6 +210,10 @@ def test_a_committed_table_that_was_damaged_is_named_before_its_numbers_are_show
     content[-10] ^= 1
     (folder / "gains.csv").write_bytes(content)
     tables = [str(path.relative_to(tmp_path)) for path in folder.glob("*.csv")]
-    done = fork_server.run(path_of("show_results"), ["--study", "mini", "--tables", *tables], tmp_path)
+    done = fork_server.run(
+        path_of("show_results"), ["--study", "mini", "--tables", *tables], tmp_path
+    )
     assert done.returncode == 1 and "points" not in done.stdout
-    assert done.stderr.startswith("error: results/reference/mini/gains.csv: the content is not what was committed")
+    assert done.stderr.startswith(
+        "error: results/reference/mini/gains.csv: the content is not what was committed"
+    )

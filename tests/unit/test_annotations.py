@@ -21,8 +21,15 @@ def ask(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
                    "--output", "P.jsonl")  # fmt: skip
     assert done.returncode == 0, done.stderr
     ids = chosen or [row["id"] for row in files.read_jsonl(folder / "P.jsonl", {"id": str})]
-    files.write_rows(folder / "S.csv", ["id", "rank"], [{"id": one, "rank": rank} for rank, one in enumerate(ids, start=1)])
-    files.write_json(folder / "S.json", {"policy": {"rule": "random", "budget": 0.5}, "pool": len(ids), "prompts": len(ids)})
+    files.write_rows(
+        folder / "S.csv",
+        ["id", "rank"],
+        [{"id": one, "rank": rank} for rank, one in enumerate(ids, start=1)],
+    )
+    files.write_json(
+        folder / "S.json",
+        {"policy": {"rule": "random", "budget": 0.5}, "pool": len(ids), "prompts": len(ids)},
+    )
     output = f"asked.{name.rpartition('.')[2]}"
     done = in_process.run(folder, "export_subset", "--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", name,
                    "--to-annotate", "answer", "--output", output)  # fmt: skip
@@ -32,16 +39,34 @@ def ask(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
 
 def take_in(folder, data: bytes, name="back.csv", grader="math"):
     (folder / name).write_bytes(data)
-    arguments = ["--problems", "P.jsonl", "--annotated", name, "--column", "answer", "--grader", grader, "--output", "A.jsonl"]
+    arguments = [
+        "--problems",
+        "P.jsonl",
+        "--annotated",
+        name,
+        "--column",
+        "answer",
+        "--grader",
+        grader,
+        "--output",
+        "A.jsonl",
+    ]
     return in_process.run(folder, "read_annotated", *arguments)
 
 
 def answers(folder) -> dict[str, str]:
-    return {row["id"]: row["answer"] for row in files.read_jsonl(folder / "A.jsonl", {"id": str, "answer": str})}
+    return {
+        row["id"]: row["answer"]
+        for row in files.read_jsonl(folder / "A.jsonl", {"id": str, "answer": str})
+    }
 
 
 def refused(done, *words):
-    assert done.returncode == 1 and done.stderr.startswith("error: back.") and done.stderr.count("\n") == 1, done.stderr
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith("error: back.")
+        and done.stderr.count("\n") == 1
+    ), done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
     return True
@@ -57,10 +82,13 @@ POOL = table(["id", "question"], zip(IDS, QUESTIONS))
 
 
 def rows_of(data: bytes, delimiter=",") -> list[dict]:
-    return list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
+    return list(
+        csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter)
+    )
 
 
-# --- written for a spreadsheet -------------------------------------------------------------------------------------
+# --- written for a spreadsheet
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -78,19 +106,39 @@ def test_a_mark_is_written_where_the_pool_has_one_or_the_text_is_not_ascii(tmp_p
 
 @pytest.mark.parametrize(
     ("name", "delimiter", "before"),
-    [("pool.csv", ",", ""), ("pool.csv", ";", ""), ("pool.tsv", "\t", ""), ("pool.csv", ";", "sep=;\n")],
+    [
+        ("pool.csv", ",", ""),
+        ("pool.csv", ";", ""),
+        ("pool.tsv", "\t", ""),
+        ("pool.csv", ";", "sep=;\n"),
+    ],
 )
-def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(tmp_path, name, delimiter, before):
-    asked = ask(tmp_path, (before + table(["id", "question"], zip("abcd", QUESTIONS), delimiter)).encode(), name)
+def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
+    tmp_path, name, delimiter, before
+):
+    asked = ask(
+        tmp_path,
+        (before + table(["id", "question"], zip("abcd", QUESTIONS), delimiter)).encode(),
+        name,
+    )
     text = asked.decode("utf-8-sig")
-    assert text.startswith(before + delimiter.join(["id", "question", "answer", "chosen_because"]) + "\n")
+    assert text.startswith(
+        before + delimiter.join(["id", "question", "answer", "chosen_because"]) + "\n"
+    )
     back = rows_of(text.removeprefix(before).encode(), delimiter)
     assert [row["question"].removeprefix("'") for row in back] == QUESTIONS
-    assert take_in(tmp_path, asked.replace(f"{delimiter}{delimiter}".encode(), f"{delimiter}7{delimiter}".encode())).returncode == 0
+    assert (
+        take_in(
+            tmp_path,
+            asked.replace(f"{delimiter}{delimiter}".encode(), f"{delimiter}7{delimiter}".encode()),
+        ).returncode
+        == 0
+    )
     assert set(answers(tmp_path)) == set("abcd")
 
 
-# --- through spreadsheets ------------------------------------------------------------------------------------------
+# --- through spreadsheets
+# ------------------------------------------------------------------------------------------
 
 
 def as_numbers(cell: str) -> str:
@@ -101,7 +149,9 @@ def as_numbers(cell: str) -> str:
 def by_excel(rows, delimiter=",", encoding="utf-8-sig", line_end="\r\n"):
     columns = [*rows[0], "", ""]
     cells = [[*map(as_numbers, row.values()), "", ""] for row in rows]
-    return table(columns, [*cells, [""] * len(columns), [""] * len(columns)], delimiter, line_end).encode(encoding)
+    return table(
+        columns, [*cells, [""] * len(columns), [""] * len(columns)], delimiter, line_end
+    ).encode(encoding)
 
 
 SPREADSHEETS = {
@@ -122,7 +172,10 @@ def test_what_a_spreadsheet_saves_is_matched(tmp_path, spreadsheet):
     done = take_in(tmp_path, SPREADSHEETS[spreadsheet](filled))
     assert done.returncode == 0, done.stderr
     assert answers(tmp_path) == dict(zip(IDS, "0123"))
-    assert "ids that a spreadsheet changed are matched by their number: 3, " in done.stdout and "'7' is '0007'" in done.stdout
+    assert (
+        "ids that a spreadsheet changed are matched by their number: 3, " in done.stdout
+        and "'7' is '0007'" in done.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,41 +196,69 @@ def test_what_a_spreadsheet_saves_is_matched(tmp_path, spreadsheet):
 )
 def test_an_id_that_a_spreadsheet_takes_for_a_number_is_found(tmp_path, pool, shown, expected):
     ask(tmp_path, table(["id", "question"], [(one, f"q {one}") for one in pool]).encode())
-    done = take_in(tmp_path, f"id,answer\n{shown if ',' not in shown else json.dumps(shown)},1\n".encode())
+    done = take_in(
+        tmp_path, f"id,answer\n{shown if ',' not in shown else json.dumps(shown)},1\n".encode()
+    )
     assert done.returncode == 0, done.stderr
     assert answers(tmp_path) == {expected: "1"}
 
 
 def test_an_id_that_may_be_two_is_decided_by_the_question_or_refused(tmp_path):
-    ask(tmp_path, table(["id", "question"], [("7", "seven"), ("0007", "Say\n007"), ("8", "eight")]).encode())
+    ask(
+        tmp_path,
+        table(["id", "question"], [("7", "seven"), ("0007", "Say\n007"), ("8", "eight")]).encode(),
+    )
     assert take_in(tmp_path, b'id,question,answer\n7,"Say\r\n007",1\n7,seven,2\n').returncode == 0
     assert answers(tmp_path) == {"0007": "1", "7": "2"}
     done = take_in(tmp_path, b"id,answer\n8,1\n7,1\n")
-    assert refused(done, "back.csv: row 3: id '7' may be '7' or '0007'; a spreadsheet drops leading zeros", "P.jsonl")
-    assert take_in(tmp_path, b"id,answer\n0007,1\n7,2\n").returncode == 0, "no spreadsheet has changed these"
+    assert refused(
+        done,
+        "back.csv: row 3: id '7' may be '7' or '0007'; a spreadsheet drops leading zeros",
+        "P.jsonl",
+    )
+    assert take_in(tmp_path, b"id,answer\n0007,1\n7,2\n").returncode == 0, (
+        "no spreadsheet has changed these"
+    )
     assert answers(tmp_path) == {"0007": "1", "7": "2"}
     (tmp_path / "back.jsonl").write_text('{"id": "7", "answer": "3"}\n')
-    assert take_in(tmp_path, b'{"id": "7", "answer": "3"}\n', "back.jsonl").returncode == 0 and answers(tmp_path) == {"7": "3"}
+    assert take_in(
+        tmp_path, b'{"id": "7", "answer": "3"}\n', "back.jsonl"
+    ).returncode == 0 and answers(tmp_path) == {"7": "3"}
 
 
 @pytest.mark.parametrize("identity", ["9", "02-Jan", "1.23457E+11"])
 def test_an_id_that_is_not_there_is_refused_with_what_spreadsheets_do(tmp_path, identity):
     ask(tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode())
     done = take_in(tmp_path, f"id,answer\n{identity},1\n".encode())
-    assert refused(done, f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); keep the ids", "drops leading zeros")
+    assert refused(
+        done,
+        f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); keep the ids",
+        "drops leading zeros",
+    )
 
 
 def test_all_rows_that_do_not_fit_are_counted(tmp_path):
     ask(tmp_path, table(["id", "question"], [(f"p{n}", f"q{n}") for n in range(9)]).encode())
-    rows = [("x1", "1"), ("p1", "1"), ("p1", "2"), ("p2", "lots of"), ("x2", "1"), ("x3", "1"), ("x4", "1")]
+    rows = [
+        ("x1", "1"),
+        ("p1", "1"),
+        ("p1", "2"),
+        ("p2", "lots of"),
+        ("x2", "1"),
+        ("x3", "1"),
+        ("x4", "1"),
+    ]
     done = take_in(tmp_path, table(["id", "answer"], rows).encode(), grader="number_lenient")
     assert refused(
-        done, "row 2: id 'x1' is not in the pool", "6 rows are wrong: row 2, row 4 (id 'p1' occurs twice), row 5 (grader"
+        done,
+        "row 2: id 'x1' is not in the pool",
+        "6 rows are wrong: row 2, row 4 (id 'p1' occurs twice), row 5 (grader",
     )
     assert not (tmp_path / "A.jsonl").exists()
 
 
-# --- answers that a spreadsheet changes ----------------------------------------------------------------------------
+# --- answers that a spreadsheet changes
+# ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grader", ["math", "number_lenient", "choice_letter", "final_number"])
@@ -190,10 +271,14 @@ def test_all_rows_that_do_not_fit_are_counted(tmp_path):
         ("1.23457E+19", "has rounded"),
     ],
 )  # fmt: skip
-def test_an_answer_that_a_spreadsheet_has_made_of_another_is_refused(tmp_path, grader, answer, words):
+def test_an_answer_that_a_spreadsheet_has_made_of_another_is_refused(
+    tmp_path, grader, answer, words
+):
     ask(tmp_path, POOL.encode())
     done = take_in(tmp_path, f"id,answer\nb,{answer}\n".encode(), grader=grader)
-    assert refused(done, f"back.csv: row 2: the answer '{answer}' ", words, "format the column as text")
+    assert refused(
+        done, f"back.csv: row 2: the answer '{answer}' ", words, "format the column as text"
+    )
 
 
 def test_where_a_word_is_the_answer_a_date_may_be_right(tmp_path):
@@ -201,28 +286,53 @@ def test_where_a_word_is_the_answer_a_date_may_be_right(tmp_path):
     done = take_in(tmp_path, b"id,answer\nb,01-Feb\n", grader="final_word")
     assert done.returncode == 0 and answers(tmp_path) == {"b": "01-Feb"}
     assert "a spreadsheet may have changed answers: 1, '01-Feb' (row 2)" in done.stdout
-    assert refused(take_in(tmp_path, b"id,answer\nb,#NAME?\n", grader="final_word"), "is an error value")
+    assert refused(
+        take_in(tmp_path, b"id,answer\nb,#NAME?\n", grader="final_word"), "is an error value"
+    )
 
 
 @pytest.mark.parametrize("answer", ["1/2", "0.5", "7", "-3", "12", "1,000", "2.5E+10"])
 def test_other_answers_are_taken_as_they_are(tmp_path, answer):
     ask(tmp_path, POOL.encode())
     done = take_in(tmp_path, f'id,answer\nb,"{answer}"\n'.encode())
-    assert done.returncode == 0 and answers(tmp_path) == {"b": answer} and "warning" not in done.stdout, done.stdout
+    assert (
+        done.returncode == 0 and answers(tmp_path) == {"b": answer} and "warning" not in done.stdout
+    ), done.stdout
 
 
 def test_a_decimal_comma_is_never_taken_silently(tmp_path):
     ask(tmp_path, POOL.encode())
     data = b"id;answer\nb;3,5\n0007;4\n"
-    assert refused(take_in(tmp_path, data, grader="number_lenient"), "the answer '3,5'; correct it, with a decimal point")
+    assert refused(
+        take_in(tmp_path, data, grader="number_lenient"),
+        "the answer '3,5'; correct it, with a decimal point",
+    )
     done = take_in(tmp_path, data)
     assert done.returncode == 0 and "may have changed answers: 1, '3,5' (row 2)" in done.stdout
 
 
 def test_reference_answers_of_a_pool_that_a_spreadsheet_may_have_changed_are_told(tmp_path):
     (tmp_path / "pool.csv").write_text("question;answer\na;3,5\nb;01-Feb\nc;7\n")
-    arguments = ["--task", "mine", "--split", "train", "--source", '{"kind": "files", "train": "pool.csv"}', "--files", "pool.csv"]
-    done = in_process.run(tmp_path, "prepare_task", *arguments, "--grader", "math", "--output", "P.jsonl")
-    assert done.returncode == 0 and "changed reference answers: 2, '3,5' ('mine-train-0000'), '01-Feb'" in done.stdout, done.stdout
-    done = in_process.run(tmp_path, "prepare_task", *arguments, "--grader", "number_lenient", "--output", "P.jsonl")
-    assert done.returncode == 1 and "2 of 3 problems" in done.stderr and "decimal point" in done.stderr
+    arguments = [
+        "--task",
+        "mine",
+        "--split",
+        "train",
+        "--source",
+        '{"kind": "files", "train": "pool.csv"}',
+        "--files",
+        "pool.csv",
+    ]
+    done = in_process.run(
+        tmp_path, "prepare_task", *arguments, "--grader", "math", "--output", "P.jsonl"
+    )
+    assert (
+        done.returncode == 0
+        and "changed reference answers: 2, '3,5' ('mine-train-0000'), '01-Feb'" in done.stdout
+    ), done.stdout
+    done = in_process.run(
+        tmp_path, "prepare_task", *arguments, "--grader", "number_lenient", "--output", "P.jsonl"
+    )
+    assert (
+        done.returncode == 1 and "2 of 3 problems" in done.stderr and "decimal point" in done.stderr
+    )

@@ -10,22 +10,35 @@ import audit_locks
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
 
-HOLE = {"id": "PYSEC-1", "aliases": ["CVE-2025-1"], "fix_versions": ["2.0"], "description": "\x1b[31m"}
+HOLE = {
+    "id": "PYSEC-1",
+    "aliases": ["CVE-2025-1"],
+    "fix_versions": ["2.0"],
+    "description": "\x1b[31m",
+}
 
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """Two locks, and what pip-audit answers: (exit status, stdout, stderr) by lock, or the packages that it has looked up."""
+    """Two locks, and what pip-audit answers: (exit status, stdout, stderr) by lock, or the packages
+    that it has looked up."""
     (tmp_path / "envs").mkdir()
     for name in ("pip", "gpu", "torch-cpu"):
         (tmp_path / f"envs/{name}.lock").touch()
     monkeypatch.setattr(audit_locks, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["audit_locks.py"])
-    found = {"pip": [{"name": "pip", "version": "26.3", "vulns": []}], "gpu": [{"name": "torch", "version": "1.0", "vulns": []}]}
+    found = {
+        "pip": [{"name": "pip", "version": "26.3", "vulns": []}],
+        "gpu": [{"name": "torch", "version": "1.0", "vulns": []}],
+    }
 
     def run(command, **_):
         answer = found[command[-1].rpartition("/")[2].removesuffix(".lock")]
-        status, out, err = answer if isinstance(answer, tuple) else (0, json.dumps({"dependencies": answer, "fixes": []}), "")
+        status, out, err = (
+            answer
+            if isinstance(answer, tuple)
+            else (0, json.dumps({"dependencies": answer, "fixes": []}), "")
+        )
         return subprocess.CompletedProcess(command, status, out, err)
 
     monkeypatch.setattr(audit_locks.subprocess, "run", run)
@@ -45,12 +58,20 @@ def test_a_hole_is_named_with_its_lock_and_fix_and_is_an_error(answers, capsys):
     answers["gpu"][0]["vulns"] = [HOLE]
     with pytest.raises(UserError, match="1 known holes"):
         audit_locks.main()
-    assert capsys.readouterr().out == "envs/gpu.lock: torch 1.0: PYSEC-1, CVE-2025-1; fixed in 2.0\n"
+    assert (
+        capsys.readouterr().out == "envs/gpu.lock: torch 1.0: PYSEC-1, CVE-2025-1; fixed in 2.0\n"
+    )
 
 
 @pytest.mark.parametrize(
     "answer",
-    [[{"name": "pip", "skip_reason": "not found"}], [], (1, "", "Traceback\nProxyError: refused"), (1, "[]", "x"), (2, "{}", "")],
+    [
+        [{"name": "pip", "skip_reason": "not found"}],
+        [],
+        (1, "", "Traceback\nProxyError: refused"),
+        (1, "[]", "x"),
+        (2, "{}", ""),
+    ],
 )
 def test_a_database_that_cannot_be_reached_is_one_line_and_no_success(answers, answer):
     answers["pip"] = answer
@@ -62,6 +83,12 @@ def test_a_database_that_cannot_be_reached_is_one_line_and_no_success(answers, a
 def test_pip_is_installed_from_its_lock_before_all_others_and_names_no_environment():
     """Another pip would give all environments another name, and have them made again."""
     makefile = (ROOT / "Makefile").read_text()
-    rules = [line for line in makefile.splitlines() if ".ready: envs/" in line and "development" not in line]
+    rules = [
+        line
+        for line in makefile.splitlines()
+        if ".ready: envs/" in line and "development" not in line
+    ]
     assert len(rules) == 5 and all("envs/pip.lock" in line for line in rules)
-    assert makefile.index("$(call install,$(place),pip)") < makefile.index("$(call install,$(place),build)")
+    assert makefile.index("$(call install,$(place),pip)") < makefile.index(
+        "$(call install,$(place),build)"
+    )

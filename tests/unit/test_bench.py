@@ -1,4 +1,5 @@
-"""The benchmarks' own arithmetic and table. What is measured is no test: it depends on the machine."""
+"""The benchmarks' own arithmetic and table. What is measured is no test: it depends on the
+machine."""
 
 import csv
 import importlib
@@ -25,14 +26,21 @@ def test_pairs_alternate_and_their_median_ratio_counts():
         order.append(name)
         return next(values)
 
-    found = benchmarks.measure_pairs(lambda: take("ours", ours), lambda: take("baseline", baseline), 3)
+    found = benchmarks.measure_pairs(
+        lambda: take("ours", ours), lambda: take("baseline", baseline), 3
+    )
     assert order == ["ours", "baseline", "baseline", "ours", "ours", "baseline"]
     assert found == (2.0, 2.0, 2.0)  # ratios 0.5, 2 and 3
 
 
 @pytest.mark.parametrize(
     ("ours", "baseline", "target", "met"),
-    [(3.0, 2.0, "ratio <= 1.5", True), (3.1, 2.0, "ratio <= 1.5", False), (5.0, None, "ours >= 6", False), (0, 9, "", None)],
+    [
+        (3.0, 2.0, "ratio <= 1.5", True),
+        (3.1, 2.0, "ratio <= 1.5", False),
+        (5.0, None, "ours >= 6", False),
+        (0, 9, "", None),
+    ],
 )
 def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
     assert benchmarks.row("w", "s", ours, baseline, target=target)["met"] is met
@@ -46,8 +54,13 @@ def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
         (6.0, None, "s", "ours <= 3", 0.5, "6, at most 3 s"),
     ],
 )
-def test_the_figure_shows_how_much_better_than_its_target_a_row_is(ours, baseline, unit, target, times, said):
-    assert bench.compare_with_target(benchmarks.row("w", unit, ours, baseline, target=target)) == {"times": times, "label": said}
+def test_the_figure_shows_how_much_better_than_its_target_a_row_is(
+    ours, baseline, unit, target, times, said
+):
+    assert bench.compare_with_target(benchmarks.row("w", unit, ours, baseline, target=target)) == {
+        "times": times,
+        "label": said,
+    }
 
 
 def test_a_command_that_fails_says_why():
@@ -58,7 +71,9 @@ def test_a_command_that_fails_says_why():
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 def test_a_copy_has_the_code_and_no_results():
     with benchmarks.clone_copy() as folder:
-        assert (folder / "Snakefile").is_file() and (folder / "results/reference/mini/gains.csv").is_file()
+        assert (folder / "Snakefile").is_file() and (
+            folder / "results/reference/mini/gains.csv"
+        ).is_file()
         assert not (folder / "results/training").exists() and not (folder / ".snakemake").exists()
     assert not folder.exists()
 
@@ -68,12 +83,16 @@ def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch
         "import benchmarks\n"
         "def run(options): return [benchmarks.row('a', 's', 1.5, 3.0, target='ratio <= 1'), benchmarks.row('b', 'n', 2, None)]\n"
     )
-    (tmp_path / "lacking.py").write_text("from benchmarks import Skipped\ndef run(options): raise Skipped('no such machine')\n")
+    (tmp_path / "lacking.py").write_text(
+        "from benchmarks import Skipped\ndef run(options): raise Skipped('no such machine')\n"
+    )
     monkeypatch.setattr(bench, "HERE", tmp_path)
     monkeypatch.setattr(bench, "NAMES", ["lacking", "measured"])
     monkeypatch.setattr(sys, "path", list(sys.path))
     output = tmp_path / "out"
-    monkeypatch.setattr(sys, "argv", ["bench.py", "--only", "lacking", "measured", "--output", str(output)])
+    monkeypatch.setattr(
+        sys, "argv", ["bench.py", "--only", "lacking", "measured", "--output", str(output)]
+    )
     bench.main()
     said = capsys.readouterr().out
     assert "lacking: not measured: no such machine" in said and "met" in said
@@ -103,23 +122,39 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
     probing = modules("probing")
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = {row["what"]: row for row in csv.DictReader(stream)}
-    found = probing.measure("7,473 prompts like GSM8K", probing.simulate_pool(7473), [0], probing.HARD, 256, "ratio <= 1.2")
+    found = probing.measure(
+        "7,473 prompts like GSM8K",
+        probing.simulate_pool(7473),
+        [0],
+        probing.HARD,
+        256,
+        "ratio <= 1.2",
+    )
     assert len(found) == 2
     for row in found:
         there = committed[row["what"]]
-        assert (float(there["ours"]), float(there["baseline"])) == (row["ours"], row["baseline"]), row["what"]
+        assert (float(there["ours"]), float(there["baseline"])) == (row["ours"], row["baseline"]), (
+            row["what"]
+        )
 
 
 def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_path):
-    """The program with a pool of 60 prompts: every row of the committed table that needs no recording is measured."""
+    """The program with a pool of 60 prompts: every row of the committed table that needs no
+    recording is measured."""
     pool = modules("probing").simulate_pool(60)
     monkeypatch.setattr(modules("probing"), "simulate_pool", lambda prompts: pool)
-    monkeypatch.setattr(sys, "argv", ["bench.py", "--only", "probing", "--data", str(tmp_path), "--output", str(tmp_path)])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["bench.py", "--only", "probing", "--data", str(tmp_path), "--output", str(tmp_path)],
+    )
     bench.main()
     rows = list(csv.DictReader((tmp_path / "bench.csv").open()))
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = [
-            row["what"] for row in csv.DictReader(stream) if row["benchmark"] == "probing" and "recording" not in row["what"]
+            row["what"]
+            for row in csv.DictReader(stream)
+            if row["benchmark"] == "probing" and "recording" not in row["what"]
         ]
     assert [row["what"] for row in rows] == committed
     assert all(float(row["ours"]) <= 60 * 5 for row in rows) and (tmp_path / "bench.pdf").is_file()
@@ -127,7 +162,11 @@ def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_
 
 def measured(monkeypatch, output: Path, name: str, *arguments: str) -> list[dict]:
     """The rows of a benchmark that is run to its end with one pair of measurements."""
-    monkeypatch.setattr(sys, "argv", ["bench.py", "--only", name, "--repeats", "1", "--output", str(output), *arguments])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["bench.py", "--only", name, "--repeats", "1", "--output", str(output), *arguments],
+    )
     bench.main()
     return list(csv.DictReader((output / "bench.csv").open()))
 
@@ -135,7 +174,11 @@ def measured(monkeypatch, output: Path, name: str, *arguments: str) -> list[dict
 def test_a_small_benchmark_of_grading_runs_to_its_end(modules, monkeypatch, tmp_path):
     grading = modules("grading")
     monkeypatch.setattr(grading, "ENOUGH", 0.01)
-    recorded = {"question": "1 + 1?", "answer": "2", "completions": [r"\boxed{2}", r"\boxed{3}", "It is 2", "1 + 1 = 2"]}
+    recorded = {
+        "question": "1 + 1?",
+        "answer": "2",
+        "completions": [r"\boxed{2}", r"\boxed{3}", "It is 2", "1 + 1 = 2"],
+    }
     folder = tmp_path / "recordings/gsm8k_hard_test/qwen3-14b"
     folder.mkdir(parents=True)
     for name in grading.RECORDINGS:
@@ -156,15 +199,26 @@ def test_a_small_benchmark_of_the_demo_runs_to_its_end(modules, monkeypatch, tmp
         ("select", "mini_sft", 5),
     ]
     for number, (rule, log, seconds) in enumerate(jobs):
-        record = {"rule": rule, "log": [f"results/logs/{log}.log"], "starttime": 100.0, "endtime": 100.0 + seconds}
+        record = {
+            "rule": rule,
+            "log": [f"results/logs/{log}.log"],
+            "starttime": 100.0,
+            "endtime": 100.0 + seconds,
+        }
         (tmp_path / f".snakemake/metadata/{number}").write_text(json.dumps(record))
     monkeypatch.setattr(demo, "ROOT", tmp_path)
     rows = measured(monkeypatch, tmp_path / "out", "demo", "--before", str(tmp_path))
     found = [(row["what"], float(row["ours"]), float(row["ratio"])) for row in rows]
-    assert found == [("training, all jobs (before)", 20.0, 1.0), ("figures, all jobs (before)", 3.0, 1.0)]
+    assert found == [
+        ("training, all jobs (before)", 20.0, 1.0),
+        ("figures, all jobs (before)", 3.0, 1.0),
+    ]
 
 
-longer = pytest.mark.skipif(not os.environ.get("HARDGRPO_BENCH"), reason="HARDGRPO_BENCH=1 runs the benchmarks that take longer")
+longer = pytest.mark.skipif(
+    not os.environ.get("HARDGRPO_BENCH"),
+    reason="HARDGRPO_BENCH=1 runs the benchmarks that take longer",
+)
 
 
 @pytest.mark.slow
@@ -177,7 +231,8 @@ def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, 
     assert [row["met"] for row in rows[2:]] == ["1", "1"], "nothing loads torch before it needs it"
 
 
-OF_WORKFLOW = {"figures": ["s", "processor s"], "planning": ["processor s"] * 3}  # units of their rows
+# units of their rows
+OF_WORKFLOW = {"figures": ["s", "processor s"], "planning": ["processor s"] * 3}
 
 
 @pytest.mark.slow
@@ -204,11 +259,13 @@ SMALL = ("--model", "results/models/tiny")
 
 @pytest.fixture
 def after_the_demo(modules, monkeypatch, finished_world) -> Path:
-    """The finished world, which the benchmarks take for a clone in which `make demo` has run. They write nothing in it."""
+    """The finished world, which the benchmarks take for a clone in which `make demo` has run. They
+    write nothing in it."""
     for module in (benchmarks, *map(modules, bench.NAMES)):
         monkeypatch.setattr(module, "ROOT", finished_world.folder, raising=False)
     monkeypatch.chdir(finished_world.folder)
-    monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")  # what is measured here is transformers alone
+    # what is measured here is transformers alone
+    monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")
     return finished_world.folder
 
 
@@ -216,32 +273,53 @@ def after_the_demo(modules, monkeypatch, finished_world) -> Path:
 def test_a_small_benchmark_of_the_limits_runs_to_its_end(after_the_demo, monkeypatch, tmp_path):
     probing, training = measured(monkeypatch, tmp_path, "limits", *SMALL)
     assert "tiny on one core, transformers" in probing["what"] and training["unit"] == "steps/s"
-    assert all(0 < float(row["ours"]) < float(row["baseline"]) for row in (probing, training)), "no work is faster than the limit"
+    assert all(0 < float(row["ours"]) < float(row["baseline"]) for row in (probing, training)), (
+        "no work is faster than the limit"
+    )
 
 
 @longer
-def test_a_small_benchmark_of_sampling_runs_to_its_end(after_the_demo, modules, monkeypatch, tmp_path):
+def test_a_small_benchmark_of_sampling_runs_to_its_end(
+    after_the_demo, modules, monkeypatch, tmp_path
+):
     monkeypatch.setattr(modules("sampling"), "ADAPTERS", 2)
     monkeypatch.setattr(modules("sampling"), "TASKS", ("swaps", "swaps_hard"))
     rows = measured(monkeypatch, tmp_path, "sampling", *SMALL)
-    assert [row["unit"] for row in rows] == ["tokens/s", "completions", "completions", "processor s", "processor s"]
+    assert [row["unit"] for row in rows] == [
+        "tokens/s",
+        "completions",
+        "completions",
+        "processor s",
+        "processor s",
+    ]
     assert float(rows[1]["ours"]) <= float(rows[1]["baseline"]) == 8 * 2 * 4
 
 
 @longer
-def test_a_small_benchmark_of_training_runs_to_its_end(after_the_demo, modules, monkeypatch, tmp_path):
+def test_a_small_benchmark_of_training_runs_to_its_end(
+    after_the_demo, modules, monkeypatch, tmp_path
+):
     """One of its cases: with a KL term, in micro-batches."""
     monkeypatch.setattr(modules("training"), "UPDATES", 3)
     monkeypatch.setattr(modules("training"), "CASES", [(0.04, 4, False)])
     (row,) = measured(monkeypatch, tmp_path, "training", *SMALL)
-    assert row["what"].startswith("step, beta 0.04, micro-batches of 4;") and float(row["ours"]) > 0 < float(row["baseline"])
+    assert row["what"].startswith("step, beta 0.04, micro-batches of 4;") and float(
+        row["ours"]
+    ) > 0 < float(row["baseline"])
 
 
 @longer
-def test_a_small_benchmark_of_choosing_runs_to_its_end(after_the_demo, modules, monkeypatch, tmp_path):
+def test_a_small_benchmark_of_choosing_runs_to_its_end(
+    after_the_demo, modules, monkeypatch, tmp_path
+):
     """Of one selector, and of process rewards."""
     choosing = modules("choosing")
-    for name, value in {"POOL": 300, "STEPS": 5, "UPDATES": 3, "SELECTORS": {"beta": choosing.SELECTORS["beta"]}}.items():
+    for name, value in {
+        "POOL": 300,
+        "STEPS": 5,
+        "UPDATES": 3,
+        "SELECTORS": {"beta": choosing.SELECTORS["beta"]},
+    }.items():
         monkeypatch.setattr(choosing, name, value)
     rows = measured(monkeypatch, tmp_path, "choosing", *SMALL)
     assert [row["what"].split(";")[0] for row in rows] == [
@@ -254,5 +332,9 @@ def test_a_small_benchmark_of_choosing_runs_to_its_end(after_the_demo, modules, 
 
 
 def test_every_benchmark_is_run_to_its_end_by_a_test_of_this_file():
-    run = set(re.findall(r'(?:measured\(monkeypatch, [^,]+, |--only", )"(\w+)"', Path(__file__).read_text()))
+    run = set(
+        re.findall(
+            r'(?:measured\(monkeypatch, [^,]+, |--only", )"(\w+)"', Path(__file__).read_text()
+        )
+    )
     assert set(bench.NAMES) <= run | OF_WORKFLOW.keys()

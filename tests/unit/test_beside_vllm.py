@@ -1,4 +1,5 @@
-"""Training beside vLLM, with a stand-in for vLLM: what the engine gets, what the trainer keeps, and what random numbers it draws."""
+"""Training beside vLLM, with a stand-in for vLLM: what the engine gets, what the trainer keeps, and
+what random numbers it draws."""
 
 import json
 import math
@@ -25,22 +26,46 @@ pytestmark = pytest.mark.slow
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 
-def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=None, micro_batch=None, **changes) -> Trainer:  # noqa: F811
-    """A trainer after a few updates of an adapter, whose prompts and their order are the same for every seed."""
+def trained(
+    tiny,
+    folder,
+    seed=0,
+    watch=None,
+    save_strategy="no",
+    resume_from=None,
+    micro_batch=None,
+    **changes,
+) -> Trainer:
+    """A trainer after a few updates of an adapter, whose prompts and their order are the same for
+    every seed."""
     from trl import GRPOConfig
 
-    recipe = SPEC.training | {"updates": 4, "checkpoint_every": 4, "prompts_per_update": 4, "group_size": 4, "learning_rate": 3e-2}
-    recipe |= {"warmup_share": 0.0, "generation": "vllm", "base": "bf16", "precision": "bf16", "adapter": ADAPTER} | changes
-    spec = Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12, "seed": seed})
-    arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch), 64) | {
-        "save_strategy": save_strategy
+    recipe = SPEC.training | {
+        "updates": 4,
+        "checkpoint_every": 4,
+        "prompts_per_update": 4,
+        "group_size": 4,
+        "learning_rate": 3e-2,
     }
+    recipe |= {
+        "warmup_share": 0.0,
+        "generation": "vllm",
+        "base": "bf16",
+        "precision": "bf16",
+        "adapter": ADAPTER,
+    } | changes
+    spec = Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12, "seed": seed})
+    arguments = recipes.trainer_arguments(
+        spec, str(folder), recipes.Hardware(0, 1, micro_batch), 64
+    ) | {"save_strategy": save_strategy}
     trainer = Trainer(
         model=AutoModelForCausalLM.from_pretrained(tiny[0], **recipes.model_arguments(recipe)),
         processing_class=tiny[1],
         reward_funcs=long,
         args=GRPOConfig(**arguments),
-        train_dataset=Dataset.from_list([rows()[f"q{k % 4}"] for k in range(4 * recipe["updates"])]),
+        train_dataset=Dataset.from_list(
+            [rows()[f"q{k % 4}"] for k in range(4 * recipe["updates"])]
+        ),
         peft_config=recipes.adapter_configuration(recipe),
         applies_correction=bool(recipe.get("importance_correction")),
         callbacks=[watch] if watch else [],
@@ -59,15 +84,20 @@ def base_of(model) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("base", ["bf16", "fp32"])
-def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(tiny, tmp_path, monkeypatch, base):  # noqa: F811
-    """TRL adds the adapter to the base's own weights for each sync and subtracts it again; in bf16 the base would drift."""
+def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(
+    tiny, tmp_path, monkeypatch, base
+):
+    """TRL adds the adapter to the base's own weights for each sync and subtracts it again; in bf16
+    the base would drift."""
     StandIn.install(monkeypatch)
     trainer = trained(tiny, tmp_path, base=base, updates=12)
     dtype = recipes.model_arguments({"base": base})["dtype"]
     untouched = dict(AutoModelForCausalLM.from_pretrained(tiny[0], dtype=dtype).named_parameters())
     base_weights = base_of(trainer.model)
     assert base_weights.keys() == untouched.keys()
-    assert [name for name in untouched if not torch.equal(base_weights[name], untouched[name])] == []
+    assert [
+        name for name in untouched if not torch.equal(base_weights[name], untouched[name])
+    ] == []
     trainer.vllm_generation.sync_weights()
     sent = trainer.vllm_generation.llm.sent
     assert sent.keys() == untouched.keys()
@@ -75,16 +105,28 @@ def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(
     for name, layer in trainer.model.named_modules():
         if hasattr(layer, "get_delta_weight") and hasattr(layer, "lora_A"):
             plain = name.removeprefix("base_model.model.") + ".weight"
-            expected = untouched[plain].double() + 2 * (layer.lora_B["default"].weight @ layer.lora_A["default"].weight).double()
-            torch.testing.assert_close(sent[plain], expected.to(dtype), rtol=2**-8 if base == "bf16" else 1e-6, atol=1e-8)
+            expected = (
+                untouched[plain].double()
+                + 2 * (layer.lora_B["default"].weight @ layer.lora_A["default"].weight).double()
+            )
+            torch.testing.assert_close(
+                sent[plain], expected.to(dtype), rtol=2**-8 if base == "bf16" else 1e-6, atol=1e-8
+            )
             moved += not torch.equal(sent[plain], untouched[plain])
     assert moved == 14, "the adapter of every linear map has moved"
-    assert not [weights for weights in trainer.model.parameters() if weights.requires_grad and weights.dtype != torch.float32]
+    assert not [
+        weights
+        for weights in trainer.model.parameters()
+        if weights.requires_grad and weights.dtype != torch.float32
+    ]
 
 
 @pytest.mark.parametrize("generation", ["transformers", "vllm"])
-def test_rollouts_end_where_completions_of_probe_and_evaluation_end(tiny, tmp_path, monkeypatch, generation):  # noqa: F811
-    """Some models name a token that ends a completion in config.json alone, which neither TRL nor vLLM reads for that."""
+def test_rollouts_end_where_completions_of_probe_and_evaluation_end(
+    tiny, tmp_path, monkeypatch, generation
+):
+    """Some models name a token that ends a completion in config.json alone, which neither TRL nor
+    vLLM reads for that."""
     StandIn.install(monkeypatch)
     vllm_engine = SimpleNamespace(prepare_for_training=lambda: None)
     monkeypatch.setitem(sys.modules, "hardgrpo.sampling.vllm_engine", vllm_engine)
@@ -95,29 +137,51 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(tiny, tmp_pa
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": [*range(30, 60)]}))
     ends = engines.end_tokens(str(folder), tokenizer)
-    assert {tokenizer.eos_token_id, 25, 45} < set(ends), "of tokenizer, generation_config.json and config.json"
+    assert {tokenizer.eos_token_id, 25, 45} < set(ends), (
+        "of tokenizer, generation_config.json and config.json"
+    )
     recipe = SPEC.training | {"updates": 1, "checkpoint_every": 1, "generation": generation}
     fields = {"model_folder": str(folder), "training": recipe, "completion_tokens": 12}
-    problems = {name: {"question": row["prompt"][0]["content"], "answer": "red"} for name, row in rows().items()}
-    arguments = (problems, [*problems], tokenizer, tmp_path / "state", recipes.Hardware(0, 1), "none")
+    problems = {
+        name: {"question": row["prompt"][0]["content"], "answer": "red"}
+        for name, row in rows().items()
+    }
+    arguments = (
+        problems,
+        [*problems],
+        tokenizer,
+        tmp_path / "state",
+        recipes.Hardware(0, 1),
+        "none",
+    )
     trainer = loop.build_grpo_trainer(Spec(**{**vars(SPEC), **fields}), *arguments)
-    prompts = [tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"] for row in rows().values()]
+    prompts = [
+        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"]
+        for row in rows().values()
+    ]
     completions, _ = trainer._generate_single_turn(prompts * 4, None, {}, 1)
     assert any(tokens[-1] in range(30, 60) for tokens in completions)
     for tokens in completions:
         assert not set(tokens[:-1]) & set(ends) and (tokens[-1] in ends or len(tokens) == 12)
 
 
-def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(tiny, tmp_path, monkeypatch):  # noqa: F811
+def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(
+    tiny, tmp_path, monkeypatch
+):
     """The start of vLLM sets all generators to the rank, after TRL has set them to the seed."""
     StandIn.install(monkeypatch)
-    first, again, second = (trained(tiny, tmp_path, seed).vllm_generation.llm.rollouts[:16] for seed in (1, 1, 2))
+    first, again, second = (
+        trained(tiny, tmp_path, seed).vllm_generation.llm.rollouts[:16] for seed in (1, 1, 2)
+    )
     assert first == again and first != second
 
 
 @pytest.mark.parametrize("base", ["bf16", "fp32"])
-def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(tiny, tmp_path, monkeypatch, base):  # noqa: F811
-    """TRL casts the adapter of a base in 4 bits to bf16, and a resume casts it back. The base here only says that it is in 4 bits."""
+def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
+    tiny, tmp_path, monkeypatch, base
+):
+    """TRL casts the adapter of a base in 4 bits to bf16, and a resume casts it back. The base here
+    only says that it is in 4 bits."""
     load, types = AutoModelForCausalLM.from_pretrained, []
 
     def in_4_bits(*arguments, **named):
@@ -134,52 +198,98 @@ def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(ti
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     trained(tiny, whole, watch=Watch(), save_strategy="steps", **changes)
     shutil.copytree(whole / "checkpoint-2", resumed / "checkpoint-2")
-    trained(tiny, resumed, watch=Watch(), save_strategy="steps", resume_from=resumed / "checkpoint-2", **changes)
+    trained(
+        tiny,
+        resumed,
+        watch=Watch(),
+        save_strategy="steps",
+        resume_from=resumed / "checkpoint-2",
+        **changes,
+    )
     assert types == [{torch.float32}] * 6
     name = "checkpoint-4/adapter_model.safetensors"
     assert (whole / name).read_bytes() == (resumed / name).read_bytes()
 
 
 @pytest.fixture
-def first_update(tiny, tmp_path, monkeypatch):  # noqa: F811
-    """The log of one update, and the lengths of its completions, where vLLM reports each token's log-probability lower by `less`."""
+def first_update(tiny, tmp_path, monkeypatch):
+    """The log of one update, and the lengths of its completions, where vLLM reports each token's
+    log-probability lower by `less`."""
 
     def update(less: float, correction: dict | None) -> tuple[dict, list[int]]:
         StandIn.install(monkeypatch, offset=-less)
-        changes = {"base": "fp32", "precision": "fp32", "loss": "grpo", "updates": 1, "checkpoint_every": 1}
+        changes = {
+            "base": "fp32",
+            "precision": "fp32",
+            "loss": "grpo",
+            "updates": 1,
+            "checkpoint_every": 1,
+        }
         trainer = trained(tiny, tmp_path, importance_correction=correction, **changes)
-        return trainer.state.log_history[0], [len(tokens) for tokens in trainer.vllm_generation.llm.rollouts]
+        return trainer.state.log_history[0], [
+            len(tokens) for tokens in trainer.vllm_generation.llm.rollouts
+        ]
 
     return update
 
 
-def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gradient(first_update):
+def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gradient(
+    first_update,
+):
     (exact, _), (differing, _) = first_update(0.0, None), first_update(0.2, None)
-    assert (differing["loss"], differing["grad_norm"]) == (exact["loss"], exact["grad_norm"]) and exact["grad_norm"] > 0
-    logged = [{ours: log[theirs] for ours, theirs in outputs.VLLM_COLUMNS.items()} for log in (exact, differing)]
-    expected = {"logp_difference_mean": 0, "logp_difference_max": 0, "importance_ratio_mean": 1, "masked_share": 0}
+    assert (differing["loss"], differing["grad_norm"]) == (
+        exact["loss"],
+        exact["grad_norm"],
+    ) and exact["grad_norm"] > 0
+    logged = [
+        {ours: log[theirs] for ours, theirs in outputs.VLLM_COLUMNS.items()}
+        for log in (exact, differing)
+    ]
+    expected = {
+        "logp_difference_mean": 0,
+        "logp_difference_max": 0,
+        "importance_ratio_mean": 1,
+        "masked_share": 0,
+    }
     assert logged[0] == pytest.approx(expected, abs=1e-4)
-    expected |= {"logp_difference_mean": 0.2, "logp_difference_max": 0.2, "importance_ratio_mean": math.exp(0.2)}
+    expected |= {
+        "logp_difference_mean": 0.2,
+        "logp_difference_max": 0.2,
+        "importance_ratio_mean": math.exp(0.2),
+    }
     assert logged[1] == pytest.approx(expected, abs=1e-4)
 
 
-def test_no_gradient_is_clipped_in_an_update_that_follows_its_sampling(tiny, tmp_path, monkeypatch):  # noqa: F811
-    """TRL computes the probabilities of vLLM's rollouts before the update, in batches of other shapes. In bf16 the ratio to those of the
-    update is then not 1, and limits as narrow as GSPO's would drop completions by chance."""
+def test_no_gradient_is_clipped_in_an_update_that_follows_its_sampling(tiny, tmp_path, monkeypatch):
+    """TRL computes the probabilities of vLLM's rollouts before the update, in batches of other
+    shapes. In bf16 the ratio to those of the update is then not 1, and limits as narrow as GSPO's
+    would drop completions by chance."""
     StandIn.install(monkeypatch)
-    changes = {"loss": "grpo", "ratio": "sequence", "epsilon": 1e-9, "epsilon_high": 1e-9, "importance_correction": None}
+    changes = {
+        "loss": "grpo",
+        "ratio": "sequence",
+        "epsilon": 1e-9,
+        "epsilon_high": 1e-9,
+        "importance_correction": None,
+    }
     trainer = trained(tiny, tmp_path, micro_batch=4, base="fp32", adapter=None, **changes)
     updates = trainer.state.log_history[:-1]
     assert [update["clip_ratio/region_mean"] for update in updates] == [0.0] * 4
     assert all(update["grad_norm"] for update in updates)
-    assert all(update[outputs.LOGP_DIFFERENCE] > 0 for update in updates), "the difference to vLLM is measured all the same"
+    assert all(update[outputs.LOGP_DIFFERENCE] > 0 for update in updates), (
+        "the difference to vLLM is measured all the same"
+    )
 
 
 @pytest.mark.parametrize(
-    ("mode", "limit"), [("token_truncate", 1.1), ("token_truncate", 2.0), ("token_mask", 1.1), ("token_mask", 2.0)]
+    ("mode", "limit"),
+    [("token_truncate", 1.1), ("token_truncate", 2.0), ("token_mask", 1.1), ("token_mask", 2.0)],
 )
 def test_a_correction_of_tokens_weights_each_token(first_update, mode, limit):
-    (plain, _), (weighted, _) = first_update(0.2, None), first_update(0.2, {"mode": mode, "limit": limit})
+    (plain, _), (weighted, _) = (
+        first_update(0.2, None),
+        first_update(0.2, {"mode": mode, "limit": limit}),
+    )
     ratio = math.exp(0.2)
     weight = ratio if ratio <= limit else limit if mode == "token_truncate" else 0.0
     assert weighted["grad_norm"] == pytest.approx(weight * plain["grad_norm"], rel=1e-3)
@@ -190,28 +300,51 @@ def test_a_correction_of_completions_weights_or_masks_the_long_ones(first_update
     log, lengths = first_update(0.2, {"mode": "sequence_mask", "limit": 3.0})
     masked = [math.exp(0.2 * length) > 3 for length in lengths]
     assert log["masked_share"] == pytest.approx(sum(masked) / 16) and 0 < sum(masked) < 16
-    ratios = [0.0 if is_masked else math.exp(0.2 * length) for length, is_masked in zip(lengths, masked)]
-    assert log["sampling/importance_sampling_ratio/mean"] == pytest.approx(sum(ratios) / 16, rel=1e-3)
+    ratios = [
+        0.0 if is_masked else math.exp(0.2 * length) for length, is_masked in zip(lengths, masked)
+    ]
+    assert log["sampling/importance_sampling_ratio/mean"] == pytest.approx(
+        sum(ratios) / 16, rel=1e-3
+    )
     truncated, _ = first_update(0.2, {"mode": "sequence_truncate", "limit": 3.0})
-    assert truncated["masked_share"] == 0 and truncated["sampling/importance_sampling_ratio/max"] == 3
+    assert (
+        truncated["masked_share"] == 0 and truncated["sampling/importance_sampling_ratio/max"] == 3
+    )
 
 
 @pytest.mark.parametrize("shape", ["tokens", "completions"])
 def test_groups_that_wait_for_an_update_keep_their_weights(shape, tmp_path):
     ratios = torch.rand(4, 3) if shape == "tokens" else torch.rand(4, 1)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 0]])
-    batch = {"prompt_ids": torch.ones(4, 2).long(), "prompt_mask": torch.ones(4, 2).long(), "completion_mask": mask}
-    batch |= {"completion_ids": mask * 7, "advantages": torch.rand(4), "importance_sampling_ratio": ratios}
+    batch = {
+        "prompt_ids": torch.ones(4, 2).long(),
+        "prompt_mask": torch.ones(4, 2).long(),
+        "completion_mask": mask,
+    }
+    batch |= {
+        "completion_ids": mask * 7,
+        "advantages": torch.rand(4),
+        "importance_sampling_ratio": ratios,
+    }
     split = rollout_groups.split(batch, ["a", "b"], torch.tensor([1.0, 0.0, 1.0, 0.0]), 2)
     rollout_groups.save(tmp_path / "groups.state", {"pending": split})
-    joined = rollout_groups.join(rollout_groups.load(tmp_path / "groups.state")["pending"][::-1], 0, "cpu")
-    assert torch.equal(joined["importance_sampling_ratio"], (ratios.expand(4, 3) * mask)[[2, 3, 0, 1]])
+    joined = rollout_groups.join(
+        rollout_groups.load(tmp_path / "groups.state")["pending"][::-1], 0, "cpu"
+    )
+    assert torch.equal(
+        joined["importance_sampling_ratio"], (ratios.expand(4, 3) * mask)[[2, 3, 0, 1]]
+    )
 
 
 def test_a_run_warns_once_if_vllm_does_not_have_the_trained_weights(capsys):
     watch = Watch(SimpleNamespace(advance=lambda *_: None), SimpleNamespace(is_first=True), 1)
     for update, difference in enumerate((0.02, 0.81, 0.9), start=1):
-        logs = {"reward": 0.5, "frac_reward_zero_std": 0.0, "grad_norm": 1.0, outputs.LOGP_DIFFERENCE: difference}
+        logs = {
+            "reward": 0.5,
+            "frac_reward_zero_std": 0.0,
+            "grad_norm": 1.0,
+            outputs.LOGP_DIFFERENCE: difference,
+        }
         watch.on_log(None, SimpleNamespace(global_step=update), None, logs=logs)
     (warning,) = capsys.readouterr().out.splitlines()
     assert warning.startswith("warning: update 2: ") and "differ by 0.81 on average" in warning

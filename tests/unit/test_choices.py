@@ -14,7 +14,10 @@ from hardgrpo.selection import choices
 
 
 def table(right, codes, budget=0.25, draws=60) -> dict[str, dict]:
-    return {row["choice"]: row for row in choices.compare(np.array(right, dtype=float), np.array(codes), budget, draws)}
+    return {
+        row["choice"]: row
+        for row in choices.compare(np.array(right, dtype=float), np.array(codes), budget, draws)
+    }
 
 
 def test_agreement_and_entropy_by_hand():
@@ -27,21 +30,39 @@ def test_each_choice_takes_what_it_says():
     """Four kinds of prompts, two of each: wrong and sure, wrong and unsure, half right, right."""
     sure, unsure, half, right = [0] * 8, list(range(8)), [0, 1] * 4, [0] * 8
     graded = [[0] * 8, [0] * 8, [1, 0] * 4, [1] * 8]
-    found = table([one for one in graded for _ in "ab"], [one for one in (sure, unsure, half, right) for _ in "ab"])
+    found = table(
+        [one for one in graded for _ in "ab"],
+        [one for one in (sure, unsure, half, right) for _ in "ab"],
+    )
     assert {row["prompts"] for row in found.values()} == {2}
-    assert (found["hardest"]["labels"], found["agreement lowest"]["labels"], found["random"]["labels"]) == (8, 2, 2)
+    assert (
+        found["hardest"]["labels"],
+        found["agreement lowest"]["labels"],
+        found["random"]["labels"],
+    ) == (8, 2, 2)
     assert found["hardest"]["all_wrong"] == 1 and found["hardest"]["mixed"] == 0
-    assert found["nearest ½"]["mixed"] > 0.9, "three others of a half-right prompt are rarely all alike"
-    assert found["agreement lowest"]["all_wrong"] == 1 and found["agreement lowest"]["confidently_wrong"] == 0
-    assert found["agreement lowest"]["overlap"] == pytest.approx(0.5, abs=0.2), "half of the hardest are unsure; ties by chance"
+    assert found["nearest ½"]["mixed"] > 0.9, (
+        "three others of a half-right prompt are rarely all alike"
+    )
+    assert (
+        found["agreement lowest"]["all_wrong"] == 1
+        and found["agreement lowest"]["confidently_wrong"] == 0
+    )
+    assert found["agreement lowest"]["overlap"] == pytest.approx(0.5, abs=0.2), (
+        "half of the hardest are unsure; ties by chance"
+    )
     assert found["entropy highest"]["pass_rate"] == 0
     for row in found.values():
         assert row["mixed"] + row["all_right"] + row["all_wrong"] == pytest.approx(1)
-        assert row["mixed_low"] <= row["mixed"] <= row["mixed_high"] or row["mixed_low"] == row["mixed_high"]
+        assert (
+            row["mixed_low"] <= row["mixed"] <= row["mixed_high"]
+            or row["mixed_low"] == row["mixed_high"]
+        )
 
 
 def test_another_model_chooses_for_this_one():
-    """The other model ranks the prompts as this one does, or the other way round, and is always sure."""
+    """The other model ranks the prompts as this one does, or the other way round, and is always
+    sure."""
     right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)
     sure = np.zeros((20, 10), dtype=int)
     for other, correlation in ((right, 1), (right[::-1], -1)):
@@ -50,11 +71,17 @@ def test_another_model_chooses_for_this_one():
         assert set(found) == {*choices.CHOICES, *choices.BY_OTHER_MODEL}
         hardest = found["hardest, by the other"]
         assert hardest["rank_correlation"] == pytest.approx(correlation) and hardest["labels"] == 20
-        assert hardest["pass_rate"] == pytest.approx(found["hardest"]["pass_rate"] if correlation == 1 else 0.9, abs=0.1)
+        assert hardest["pass_rate"] == pytest.approx(
+            found["hardest"]["pass_rate"] if correlation == 1 else 0.9, abs=0.1
+        )
         assert hardest["overlap"] == (1 if correlation == 1 else 0)
         assert found["hardest"]["rank_correlation"] is None, "there is no other"
     alone = choices.compare(right * 1.0, right * 1, 0.2, 20)
-    assert [row for row in rows if row["choice"] in choices.CHOICES][0]["overlap"] == alone[0]["overlap"] == 1
+    assert (
+        [row for row in rows if row["choice"] in choices.CHOICES][0]["overlap"]
+        == alone[0]["overlap"]
+        == 1
+    )
 
 
 def test_by_the_samples_that_chose_them_the_hardest_look_harder():
@@ -75,22 +102,35 @@ def compare(tmp_path, *recordings, **more) -> subprocess.CompletedProcess:
 
 def test_the_program_on_a_recording(tmp_path):
     rows = [
-        {"question": f"q{n}", "answer": "red", "completions": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)]}
+        {
+            "question": f"q{n}",
+            "answer": "red",
+            "completions": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)],
+        }
         for n in range(30)
     ]
     files.write_jsonl(tmp_path / "r.jsonl", rows)
     done = compare(tmp_path, tmp_path / "r.jsonl", draws=20)
     assert done.returncode == 0, done.stderr
     assert "30 prompts, 6 completions each, 33% confidently wrong" in done.stdout
-    written = files.read_rows(tmp_path / "choices.csv", {"choice": str, "mixed": float, "labels": int})
-    assert [row["choice"] for row in written] == list(choices.CHOICES) and written[1]["mixed"] > written[0]["mixed"]
+    written = files.read_rows(
+        tmp_path / "choices.csv", {"choice": str, "mixed": float, "labels": int}
+    )
+    assert [row["choice"] for row in written] == list(choices.CHOICES) and written[1][
+        "mixed"
+    ] > written[0]["mixed"]
 
 
 def test_a_probe_gives_the_table_of_the_same_recording(tmp_path):
-    texts = {f"p{n}": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)] for n in range(30)}
+    texts = {
+        f"p{n}": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)] for n in range(30)
+    }
     problems = [{"id": name, "question": f"question {name}", "answer": "red"} for name in texts]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
-    files.write_jsonl(tmp_path / "r.jsonl", [problem | {"completions": texts[problem["id"]]} for problem in problems])
+    files.write_jsonl(
+        tmp_path / "r.jsonl",
+        [problem | {"completions": texts[problem["id"]]} for problem in problems],
+    )
     for shard in (0, 1):
         rows = [
             {"id": name, "sample": sample, "completion": text}
@@ -101,34 +141,69 @@ def test_a_probe_gives_the_table_of_the_same_recording(tmp_path):
     columns = {"choice": str, "mixed": float, "labels": int, "pass_rate": float}
     assert compare(tmp_path, tmp_path / "r.jsonl", draws=20).returncode == 0
     of_recording = files.read_rows(tmp_path / "choices.csv", columns)
-    arguments = ["--problems", "P.jsonl", "--completions", "shard0.jsonl.gz", "shard1.jsonl.gz", "--grader", "final_word"]
-    process = fork_server.run(path_of("compare_choices"), [*arguments, "--draws", "20", "--output", "choices.csv"], tmp_path)
+    arguments = [
+        "--problems",
+        "P.jsonl",
+        "--completions",
+        "shard0.jsonl.gz",
+        "shard1.jsonl.gz",
+        "--grader",
+        "final_word",
+    ]
+    process = fork_server.run(
+        path_of("compare_choices"),
+        [*arguments, "--draws", "20", "--output", "choices.csv"],
+        tmp_path,
+    )
     assert process.returncode == 0, process.stderr
     assert files.read_rows(tmp_path / "choices.csv", columns) == of_recording
-    process = fork_server.run(path_of("compare_choices"), ["--problems", "P.jsonl", *arguments[-2:], "--output", "x.csv"], tmp_path)
-    assert process.returncode == 1 and "either --recording, or --problems and --completions" in process.stderr
+    process = fork_server.run(
+        path_of("compare_choices"),
+        ["--problems", "P.jsonl", *arguments[-2:], "--output", "x.csv"],
+        tmp_path,
+    )
+    assert (
+        process.returncode == 1
+        and "either --recording, or --problems and --completions" in process.stderr
+    )
 
 
 def test_the_recordings_of_two_models_must_match(tmp_path):
     for name, first in (("one", 0), ("other", 1)):
-        rows = [{"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 2} for n in range(first, first + 20)]
+        rows = [
+            {"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 2}
+            for n in range(first, first + 20)
+        ]
         files.write_jsonl(tmp_path / f"{name}.jsonl", rows)
     done = compare(tmp_path, tmp_path / "one.jsonl", probed=[tmp_path / "other.jsonl"])
-    assert done.returncode == 1 and "other.jsonl: no completions for problem 'line 1'" in done.stderr
+    assert (
+        done.returncode == 1 and "other.jsonl: no completions for problem 'line 1'" in done.stderr
+    )
     done = compare(tmp_path, tmp_path / "one.jsonl", probed=[tmp_path / "other.jsonl"] * 2)
-    assert done.returncode == 1 and "--probed-by names 2 recordings and --recording 1; give one for each" in done.stderr
+    assert (
+        done.returncode == 1
+        and "--probed-by names 2 recordings and --recording 1; give one for each" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
     "change, words",
     [
-        (lambda rows: rows[1]["completions"].pop(), "row 2: 5 completions; expected at least 2, and as many as in row 1 (6)"),
-        (lambda rows: rows[2].update(question="q0"), "row 3: the question occurs twice in the file"),
+        (
+            lambda rows: rows[1]["completions"].pop(),
+            "row 2: 5 completions; expected at least 2, and as many as in row 1 (6)",
+        ),
+        (
+            lambda rows: rows[2].update(question="q0"),
+            "row 3: the question occurs twice in the file",
+        ),
         (lambda rows: rows[0].pop("answer"), "line 1: 'answer' is missing"),
     ],
 )
 def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
-    rows = [{"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 6} for n in range(20)]
+    rows = [
+        {"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 6} for n in range(20)
+    ]
     change(rows)
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = compare(tmp_path, tmp_path / "r.jsonl")
@@ -138,7 +213,8 @@ def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
 
 @pytest.mark.recordings
 @pytest.mark.parametrize(
-    "model, split, overlap, confident, mixed",  # of the authors' recordings, measured before this program was written
+    # of the authors' recordings, measured before this program was written
+    "model, split, overlap, confident, mixed",
     [
         ("qwen3-4b", "train", 0.11, 25, (0.30, 0.71, 0.53, 0.78)),
         ("qwen3-4b", "test", 0.05, 23, (0.26, 0.75, 0.52, 0.77)),
@@ -151,18 +227,28 @@ def test_the_recordings_as_measured_before(tmp_path, model, split, overlap, conf
     done = compare(tmp_path, path, grader="choice_letter", draws=100)
     assert done.returncode == 0 and f"{confident}% confidently wrong" in done.stdout
     rows = {
-        row["choice"]: row for row in files.read_rows(tmp_path / "choices.csv", {"choice": str, "mixed": float, "overlap": float})
+        row["choice"]: row
+        for row in files.read_rows(
+            tmp_path / "choices.csv", {"choice": str, "mixed": float, "overlap": float}
+        )
     }
     assert rows["agreement lowest"]["overlap"] == pytest.approx(overlap, abs=0.03)
-    found = [rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")]
+    found = [
+        rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")
+    ]
     assert found == pytest.approx(mixed, abs=0.05), "random splits and ties"
 
 
 @pytest.mark.recordings
 def test_each_recorded_model_chooses_for_the_other(tmp_path):
-    one, other = (Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-{size}b/train.jsonl" for size in (4, 8))
+    one, other = (
+        Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-{size}b/train.jsonl"
+        for size in (4, 8)
+    )
     done = compare(tmp_path, one, other, grader="choice_letter", draws=60, probed=(other, one))
     assert done.returncode == 0, done.stderr
     found = files.read_rows(tmp_path / "choices.csv", {"choice": str, "rank_correlation": str})
-    correlations = {row["rank_correlation"] for row in found if row["choice"] == "hardest, by the other"}
+    correlations = {
+        row["rank_correlation"] for row in found if row["choice"] == "hardest, by the other"
+    }
     assert len(correlations) == 1 and 0.2 < float(*correlations) < 0.5, "the same both ways"

@@ -1,4 +1,5 @@
-"""What policies chose, by the reference answers: by hand, by completions that chose nothing, and where nobody knows the answers."""
+"""What policies chose, by the reference answers: by hand, by completions that chose nothing, and
+where nobody knows the answers."""
 
 import pytest
 
@@ -9,20 +10,33 @@ from hardgrpo.runtime import files
 
 def pool(folder, base, rows, held_out=True):
     path = folder / f"results/difficulty/{base}/swaps.csv"
-    columns = ["id", "pass_rate", "samples", *(["held_out", "held_out_correct"] if held_out else [])]
+    columns = [
+        "id",
+        "pass_rate",
+        "samples",
+        *(["held_out", "held_out_correct"] if held_out else []),
+    ]
     files.write_rows(path, columns, [dict(zip(columns, row)) for row in rows])
     return str(path)
 
 
 def chosen(folder, base, policy, ids, by="pass_rate"):
     path = folder / f"results/subsets/{base}/swaps/{policy}/seed0.csv"
-    files.write_rows(path, ["id", by, "rank"], [{"id": name, by: 0.5, "rank": rank} for rank, name in enumerate(ids, 1)])
+    files.write_rows(
+        path,
+        ["id", by, "rank"],
+        [{"id": name, by: 0.5, "rank": rank} for rank, name in enumerate(ids, 1)],
+    )
     return str(path.with_suffix(".json"))
 
 
 def signals(folder, base, agreement):
     path = folder / f"results/signals/{base}/swaps.csv"
-    files.write_rows(path, ["id", "agreement"], [{"id": name, "agreement": value} for name, value in agreement.items()])
+    files.write_rows(
+        path,
+        ["id", "agreement"],
+        [{"id": name, "agreement": value} for name, value in agreement.items()],
+    )
     return str(path)
 
 
@@ -30,7 +44,10 @@ ROWS = [("a", 0.0, 4, 4, 0), ("b", 0.5, 4, 4, 4), ("c", 1.0, 4, 4, 3), ("d", 0.0
 
 
 def test_by_hand_with_samples_that_chose_nothing(tmp_path):
-    pools = [pool(tmp_path, "tiny-seed0", ROWS), pool(tmp_path, "tiny-seed1", [(*row[:3], 4, 4) for row in ROWS])]
+    pools = [
+        pool(tmp_path, "tiny-seed0", ROWS),
+        pool(tmp_path, "tiny-seed1", [(*row[:3], 4, 4) for row in ROWS]),
+    ]
     files_of = [
         chosen(tmp_path, "tiny-seed0", "lowest", ["a", "c"], by="agreement"),
         chosen(tmp_path, "tiny-seed1", "lowest", ["a", "b"]),
@@ -40,15 +57,31 @@ def test_by_hand_with_samples_that_chose_nothing(tmp_path):
         signals(tmp_path, "tiny-seed1", dict.fromkeys("abcd", 1)),
     ]
     whole, lowest = subsets.chosen(files_of, pools, told)
-    assert (whole["policy"], whole["prompts"], whole["samples"], whole["seeds"]) == ("pool", 4, 4, 2)
-    assert whole["pass_rate"] == pytest.approx((0.5 + 1) / 2) and whole["mixed"] == pytest.approx((2 / 4 + 0) / 2)
-    assert (lowest["prompts"], lowest["pass_rate"], lowest["never_solved"], lowest["mixed"]) == (2, (0.375 + 1) / 2, 0.25, 0.25)
-    assert lowest["confidently_wrong"] == 0.25, "a of the first base: its samples agree, and none is right"
+    assert (whole["policy"], whole["prompts"], whole["samples"], whole["seeds"]) == (
+        "pool",
+        4,
+        4,
+        2,
+    )
+    assert whole["pass_rate"] == pytest.approx((0.5 + 1) / 2) and whole["mixed"] == pytest.approx(
+        (2 / 4 + 0) / 2
+    )
+    assert (lowest["prompts"], lowest["pass_rate"], lowest["never_solved"], lowest["mixed"]) == (
+        2,
+        (0.375 + 1) / 2,
+        0.25,
+        0.25,
+    )
+    assert lowest["confidently_wrong"] == 0.25, (
+        "a of the first base: its samples agree, and none is right"
+    )
 
 
 def test_without_held_out_samples_the_choosing_ones_and_without_signals_no_confidence(tmp_path):
     rows = subsets.chosen(
-        [chosen(tmp_path, "tiny", "hard", ["a", "d"])], [pool(tmp_path, "tiny", [row[:3] for row in ROWS], held_out=False)], []
+        [chosen(tmp_path, "tiny", "hard", ["a", "d"])],
+        [pool(tmp_path, "tiny", [row[:3] for row in ROWS], held_out=False)],
+        [],
     )
     assert [row["pass_rate"] for row in rows] == [0.375, 0.0]
     assert all(row["confidently_wrong"] != row["confidently_wrong"] for row in rows)
@@ -57,19 +90,37 @@ def test_without_held_out_samples_the_choosing_ones_and_without_signals_no_confi
 def test_nobody_knows_whether_a_prompt_without_a_pass_rate_is_confidently_wrong(tmp_path):
     rows = [(*row[:3],) for row in ROWS[:3]] + [("d", None, 4)]
     told = [signals(tmp_path, "tiny", dict.fromkeys("abcd", 0.9))]
-    names = [chosen(tmp_path, "tiny", policy, ids) for policy, ids in {"hard": ["a", "d"], "random": ["d"]}.items()]
-    whole, hard, random = subsets.chosen(names, [pool(tmp_path, "tiny", rows, held_out=False)], told)
+    names = [
+        chosen(tmp_path, "tiny", policy, ids)
+        for policy, ids in {"hard": ["a", "d"], "random": ["d"]}.items()
+    ]
+    whole, hard, random = subsets.chosen(
+        names, [pool(tmp_path, "tiny", rows, held_out=False)], told
+    )
     assert whole["confidently_wrong"] == pytest.approx(1 / 3) and hard["confidently_wrong"] == 1
     assert random["confidently_wrong"] != random["confidently_wrong"]
 
 
 def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
-    assert subsets.chosen([chosen(tmp_path, "tiny", "lowest", ["a"], by="agreement")], [], [signals(tmp_path, "x", {})][:0]) == []
+    assert (
+        subsets.chosen(
+            [chosen(tmp_path, "tiny", "lowest", ["a"], by="agreement")],
+            [],
+            [signals(tmp_path, "x", {})][:0],
+        )
+        == []
+    )
 
 
 def test_the_histogram_has_true_pass_rates_of_what_was_chosen_by_a_signal(tmp_path):
-    rows = subsets.difficulty([pool(tmp_path, "tiny", ROWS)], [chosen(tmp_path, "tiny", "lowest", ["a", "b"], by="agreement")])
-    assert [(row["pass_rate"], row["problems"]) for row in rows if row["group"] == "lowest"] == [(0.0, 1), (0.5, 1)]
+    rows = subsets.difficulty(
+        [pool(tmp_path, "tiny", ROWS)],
+        [chosen(tmp_path, "tiny", "lowest", ["a", "b"], by="agreement")],
+    )
+    assert [(row["pass_rate"], row["problems"]) for row in rows if row["group"] == "lowest"] == [
+        (0.0, 1),
+        (0.5, 1),
+    ]
 
 
 def test_policies_that_differ_in_the_budget_share_a_line():
@@ -79,12 +130,17 @@ def test_policies_that_differ_in_the_budget_share_a_line():
         "half_by_small": {"rule": "nearest_half", "budget": 0.1, "probed_by": "small"},
     }  # fmt: skip
     config = {"policies": named, "studies": {"s": {"arms": [{"policy": list(named)}]}}}
-    assert conditions.lines(config, "s") == {name: "random" if name == "random_2" else name for name in named}
+    assert conditions.lines(config, "s") == {
+        name: "random" if name == "random_2" else name for name in named
+    }
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_largest_budget_does_not_hang_on_the_order_of_its_keys(order):
     money = lambda price: dict([("money", 100), ("label_price", price)][::order])
-    named = {"few": {"rule": "random", "budget": money(9)}, "many": {"rule": "random", "budget": money(2)}}
+    named = {
+        "few": {"rule": "random", "budget": money(9)},
+        "many": {"rule": "random", "budget": money(2)},
+    }
     config = {"policies": named, "studies": {"s": {"arms": [{"policy": list(named)}]}}}
     assert conditions.lines(config, "s") == {"few": "many", "many": "many"}

@@ -21,11 +21,21 @@ TASKS = {
 }
 
 
-def row(policy, middle=0.0, half=0.01, name="gain", task="tight", eval_task=None, seeds=3, **others):
-    """A row of a table with an estimate and its interval. `policy` may be an arm's label: "hard, fast"."""
-    row = {"model": "m", "task": task, "eval_task": eval_task or task, **arm(policy, "policy", "recipe", "arm")}
+def row(
+    policy, middle=0.0, half=0.01, name="gain", task="tight", eval_task=None, seeds=3, **others
+):
+    """A row of a table with an estimate and its interval. `policy` may be an arm's label: "hard,
+    fast"."""
+    row = {
+        "model": "m",
+        "task": task,
+        "eval_task": eval_task or task,
+        **arm(policy, "policy", "recipe", "arm"),
+    }
     row |= {"seeds": seeds, "problems": 100}
-    return row | {name: middle, f"{name}_low": middle - half, f"{name}_high": middle + half} | others
+    return (
+        row | {name: middle, f"{name}_low": middle - half, f"{name}_high": middle + half} | others
+    )
 
 
 def arm(label: str, *columns: str) -> dict:
@@ -34,7 +44,14 @@ def arm(label: str, *columns: str) -> dict:
 
 
 def minus(policy, other, middle, half=0.01, **others):
-    return row(policy, middle, half, "difference", **arm(other, "minus", "minus_recipe", "minus_arm"), **others)
+    return row(
+        policy,
+        middle,
+        half,
+        "difference",
+        **arm(other, "minus", "minus_recipe", "minus_arm"),
+        **others,
+    )
 
 
 PRIMARY = {"primary": True, "replicates": 3}
@@ -43,7 +60,9 @@ PRIMARY = {"primary": True, "replicates": 3}
 def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
     assert claims._problem(claim, []) is None
-    rows = claims.judge([claim], verdicts.Study(tables, FIRST, TASKS, list(weaker), list(own_bases)))
+    rows = claims.judge(
+        [claim], verdicts.Study(tables, FIRST, TASKS, list(weaker), list(own_bases))
+    )
     assert all(row.keys() == set(registry.JUDGED["claims"].columns) for row in rows)
     return rows
 
@@ -61,10 +80,13 @@ DIFFERENCE = {"test": "difference", "policy": "hard", "minus": "easy"}
 SMALL = {"p": 0.001}
 
 
-# --- verdicts on primary claims ------------------------------------------------------------------------------------
+# --- verdicts on primary claims
+# ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("middle, said", [(0.03, S), (-0.03, C), (0.005, U), (0.01, U), (math.nan, U)])
+@pytest.mark.parametrize(
+    "middle, said", [(0.03, S), (-0.03, C), (0.005, U), (0.01, U), (math.nan, U)]
+)
 def test_a_primary_difference_is_decided_by_its_interval(middle, said):
     assert decided(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [said]
 
@@ -76,48 +98,74 @@ def test_a_claim_that_is_not_primary_is_descriptive_whatever_its_interval_is():
 
 
 def test_a_difference_may_stand_the_other_way_round_in_the_table():
-    (found,) = judged(DIFFERENCE | PRIMARY, differences=[minus("easy", "hard", 0.03, 0.02, **SMALL)])
+    (found,) = judged(
+        DIFFERENCE | PRIMARY, differences=[minus("easy", "hard", 0.03, 0.02, **SMALL)]
+    )
     assert (found["estimate"], found["low"], found["high"]) == pytest.approx((-0.03, -0.05, -0.01))
-    assert found["verdict"] == C and found["test"] == "hard - easy" and (found["seeds"], found["n"]) == (3, 100)
+    assert (
+        found["verdict"] == C
+        and found["test"] == "hard - easy"
+        and (found["seeds"], found["n"]) == (3, 100)
+    )
 
 
 def test_too_few_replicates_decide_nothing_and_are_told():
-    tables = lambda *seeds: {"differences": [minus("hard", "easy", 0.3, seeds=n, task=t, **SMALL) for n, t in zip(seeds, TASKS)]}
+    tables = lambda *seeds: {
+        "differences": [
+            minus("hard", "easy", 0.3, seeds=n, task=t, **SMALL) for n, t in zip(seeds, TASKS)
+        ]
+    }
     found = judged(DIFFERENCE | PRIMARY | {"replicates": 10}, **tables(3, 1))
-    assert [row["verdict"] for row in found] == ["undecided: 3 of 10 replicates", "undecided: 1 of 10 replicates"]
+    assert [row["verdict"] for row in found] == [
+        "undecided: 3 of 10 replicates",
+        "undecided: 1 of 10 replicates",
+    ]
     assert all(math.isnan(row["p_holm"]) for row in found), "no p is shown that decides nothing"
     assert decided(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
 def test_holm_is_over_the_tasks_of_a_model_and_counts_what_can_be_decided():
     def p_holm(*rows):
-        found = judged(DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows])
+        found = judged(
+            DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
+        )
         return [row["p_holm"] for row in found], [row["verdict"] for row in found]
 
     one, other = {"p": 0.03, "task": "tight"}, {"p": 0.04, "task": "weak"}
     assert p_holm(one) == (pytest.approx([0.03]), [S])
     assert p_holm(one, other) == (pytest.approx([0.06, 0.06]), [U, U])
     assert p_holm(one | {"p": 0.01}, other) == (pytest.approx([0.02, 0.04]), [S, S])
-    assert p_holm(one, other | {"model": "n"}) == (pytest.approx([0.03, 0.04]), [S, S]), "another model is another question"
+    assert p_holm(one, other | {"model": "n"}) == (pytest.approx([0.03, 0.04]), [S, S]), (
+        "another model is another question"
+    )
     (first, second), said = p_holm(one, other | {"seeds": 2})
     assert first == pytest.approx(0.03) and math.isnan(second) and said[0] == S
 
 
 def solving(*tiers, **others):
-    """Rows of `kinds`: (tier, new solving, half-width, share out of reach); tier "" is all problems."""
+    """Rows of `kinds`: (tier, new solving, half-width, share out of reach); tier "" is all
+    problems."""
     facts = {"reach_samples": 64.0, "seeds": 10} | others
-    return [row("random", x, half, "new_solving", tier=tier, out_of_reach=lost, **facts) for tier, x, half, lost in tiers]
+    return [
+        row("random", x, half, "new_solving", tier=tier, out_of_reach=lost, **facts)
+        for tier, x, half, lost in tiers
+    ]
 
 
 NEW = {"test": "new_solving", "policy": "random", "margin": 0.02}
 
 
-@pytest.mark.parametrize("middle, half, said", [(0.005, 0.01, S), (0.05, 0.01, C), (0.015, 0.01, U), (0.0, 0.03, U), (0.0, 0.0, S)])
+@pytest.mark.parametrize(
+    "middle, half, said",
+    [(0.005, 0.01, S), (0.05, 0.01, C), (0.015, 0.01, U), (0.0, 0.03, U), (0.0, 0.0, S)],
+)
 def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, said):
     rows = solving(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
     (found,) = judged(NEW | PRIMARY, kinds=rows)
     assert found["verdict"] == said and found["estimate"] == middle
-    assert found["test"] == "new solving of random, tier 10, beyond 64 samples", "the hardest tier is the last"
+    assert found["test"] == "new solving of random, tier 10, beyond 64 samples", (
+        "the hardest tier is the last"
+    )
 
 
 def test_a_claim_that_cannot_fail_is_not_supported():
@@ -128,10 +176,17 @@ def test_a_claim_that_cannot_fail_is_not_supported():
 
 
 def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
-    """Against p that is computed, for a t interval over seeds alone; and below 5 % exactly where the interval leaves the boundary out."""
+    """Against p that is computed, for a t interval over seeds alone; and below 5 % exactly where
+    the interval leaves the boundary out."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
         found = statistics.seeds_interval(values)
-        row = {"estimate": found.estimate, "low": found.low, "high": found.high, "seeds": 6, "p": None}
+        row = {
+            "estimate": found.estimate,
+            "low": found.low,
+            "high": found.high,
+            "seeds": 6,
+            "p": None,
+        }
         known = statistics.p_value(statistics.components(np.repeat(values[:, None], 2, axis=1)))
         assert verdicts.interval_p(row, None) == pytest.approx(float(known), abs=1e-6)
         assert verdicts.interval_p(row | {"p": 0.2}, None) == 0.2
@@ -140,13 +195,21 @@ def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
 
 
 def test_rows_hold_for_new_base_models_or_for_this_one():
-    rows = {"differences": [minus("hard", "easy", 0.03)], "gains": [row("hard", 0.1, decoding="sampled")]}
-    assert judged(DIFFERENCE, own_bases=["m"], **rows)[0]["population"] == "new base models of this kind"
+    rows = {
+        "differences": [minus("hard", "easy", 0.03)],
+        "gains": [row("hard", 0.1, decoding="sampled")],
+    }
+    assert (
+        judged(DIFFERENCE, own_bases=["m"], **rows)[0]["population"]
+        == "new base models of this kind"
+    )
     assert judged(DIFFERENCE, **rows)[0]["population"] == "this model"
     over_all = {"test": "fit", "predictor": "learnable"}
     fit = {"regressions": [regression("learnable", 0.5)]}
     of = lambda *models: [row("hard", 0.1, decoding="sampled", model=model) for model in models]
-    holds_for = lambda models, own: judged(over_all, own_bases=own, gains=of(*models), **fit)[0]["population"]
+    holds_for = lambda models, own: judged(over_all, own_bases=own, gains=of(*models), **fit)[0][
+        "population"
+    ]
     assert [holds_for("m", ["m"]), holds_for("m", []), holds_for("mn", ["m"])] == [
         "new base models of this kind", "this model", "these models",
     ]  # fmt: skip
@@ -154,12 +217,15 @@ def test_rows_hold_for_new_base_models_or_for_this_one():
 
 def test_primary_claims_come_first():
     rows = {"differences": [minus("hard", "easy", 0.03), minus("hard", "random", 0.02)]}
-    both = [{"id": n, "paper": "HE", "claim": n, **DIFFERENCE, "minus": n} for n in ("easy", "random")]
+    both = [
+        {"id": n, "paper": "HE", "claim": n, **DIFFERENCE, "minus": n} for n in ("easy", "random")
+    ]
     found = claims.judge([both[0], both[1] | PRIMARY], verdicts.Study(rows, FIRST, TASKS, [], []))
     assert [(row["id"], row["primary"]) for row in found] == [("random", True), ("easy", False)]
 
 
-# --- estimates -----------------------------------------------------------------------------------------------------
+# --- estimates
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
@@ -169,20 +235,39 @@ def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
 
 def test_every_claim_gives_no_row_on_empty_tables():
     empty = {name: [] for name in registry.JUDGED["claims"].of}
-    assert claims.judge(claims.read(ROOT / "paper/claims.yaml"), verdicts.Study(empty, FIRST, TASKS, [], [])) == []
-    assert claims.judge(claims.read(ROOT / "paper/claims.yaml"), verdicts.Study({}, FIRST, TASKS, [], [])) == []
+    assert (
+        claims.judge(
+            claims.read(ROOT / "paper/claims.yaml"), verdicts.Study(empty, FIRST, TASKS, [], [])
+        )
+        == []
+    )
+    assert (
+        claims.judge(
+            claims.read(ROOT / "paper/claims.yaml"), verdicts.Study({}, FIRST, TASKS, [], [])
+        )
+        == []
+    )
 
 
 def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
     rows = [
-        minus("hard", "easy", 0.03, task=task, eval_task=test) for task in ("tight", "ample") for test in ("tight", "ample", "far")
+        minus("hard", "easy", 0.03, task=task, eval_task=test)
+        for task in ("tight", "ample")
+        for test in ("tight", "ample", "far")
     ]
     rows.append(minus("hard", "easy", 0.03, task="tight", eval_task="graded"))
-    where = lambda **scope: [(r["task"], r["eval_task"]) for r in judged(DIFFERENCE | scope, differences=rows)]
+    where = lambda **scope: [
+        (r["task"], r["eval_task"]) for r in judged(DIFFERENCE | scope, differences=rows)
+    ]
     assert where() == [("tight", "tight"), ("ample", "ample")]
     assert where(tested="other") == [("tight", "far"), ("ample", "far")]
-    assert where(tested="roomier") == [("tight", "ample")] and where(tested="tighter") == [("ample", "tight")]
-    assert where(only={"task": ["ample"]}) == [("ample", "ample")] and where(only={"model": ["other"]}) == []
+    assert where(tested="roomier") == [("tight", "ample")] and where(tested="tighter") == [
+        ("ample", "tight")
+    ]
+    assert (
+        where(only={"task": ["ample"]}) == [("ample", "ample")]
+        and where(only={"model": ["other"]}) == []
+    )
 
 
 def pair(policy, other, middle, what, at, **others):
@@ -206,8 +291,12 @@ def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_
         minus("hard", "hard, slow", -0.01),
         minus("hard, slow", "random, slow", 0.6),
     ]
-    found = judged({"test": "difference_by_recipe", "policy": "hard", "minus": "easy"}, differences=table)
-    assert [(one["test"], one["estimate"]) for one in found] == [("hard - easy, fast", pytest.approx(-0.04))]
+    found = judged(
+        {"test": "difference_by_recipe", "policy": "hard", "minus": "easy"}, differences=table
+    )
+    assert [(one["test"], one["estimate"]) for one in found] == [
+        ("hard - easy, fast", pytest.approx(-0.04))
+    ]
     found = judged({"test": "recipe_difference", "policy": "hard"}, differences=table)
     assert [(one["test"], one["estimate"]) for one in found] == [
         ("hard - hard, fast", pytest.approx(0.02)),
@@ -216,8 +305,18 @@ def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_
 
 
 def test_a_claim_may_name_the_recipe_of_each_arm():
-    claim = {"test": "difference", "policy": "hard", "recipe": "fast", "minus": "easy", "minus_recipe": "slow"}
-    table = [minus("hard", "easy", 0.3), minus("hard, fast", "easy", 0.2), minus("easy, slow", "hard, fast", -0.1)]
+    claim = {
+        "test": "difference",
+        "policy": "hard",
+        "recipe": "fast",
+        "minus": "easy",
+        "minus_recipe": "slow",
+    }
+    table = [
+        minus("hard", "easy", 0.3),
+        minus("hard, fast", "easy", 0.2),
+        minus("easy, slow", "hard, fast", -0.1),
+    ]
     (found,) = judged(claim, differences=table)
     assert (found["test"], found["estimate"]) == ("hard, fast - easy, slow", pytest.approx(0.1))
     assert estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
@@ -225,7 +324,9 @@ def test_a_claim_may_name_the_recipe_of_each_arm():
 
 def test_a_difference_at_k_is_that_of_the_largest_k():
     claim = DIFFERENCE | {"test": "difference_at_k"}
-    rows = [pair("easy", "hard", x, "pass@k", k) for k, x in (("2", -0.1), ("16", -0.2), ("4", -0.3))]
+    rows = [
+        pair("easy", "hard", x, "pass@k", k) for k, x in (("2", -0.1), ("16", -0.2), ("4", -0.3))
+    ]
     (found,) = judged(claim, paired=rows)
     assert found["estimate"] == 0.2 and found["test"] == "pass@16, hard - easy"
     assert judged(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
@@ -233,7 +334,9 @@ def test_a_difference_at_k_is_that_of_the_largest_k():
 
 def test_a_difference_by_tier_has_a_row_a_tier():
     claim = DIFFERENCE | {"test": "difference_by_tier"}
-    rows = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))] + [pair("hard", "easy", 0.3, "pass@k", "2")]
+    rows = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))] + [
+        pair("hard", "easy", 0.3, "pass@k", "2")
+    ]
     assert [(found["estimate"], found["test"]) for found in judged(claim, paired=rows)] == [
         (0.1, "hard - easy, tier 1"), (0.2, "hard - easy, tier 2"),
     ]  # fmt: skip
@@ -242,7 +345,11 @@ def test_a_difference_by_tier_has_a_row_a_tier():
 def test_ahead_asks_for_the_first_checkpoint_from_a_share_of_the_updates_on():
     claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
     gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")]
-    found = lambda *steps: judged(claim, gains=gains, paired=[pair("hard", "easy", s / 1000, "checkpoint", str(s)) for s in steps])
+    found = lambda *steps: judged(
+        claim,
+        gains=gains,
+        paired=[pair("hard", "easy", s / 1000, "checkpoint", str(s)) for s in steps],
+    )
     assert [row["test"] for row in found(10, 30, 60)] == ["hard - easy after 30 of 100"]
     assert [row["estimate"] for row in found(10, 40, 60)] == [0.04] and found(10, 20) == []
 
@@ -253,7 +360,9 @@ def test_a_smaller_lead_is_of_a_weaker_model_on_one_task():
     rows = [lead("m", "tight", 0.3), lead("n", "tight", 0.1), lead("m", "weak", 0.2)]
     (found,) = judged(claim, weaker=["n"], differences=rows)
     assert (found["model"], found["task"], found["estimate"]) == ("m", "tight", pytest.approx(0.2))
-    assert found["high"] - found["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), "two models share no replicates"
+    assert found["high"] - found["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
+        "two models share no replicates"
+    )
     assert judged(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
 
 
@@ -278,48 +387,91 @@ def test_a_learnable_share_has_no_test_set_and_counts_updates():
     for one in shares:
         del one["eval_task"]
     (found,) = judged(DIFFERENCE | {"test": "learnable"}, learnable=shares)
-    assert found["estimate"] == pytest.approx(0.3) and found["n"] == 30 and found["eval_task"] == "tight"
+    assert (
+        found["estimate"] == pytest.approx(0.3)
+        and found["n"] == 30
+        and found["eval_task"] == "tight"
+    )
 
 
 def test_gains_and_the_largest_of_them():
     gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
     assert estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
     (found,) = judged({"test": "largest_gain", "policy": "hard"}, gains=gains)
-    assert (found["estimate"], found["task"], found["test"]) == (0.5, "ample", "largest gain of hard, of 3")
+    assert (found["estimate"], found["task"], found["test"]) == (
+        0.5,
+        "ample",
+        "largest gain of hard, of 3",
+    )
     assert judged({"test": "largest_gain", "policy": "hard"}, gains=[]) == []
 
 
 def test_tiers_are_compared_in_points_and_in_log_odds():
     claim = {"test": "tiers", "policies": ["all", "random"]}
-    trend = row("random", 0.09, name="points", easiest="1", hardest="10", log_odds=-0.5, log_odds_low=-0.7, log_odds_high=-0.3)
+    trend = row(
+        "random",
+        0.09,
+        name="points",
+        easiest="1",
+        hardest="10",
+        log_odds=-0.5,
+        log_odds_low=-0.7,
+        log_odds_high=-0.3,
+    )
     points, odds = judged(claim, tier_trends=[trend])
     assert (points["estimate"], points["test"]) == (0.09, "gain of random, tier 1 - tier 10")
-    assert (odds["estimate"], odds["low"]) == (-0.5, -0.7) and odds["test"].startswith("log odds of ")
-    assert len(judged(claim, tier_trends=[trend | {"log_odds": math.nan}])) == 1, "a tier that is always solved has no log odds"
+    assert (odds["estimate"], odds["low"]) == (-0.5, -0.7) and odds["test"].startswith(
+        "log odds of "
+    )
+    assert len(judged(claim, tier_trends=[trend | {"log_odds": math.nan}])) == 1, (
+        "a tier that is always solved has no log odds"
+    )
 
 
 def test_parts_are_of_the_last_checkpoint_of_one_policy():
     name = "finishing_minus_correctness"
-    rows = [row("hard", 0.4, name=name, step=30), row("easy", -0.4, name=name, step=30), row("hard", -0.9, name=name, step=15)]
+    rows = [
+        row("hard", 0.4, name=name, step=30),
+        row("easy", -0.4, name=name, step=30),
+        row("hard", -0.9, name=name, step=15),
+    ]
     assert estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
 
 
 def test_catching_up_is_a_share_of_the_updates():
     one = {"step": 40, "step_first": 30, "step_last": 90, "steps": 100, "seeds_reached": 3}
-    of = lambda **more: judged({"test": "catches_up", "policy": "low"}, catches_up=[row("low") | one | more])[0]
+    of = lambda **more: judged(
+        {"test": "catches_up", "policy": "low"}, catches_up=[row("low") | one | more]
+    )[0]
     assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
     assert math.isnan(of(seeds_reached=2)["high"]), "one seed never gets there"
 
 
 def regression(predictor, r_squared, slope=1.0, adjusted_for="", task="all"):
-    return {"task": task, "predictor": predictor, "adjusted_for": adjusted_for, "r_squared": r_squared, "slope": slope, "cells": 8}
+    return {
+        "task": task,
+        "predictor": predictor,
+        "adjusted_for": adjusted_for,
+        "r_squared": r_squared,
+        "slope": slope,
+        "cells": 8,
+    }
 
 
 def test_a_fit_has_no_interval_and_no_verdict():
     claim = {"test": "fit", "predictor": "learnable"}
-    rows = [regression("learnable", 0.66, -1.0), regression("tokens", 0.9), regression("learnable", 0.1, adjusted_for="tokens")]
+    rows = [
+        regression("learnable", 0.66, -1.0),
+        regression("tokens", 0.9),
+        regression("learnable", 0.1, adjusted_for="tokens"),
+    ]
     (found,) = judged(claim, regressions=[*rows, regression("learnable", 0.2, task="tight")])
-    assert found["estimate"] == 0.66 and math.isnan(found["low"]) and found["verdict"] == D and found["n"] == 8
+    assert (
+        found["estimate"] == 0.66
+        and math.isnan(found["low"])
+        and found["verdict"] == D
+        and found["n"] == 8
+    )
     assert found["test"] == "R^2 (learnable, gain), slope -"
 
 
@@ -329,12 +481,16 @@ def test_base_accuracy_against_gain_needs_several_models():
         row("all", 0.5 - b, decoding="sampled", base_accuracy=b, task=t, model=m) for b, t, m in zip((0.1, 0.2, 0.3, 0.4, 0.5), TASKS, models)
     ]  # fmt: skip
     (found,) = judged(claim, gains=rows("aabbc"))
-    assert found["estimate"] == pytest.approx(1) and found["verdict"] == D and math.isnan(found["low"])
+    assert (
+        found["estimate"] == pytest.approx(1) and found["verdict"] == D and math.isnan(found["low"])
+    )
     assert judged(claim, gains=rows("aaaaa")) == []
 
 
 def test_ahead_counts_the_updates_of_the_arms_that_it_compares():
     claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
-    gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")] + [row("all", 0.1, decoding="sampled", step=20)]
+    gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")] + [
+        row("all", 0.1, decoding="sampled", step=20)
+    ]
     found = judged(claim, gains=gains, paired=[pair("hard", "easy", 0.03, "checkpoint", "30")])
     assert [one["test"] for one in found] == ["hard - easy after 30 of 100"]

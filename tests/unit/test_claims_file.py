@@ -20,16 +20,37 @@ def published_claims():
 
 
 def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_claims):
-    assert {claim["paper"] for claim in published_claims} == {"HE", "LDS", "DAPO", "Sun", "here", "this study"}
+    assert {claim["paper"] for claim in published_claims} == {
+        "HE",
+        "LDS",
+        "DAPO",
+        "Sun",
+        "here",
+        "this study",
+    }
     for claim in published_claims:
-        named = [claim[key] for key in ("policy", "minus") if key in claim and claim["test"] != "transfer"]
+        named = [
+            claim[key]
+            for key in ("policy", "minus")
+            if key in claim and claim["test"] != "transfer"
+        ]
         named += claim.get("policies", [])
         assert set(named) <= CONFIG["policies"].keys(), claim["id"]
-        assert {claim[key] for key in ("recipe", "minus_recipe") if key in claim} <= CONFIG["recipes"].keys(), claim["id"]
+        assert {claim[key] for key in ("recipe", "minus_recipe") if key in claim} <= CONFIG[
+            "recipes"
+        ].keys(), claim["id"]
         assert set(claim.get("only", {}).get("model", [])) <= CONFIG["models"].keys(), claim["id"]
-        tasks = {name for key in ("task", "eval_task") for name in claim.get("only", {}).get(key, [])}
-        assert tasks | ({claim["trained_on"], claim["minus"]} if claim["test"] == "transfer" else set()) <= CONFIG["tasks"].keys()
-    assert {claim["test"] for claim in published_claims} == claims.TESTS.keys(), "no test without a claim"
+        tasks = {
+            name for key in ("task", "eval_task") for name in claim.get("only", {}).get(key, [])
+        }
+        assert (
+            tasks
+            | ({claim["trained_on"], claim["minus"]} if claim["test"] == "transfer" else set())
+            <= CONFIG["tasks"].keys()
+        )
+    assert {claim["test"] for claim in published_claims} == claims.TESTS.keys(), (
+        "no test without a claim"
+    )
 
 
 def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
@@ -37,7 +58,11 @@ def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims
         arms = list(dict.fromkeys((run.policy, run.recipe) for run in paths.runs(CONFIG, study)))
         also = settings.also_compared(plan)
         cells_of_study = [
-            SimpleNamespace(arm=arm, seeds=[0], compared_with=[one for pair in also if arm in pair for one in pair if one != arm])
+            SimpleNamespace(
+                arm=arm,
+                seeds=[0],
+                compared_with=[one for pair in also if arm in pair for one in pair if one != arm],
+            )
             for arm in arms
         ]
         compared = {frozenset((one.arm, other.arm)) for one, other in cells.pairs(cells_of_study)}
@@ -59,9 +84,13 @@ def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(publish
     }  # fmt: skip
     seen = set()
     for claim in published_claims:
-        arms = {(claim.get("policy"), claim.get("recipe")), (claim.get("minus"), claim.get("minus_recipe"))}
+        arms = {
+            (claim.get("policy"), claim.get("recipe")),
+            (claim.get("minus"), claim.get("minus_recipe")),
+        }
         policies = frozenset(arms), tuple(claim.get("policies", ()))
-        estimate = (claim["test"], *policies, claim.get("tested", "same"))  # a difference and its negative are one
+        # a difference and its negative are one
+        estimate = (claim["test"], *policies, claim.get("tested", "same"))
         assert estimate not in seen, claim["id"]
         seen.add(estimate)
 
@@ -69,7 +98,11 @@ def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(publish
 def test_claims_test_what_they_name(published_claims):
     by_id = {claim["id"]: claim for claim in published_claims}
     assert by_id["order_as_published"]["only"] == {"task": ["gsm8k"]}
-    assert not any("easy" in (claim.get("policy"), claim.get("minus")) for claim in published_claims if claim["paper"] == "LDS")
+    assert not any(
+        "easy" in (claim.get("policy"), claim.get("minus"))
+        for claim in published_claims
+        if claim["paper"] == "LDS"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,21 +127,44 @@ def test_claims_test_what_they_name(published_claims):
     ],
 )
 def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, said):
-    right = {"id": "one", "paper": "HE", "claim": "so", "test": "difference", "policy": "hard", "minus": "easy"}
-    wrong = {key: value for key, value in (right | {"id": "two"} | change).items() if value is not None}
+    right = {
+        "id": "one",
+        "paper": "HE",
+        "claim": "so",
+        "test": "difference",
+        "policy": "hard",
+        "minus": "easy",
+    }
+    wrong = {
+        key: value for key, value in (right | {"id": "two"} | change).items() if value is not None
+    }
     (tmp_path / "claims.yaml").write_text(yaml.safe_dump([right, wrong]))
-    with pytest.raises(UserError, match=r"claims\.yaml: claim 2 \((two|without an id)\): ") as error:
+    with pytest.raises(
+        UserError, match=r"claims\.yaml: claim 2 \((two|without an id)\): "
+    ) as error:
         claims.read(tmp_path / "claims.yaml")
     assert said in str(error.value)
 
 
 def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
-    one = {"id": "one", "paper": "HE", "claim": "so", "test": "difference", "policy": "hard", "minus": "easy"} | {
+    one = {
+        "id": "one",
+        "paper": "HE",
+        "claim": "so",
+        "test": "difference",
+        "policy": "hard",
+        "minus": "easy",
+    } | {
         "primary": True,
         "replicates": 3,
     }
-    (tmp_path / "claims.yaml").write_text(yaml.safe_dump([one, one | {"id": "two", "paper": "LDS"}, one | {"id": "three"}]))
-    with pytest.raises(UserError, match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has one"):
+    (tmp_path / "claims.yaml").write_text(
+        yaml.safe_dump([one, one | {"id": "two", "paper": "LDS"}, one | {"id": "three"}])
+    )
+    with pytest.raises(
+        UserError,
+        match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has one",
+    ):
         claims.read(tmp_path / "claims.yaml")
 
 
@@ -120,16 +176,27 @@ def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
 
 
 def test_conditions_say_which_tasks_share_problems():
-    related = lambda study, one, other: verdicts.relation(one, other, claim_conditions.conditions(CONFIG, study)["tasks"])
+    related = lambda study, one, other: verdicts.relation(
+        one, other, claim_conditions.conditions(CONFIG, study)["tasks"]
+    )
     assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
-    assert related("mini_reference", "swaps", "swaps_hard") == related("limits", "math", "math_numeric") == "other"
+    assert (
+        related("mini_reference", "swaps", "swaps_hard")
+        == related("limits", "math", "math_numeric")
+        == "other"
+    )
     assert claim_conditions.conditions(CONFIG, "mini_reference")["weaker"] == ["arithmetic"]
 
 
 def test_conditions_say_which_models_have_own_bases():
-    """The population of a row: new base models where each seed pretrains one, this model otherwise."""
+    """The population of a row: new base models where each seed pretrains one, this model
+    otherwise."""
     with_seed = lambda seed: (
-        CONFIG | {"models": CONFIG["models"] | {"tiny": {"source": CONFIG["models"]["tiny"]["source"] | {"seed": seed}}}}
+        CONFIG
+        | {
+            "models": CONFIG["models"]
+            | {"tiny": {"source": CONFIG["models"]["tiny"]["source"] | {"seed": seed}}}
+        }
     )
     assert claim_conditions.conditions(with_seed("own"), "mini")["own_bases"] == ["tiny"]
     assert (

@@ -13,7 +13,8 @@ from conftest import ROOT, SCRIPTS
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
-FOLLOWED = ["summaries", "figures", "paper", "probe", "subsets", "evaluation"]  # rooms whose cheap rules follow their code
+# rooms whose cheap rules follow their code
+FOLLOWED = ["summaries", "figures", "paper", "probe", "subsets", "evaluation"]
 PROGRAMS = [path for room in FOLLOWED for path in sorted((SCRIPTS / room).glob("*.py"))]
 
 
@@ -45,7 +46,15 @@ def project(tmp_path, monkeypatch) -> Path:
 
 REACHED = ["program.py", "sibling.py"] + [
     f"src/hardgrpo/{name}"
-    for name in ("__init__.py", "a/__init__.py", "a/one.py", "a/plain.css", "a/two.py", "b/__init__.py", "b/three.py")
+    for name in (
+        "__init__.py",
+        "a/__init__.py",
+        "a/one.py",
+        "a/plain.css",
+        "a/two.py",
+        "b/__init__.py",
+        "b/three.py",
+    )
 ]
 
 
@@ -68,7 +77,8 @@ def test_the_checksum_changes_with_each_of_these_files_and_with_no_other(project
 
 @pytest.mark.slow
 def test_what_python_loads_for_a_program_is_covered():
-    """Python's own answer, for all programs in one process: no module of the package that is loaded is missing."""
+    """Python's own answer, for all programs in one process: no module of the package that is loaded
+    is missing."""
     assert len(PROGRAMS) > 15
     seen = (
         "import runpy, sys\n"
@@ -79,7 +89,13 @@ def test_what_python_loads_for_a_program_is_covered():
         "    files = [m.__file__ for n, m in sorted(sys.modules.items()) if n.partition('.')[0] == 'hardgrpo' and m.__file__]\n"
         "    print(files)\n"
     )
-    done = subprocess.run([sys.executable, "-c", seen, *map(str, PROGRAMS)], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", seen, *map(str, PROGRAMS)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
     for program, line in zip(PROGRAMS, done.stdout.splitlines(), strict=True):
         loaded = {Path(name).resolve() for name in ast.literal_eval(line)}
         assert loaded and loaded <= set(code.files_of(program)), program
@@ -99,29 +115,47 @@ def imported(path: Path) -> set[str]:
 def test_no_import_is_missed_that_python_sees():
     """In every program and module; what only looks like an import may be followed as well."""
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
-        assert {other for name in imported(path) for other in code._modules(path, name)} <= code.dependencies(path), path
+        assert {
+            other for name in imported(path) for other in code._modules(path, name)
+        } <= code.dependencies(path), path
 
 
 def test_a_figure_follows_its_own_module_and_the_style_of_figures():
     module = code.SOURCE / "hardgrpo/report/figures/accuracy.py"
     followed = {path.name for path in code.files_of(SCRIPTS / "figures/draw_figure.py", module)}
-    assert {"draw_figure.py", "accuracy.py", "plotting.py", "figures.mplstyle", "files.py", "errors.py"} <= followed
+    assert {
+        "draw_figure.py",
+        "accuracy.py",
+        "plotting.py",
+        "figures.mplstyle",
+        "files.py",
+        "errors.py",
+    } <= followed
     assert not {"trainer.py", "tiers.py"} & followed
 
 
 FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
 CHECKS = ["test_summaries", "test_raw_files"]  # verify.py gives them to pytest by their names
 NAMED = {  # modules that a program finds by their names in the registry, as in rules/*.smk
-    "summaries/summarize.py": [[f"analysis/{table.module}.py" for table in registry.SUMMARIES.values()]],
-    "paper/write_tables.py": [[f"report/tables/{table.module}.py" for table in registry.TABLES.values()]],
+    "summaries/summarize.py": [
+        [f"analysis/{table.module}.py" for table in registry.SUMMARIES.values()]
+    ],
+    "paper/write_tables.py": [
+        [f"report/tables/{table.module}.py" for table in registry.TABLES.values()]
+    ],
     "figures/draw_figure.py": [[f"report/figures/{figure}.py"] for figure in registry.FIGURES],
 }
 
 
 def imports_of(path: Path, package: dict[str, Path]) -> set[Path]:
-    """The project's modules that Python runs for the imports in one file; `package` is {dotted name: file}."""
+    """The project's modules that Python runs for the imports in one file; `package` is {dotted
+    name: file}."""
     known = package | {sibling.stem: sibling for sibling in path.parent.glob("*.py")}
-    prefixes = {".".join(parts[:end]) for parts in (name.split(".") for name in imported(path)) for end in range(1, len(parts) + 1)}
+    prefixes = {
+        ".".join(parts[:end])
+        for parts in (name.split(".") for name in imported(path))
+        for end in range(1, len(parts) + 1)
+    }
     return {known[name] for name in prefixes & known.keys()}
 
 
@@ -137,51 +171,86 @@ def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
 
 
 @pytest.mark.slow
-def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_that_import_it(tmp_path, monkeypatch):
-    """For each program whose rule follows its code: the modules that it imports are found here by `ast`, apart from code.py."""
+def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_that_import_it(
+    tmp_path, monkeypatch
+):
+    """For each program whose rule follows its code: the modules that it imports are found here by
+    `ast`, apart from code.py."""
     for folder in ("src", "scripts"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
     source, scripts = tmp_path / "src", tmp_path / "scripts"
     monkeypatch.setattr(code, "SOURCE", source)
     modules = sorted(source.rglob("*.py"))
-    dotted = lambda path: ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+    dotted = lambda path: ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
     package = {dotted(path): path for path in modules}
     imports = {path: imports_of(path, package) for path in [*modules, *scripts.rglob("*.py")]}
     imports[scripts / "paper/verify.py"] |= {scripts / f"paper/checks/{name}.py" for name in CHECKS}
 
-    programs = {name for rules in (ROOT / "rules").glob("*.smk") for name in FOLLOWING.findall(rules.read_text(encoding="utf-8"))}
+    programs = {
+        name
+        for rules in (ROOT / "rules").glob("*.smk")
+        for name in FOLLOWING.findall(rules.read_text(encoding="utf-8"))
+    }
     assert NAMED.keys() < programs and len(programs) >= 15 and len(modules) > 100
     followed = [
-        [scripts / name] + [source / "hardgrpo" / one for one in named] for name in programs for named in NAMED.get(name, [[]])
+        [scripts / name] + [source / "hardgrpo" / one for one in named]
+        for name in programs
+        for named in NAMED.get(name, [[]])
     ]
     using = [closure(files, imports) for files in followed]
-    before = [code.checksum(*files) for files in followed]  # code.py keeps what a file imports, and a remark imports nothing
+    # code.py keeps what a file imports, and a remark imports nothing
+    before = [code.checksum(*files) for files in followed]
     for module in modules:
         text = module.read_bytes()
         module.write_bytes(text + b"\n# a remark\n")
         changed = [code.checksum(*files) != old for files, old in zip(followed, before)]
         module.write_bytes(text)
-        wrong = [files[0].name for files, one, used in zip(followed, changed, using) if one != (module in used)]
+        wrong = [
+            files[0].name
+            for files, one, used in zip(followed, changed, using)
+            if one != (module in used)
+        ]
         assert not wrong, f"{dotted(module)}: {wrong}"
 
 
-# Folders of one program each that no other part reads, and patterns over the runs of the finished demo.
+# Folders of one program each that no other part reads, and patterns over the runs of the finished
+# demo.
 OWN_RESULTS = {"results/plan", "results/bench"}
-OWN_RESULTS |= {f"results/training/tiny*/*/mini/{policy}/seed*/spec.yaml" for policy in ("hard", "random")}
+OWN_RESULTS |= {
+    f"results/training/tiny*/*/mini/{policy}/seed*/spec.yaml" for policy in ("hard", "random")
+}
 
 
 def literals(path: Path) -> set[str]:
     """The strings of a file, without docstrings and the help of arguments."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     prose = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    prose += [node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "help"]
-    left_out = {id(node) for one in prose if not isinstance(one, ast.Call) for node in ast.walk(one)}
-    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    prose += [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "help"
+    ]
+    left_out = {
+        id(node) for one in prose if not isinstance(one, ast.Call) for node in ast.walk(one)
+    }
+    strings = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
     return {node.value for node in strings if id(node) not in left_out}
 
 
 def test_paths_of_results_are_built_in_one_module():
     place = code.SOURCE / "hardgrpo/study/paths.py"
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
-        found = {text for text in literals(path) if text.startswith("results/") or "/results/" in text}
-        assert path == place or found <= OWN_RESULTS, f"{path}: {found - OWN_RESULTS}: ask hardgrpo.study.paths"
+        found = {
+            text for text in literals(path) if text.startswith("results/") or "/results/" in text
+        }
+        assert path == place or found <= OWN_RESULTS, (
+            f"{path}: {found - OWN_RESULTS}: ask hardgrpo.study.paths"
+        )

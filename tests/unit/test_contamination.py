@@ -1,4 +1,5 @@
-"""Questions that a pool and a test share, questions that stand in a split twice, and what the programs say about them."""
+"""Questions that a pool and a test share, questions that stand in a split twice, and what the
+programs say about them."""
 
 import csv
 import json
@@ -13,7 +14,18 @@ from conftest import path_of
 from hardgrpo.data import contamination
 from hardgrpo.runtime import files
 
-WORDS = ["train", "station", "bridge", "river", "village", "mill", "harvest", "garden", "lantern", "ladder"]
+WORDS = [
+    "train",
+    "station",
+    "bridge",
+    "river",
+    "village",
+    "mill",
+    "harvest",
+    "garden",
+    "lantern",
+    "ladder",
+]
 
 
 def sentence(seed: int, words: int = 20) -> str:
@@ -21,7 +33,8 @@ def sentence(seed: int, words: int = 20) -> str:
     return " ".join(f"{generator.choice(WORDS)}{generator.randrange(1000)}" for _ in range(words))
 
 
-# --- which questions are equal -------------------------------------------------------------------------------------
+# --- which questions are equal
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -62,26 +75,32 @@ def test_signs_digits_and_symbols_make_another_question(question, other):
 @given(st.text(min_size=1).filter(str.strip))
 def test_normalizing_twice_changes_nothing_more(question):
     once = contamination.normalize(question)
-    assert contamination.normalize(once) == once or not any(character.isalnum() for character in once)
+    assert contamination.normalize(once) == once or not any(
+        character.isalnum() for character in once
+    )
 
 
 def test_a_hyphen_between_words_is_punctuation_and_between_numbers_a_sign():
-    assert contamination.normalize("A well-known town – old") == contamination.normalize("a well known town old")
+    assert contamination.normalize("A well-known town – old") == contamination.normalize(
+        "a well known town old"
+    )
     assert contamination.normalize("10-4") != contamination.normalize("10 4")
 
 
-# --- which questions are near --------------------------------------------------------------------------------------
+# --- which questions are near
+# --------------------------------------------------------------------------------------
 
 
 def by_hand(question: str, other: str, n: int) -> float:
-    runs = [{tuple(text.split()[i : i + n]) for i in range(len(text.split()) - n + 1)} for text in (question, other)]
+    runs = [
+        {tuple(text.split()[i : i + n]) for i in range(len(text.split()) - n + 1)}
+        for text in (question, other)
+    ]
     return len(runs[0] & runs[1]) / min(map(len, runs))
 
 
 def test_a_changed_number_is_near_and_its_share_is_that_of_a_count_by_hand():
-    question = (
-        "alpha beta gamma delta epsilon zeta eta theta iota 5 lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
-    )
+    question = "alpha beta gamma delta epsilon zeta eta theta iota 5 lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
     other = question.replace("5", "7")
     (match,) = contamination.find_matches([question], [sentence(1), other])
     assert (match.reference_index, match.equal, match.is_near) == (1, False, True)
@@ -94,7 +113,9 @@ def test_a_long_question_is_compared_by_longer_runs():
     shares_runs_of_ten = " ".join(part for pair in zip(parts[:12], parts[12:]) for part in pair)
     (match,) = contamination.find_matches([question], [question + " " + sentence(99)])
     assert match.is_near and not match.equal
-    assert contamination.find_matches([question], [shares_runs_of_ten]) == [], "ten words in a row are fewer than thirteen"
+    assert contamination.find_matches([question], [shares_runs_of_ten]) == [], (
+        "ten words in a row are fewer than thirteen"
+    )
 
 
 def test_a_short_question_in_a_longer_one_is_near_from_both_sides():
@@ -104,9 +125,7 @@ def test_a_short_question_in_a_longer_one_is_near_from_both_sides():
 
 
 def test_boilerplate_of_a_template_is_not_shared():
-    template = (
-        "{} and {} play a game in which each of them holds a ball of some colour and they swap them again and again until the end"
-    )
+    template = "{} and {} play a game in which each of them holds a ball of some colour and they swap them again and again until the end"
     questions = [template.format(sentence(seed, 1), sentence(-seed, 1)) for seed in range(1, 60)]
     assert contamination.find_matches(questions[:20], questions[20:]) == []
     assert contamination.find_matches(questions) == []
@@ -115,11 +134,15 @@ def test_boilerplate_of_a_template_is_not_shared():
 def test_each_question_has_at_most_one_match_and_the_best_of_all():
     generator = random.Random(5)
     pool = [sentence(seed, generator.randrange(8, 40)) for seed in range(60)]
-    tests = [" ".join(generator.choice(pool).split()[generator.randrange(6) :]) for _ in range(40)] + [pool[0].upper(), "short one"]
+    tests = [
+        " ".join(generator.choice(pool).split()[generator.randrange(6) :]) for _ in range(40)
+    ] + [pool[0].upper(), "short one"]
     matches = contamination.find_matches(tests, pool)
     assert len({match.index for match in matches}) == len(matches)
     for index, text in enumerate(tests):
-        shares = [0 if len(text.split()) < 8 else by_hand(text.casefold(), other, 8) for other in pool]
+        shares = [
+            0 if len(text.split()) < 8 else by_hand(text.casefold(), other, 8) for other in pool
+        ]
         match = next((match for match in matches if match.index == index), None)
         assert (match.share if match else 0) == pytest.approx(max(shares))
 
@@ -129,7 +152,8 @@ def test_compared_with_itself_a_list_gives_each_pair_once():
     (match,) = contamination.find_matches([sentence(2), question, question + " more", sentence(3)])
     assert (match.index, match.reference_index) == (2, 1)
     assert [
-        (m.index, m.reference_index, m.equal) for m in contamination.find_matches([question, sentence(2), question.upper()])
+        (m.index, m.reference_index, m.equal)
+        for m in contamination.find_matches([question, sentence(2), question.upper()])
     ] == [(2, 0, True)]
 
 
@@ -139,7 +163,8 @@ def test_questions_of_a_few_characters_and_empty_lists_have_no_match():
     assert contamination.find_matches([]) == []
 
 
-# --- the programs --------------------------------------------------------------------------------------------------
+# --- the programs
+# --------------------------------------------------------------------------------------------------
 
 
 def problem(identity: str, question: str, answer: str | None = "1") -> dict:
@@ -169,7 +194,11 @@ POOL = [problem(f"p{i}", sentence(i)) for i in range(10)]
 
 
 def test_a_test_question_of_the_pool_is_refused_and_named(tmp_path):
-    test = [problem("t0", sentence(100)), problem("t1", sentence(3).upper() + "?"), problem("t2", sentence(4))]
+    test = [
+        problem("t0", sentence(100)),
+        problem("t1", sentence(3).upper() + "?"),
+        problem("t2", sentence(4)),
+    ]
     done = compare(tmp_path, POOL, test)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     for words in ("2 of 3", "'t1' ('p3')", "'t2' ('p4')", "contamination"):
@@ -179,11 +208,18 @@ def test_a_test_question_of_the_pool_is_refused_and_named(tmp_path):
 
 
 def test_where_the_task_says_report_they_are_counted_and_listed(tmp_path):
-    test = [problem("t0", sentence(100)), problem("t1", sentence(3).upper() + "?"), problem("t2", sentence(5) + " indeed")]
+    test = [
+        problem("t0", sentence(100)),
+        problem("t1", sentence(3).upper() + "?"),
+        problem("t2", sentence(5) + " indeed"),
+    ]
     done = compare(tmp_path, POOL, test, "--contamination", "report")
     assert done.returncode == 0, done.stderr
     with open(tmp_path / "C.csv", newline="") as stream:
-        rows = [(row["id"], row["other_split"], row["other_id"], row["match"]) for row in csv.DictReader(stream)]
+        rows = [
+            (row["id"], row["other_split"], row["other_id"], row["match"])
+            for row in csv.DictReader(stream)
+        ]
     assert rows == [("t1", "train", "p3", "equal"), ("t2", "train", "p5", "near")]
     counts = json.loads((tmp_path / "C.json").read_text())
     assert (counts["problems"], counts["equal"], counts["near"]) == (3, 1, 1)
@@ -198,14 +234,29 @@ def test_a_test_that_is_the_pool_is_refused_whatever_the_task_says(tmp_path):
 
 def test_a_pool_without_answers_is_compared_too(tmp_path):
     pool = [{"id": "p", "question": sentence(1), "answer": None}]
-    assert "1 of 2" in compare(tmp_path, pool, [problem("t", sentence(1)), problem("u", sentence(2))]).stderr
+    assert (
+        "1 of 2"
+        in compare(tmp_path, pool, [problem("t", sentence(1)), problem("u", sentence(2))]).stderr
+    )
 
 
 def prepare(folder, rows: list[tuple[str, str]], *more: str, split: str = "train"):
     with open(folder / "mine.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([("question", "answer"), *rows])
     source = json.dumps({"kind": "files", split: "mine.csv"})
-    arguments = ["--task", "mine", "--split", split, "--source", source, "--files", "mine.csv", "--output", "P.jsonl", *more]
+    arguments = [
+        "--task",
+        "mine",
+        "--split",
+        split,
+        "--source",
+        source,
+        "--files",
+        "mine.csv",
+        "--output",
+        "P.jsonl",
+        *more,
+    ]
     return fork_server.run(path_of("prepare_task"), arguments, folder)
 
 
@@ -215,15 +266,35 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_says_what_was_left_o
     assert done.returncode == 0, done.stderr
     problems = files.read_jsonl(tmp_path / "P.jsonl", {"id": str, "question": str})
     assert [row["question"] for row in problems] == ["How many?", "What else?"]
-    assert problems[0]["repeated_as"] == ["mine-train-0002", "mine-train-0003"] and "repeated_as" not in problems[1]
+    assert (
+        problems[0]["repeated_as"] == ["mine-train-0002", "mine-train-0003"]
+        and "repeated_as" not in problems[1]
+    )
     assert "2 questions" in done.stdout and "'mine-train-0003'" in done.stdout
-    compared = fork_server.run(path_of("compare_splits"), ["--task", "mine", "--pool", "P.jsonl", "--output", "C.csv"], tmp_path)
-    assert compared.returncode == 0 and json.loads((tmp_path / "C.json").read_text()) == {"problems": 2, "repeated": 2, "near": 0}
-    assert "train,mine-train-0002,train,mine-train-0000,repeated,1.0" in (tmp_path / "C.csv").read_text()
+    compared = fork_server.run(
+        path_of("compare_splits"),
+        ["--task", "mine", "--pool", "P.jsonl", "--output", "C.csv"],
+        tmp_path,
+    )
+    assert compared.returncode == 0 and json.loads((tmp_path / "C.json").read_text()) == {
+        "problems": 2,
+        "repeated": 2,
+        "near": 0,
+    }
+    assert (
+        "train,mine-train-0002,train,mine-train-0000,repeated,1.0"
+        in (tmp_path / "C.csv").read_text()
+    )
 
 
 def test_a_test_split_keeps_equal_questions_and_says_so(tmp_path):
-    done = prepare(tmp_path, [("How many?", "3"), ("how many", "3")], "--grader", "number_lenient", split="test")
+    done = prepare(
+        tmp_path,
+        [("How many?", "3"), ("how many", "3")],
+        "--grader",
+        "number_lenient",
+        split="test",
+    )
     assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {"id": str})) == 2
     assert "1 questions" in done.stdout
 

@@ -1,4 +1,5 @@
-"""Files as their authors published them become recordings, tables of accuracies and trajectories."""
+"""Files as their authors published them become recordings, tables of accuracies and
+trajectories."""
 
 import functools
 import gzip
@@ -17,7 +18,10 @@ from conftest import RECORDINGS, path_of
 from hardgrpo.data import completions, inputs, recorded_accuracies, trajectory_files
 from hardgrpo.runtime import files
 
-QUESTIONS = [{"question": f"Who is an assistant of user {n}?", "answer": f"so <<1+{n}>>\n#### {n}"} for n in range(3)]
+QUESTIONS = [
+    {"question": f"Who is an assistant of user {n}?", "answer": f"so <<1+{n}>>\n#### {n}"}
+    for n in range(3)
+]
 COMMIT, OTHER_COMMIT = "0123456789abcdef" * 2 + "01234567", "f" * 40
 SOURCE = {"repository": "someone/runs", "commit": COMMIT}
 TEMPLATES = {  # as tokenizers print the chats of these models without special tokens
@@ -31,10 +35,14 @@ def prompt(question: str) -> str:
     return f"You are an expert.{question}.\nPut your final answer within \\boxed{{}}."
 
 
-def write(folder: Path, template: str = "qwen", questions: list[dict] = QUESTIONS, samples: int = 2) -> None:
-    """Write original.json (the answer of sample k to question n is n + k), questions.json and scores.json."""
+def write(
+    folder: Path, template: str = "qwen", questions: list[dict] = QUESTIONS, samples: int = 2
+) -> None:
+    """Write original.json (the answer of sample k to question n is n + k), questions.json and
+    scores.json."""
     texts = [
-        [TEMPLATES[template].format(prompt(row["question"]), n + k) for k in range(samples)] for n, row in enumerate(questions)
+        [TEMPLATES[template].format(prompt(row["question"]), n + k) for k in range(samples)]
+        for n, row in enumerate(questions)
     ]
     (folder / "original.json").write_text(json.dumps(texts))
     (folder / "questions.json").write_text("".join(json.dumps(row) + "\n" for row in questions))
@@ -45,7 +53,15 @@ def convert(folder: Path, form: str = "responses", *more: str) -> subprocess.Com
     if form == "responses" and "--questions" not in more:
         more = ("--questions", "questions.json", *more)
     return in_process.run(
-        folder, "convert_recording", "--format", form, "--original", "original.json", "--output", "out.jsonl.gz", *more
+        folder,
+        "convert_recording",
+        "--format",
+        form,
+        "--original",
+        "original.json",
+        "--output",
+        "out.jsonl.gz",
+        *more,
     )
 
 
@@ -73,21 +89,42 @@ def test_completions_and_prompts_of_every_chat_template_are_told_apart(tmp_path,
 
 def test_without_questions_the_prompts_are_the_questions_and_may_repeat(tmp_path):
     write(tmp_path, questions=[QUESTIONS[0], QUESTIONS[1], QUESTIONS[0]])
-    (tmp_path / "questions.json").write_text(json.dumps({"responses": ["x"] * 3, "answer": ["a", "b", "c"]}))
+    (tmp_path / "questions.json").write_text(
+        json.dumps({"responses": ["x"] * 3, "answer": ["a", "b", "c"]})
+    )
     assert convert(tmp_path).returncode == 0
     rows = output(tmp_path)
     shown = [prompt(QUESTIONS[n]["question"]) for n in (0, 1, 0)]
-    assert [(row["id"], row["question"], row["answer"]) for row in rows] == list(zip(("0000", "0001", "0002"), shown, "abc"))
+    assert [(row["id"], row["question"], row["answer"]) for row in rows] == list(
+        zip(("0000", "0001", "0002"), shown, "abc")
+    )
     problems = [{"id": row["id"], "question": row["question"]} for row in rows]
     by_problem = completions.read_recording(tmp_path / "out.jsonl.gz", problems)
-    assert [by_problem[row["id"]][0]["completion"] for row in rows] == [row["completions"][0] for row in rows]
+    assert [by_problem[row["id"]][0]["completion"] for row in rows] == [
+        row["completions"][0] for row in rows
+    ]
 
 
 def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
-    content = {"checkpoint": [100, 200], "accuracy": [0.5, 0.6], "30 accuracy": [0, 1], "pass@3": [0.7, 0.8], "base accuracy": 0.4}
+    content = {
+        "checkpoint": [100, 200],
+        "accuracy": [0.5, 0.6],
+        "30 accuracy": [0, 1],
+        "pass@3": [0.7, 0.8],
+        "base accuracy": 0.4,
+    }
     (tmp_path / "original.json").write_text(json.dumps(content | {"notes": "any"}))
     (tmp_path / "scores.json").write_text("[0, 0.3, 0.30000000000000004, 1]")
-    arguments = ["--format", "accuracies", "--original", "original.json", "--scores", "scores.json", "--output", "out.csv"]
+    arguments = [
+        "--format",
+        "accuracies",
+        "--original",
+        "original.json",
+        "--scores",
+        "scores.json",
+        "--output",
+        "out.csv",
+    ]
     assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
     rows = recorded_accuracies.read(tmp_path / "out.csv")
     assert [tuple(row.values()) for row in rows] == [
@@ -98,9 +135,21 @@ def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
 
 def test_shares_become_a_trajectory(tmp_path):
     (tmp_path / "original.json").write_text(json.dumps({"10": [0.25, 1.0], "9": [0]}))
-    arguments = ["--format", "shares", "--original", "original.json", "--rollouts", "8", "--output", "out.csv"]
+    arguments = [
+        "--format",
+        "shares",
+        "--original",
+        "original.json",
+        "--rollouts",
+        "8",
+        "--output",
+        "out.csv",
+    ]
     assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
-    assert {name: [row["correct"] for row in rows] for name, rows in trajectory_files.read(tmp_path / "out.csv").items()} == {
+    assert {
+        name: [row["correct"] for row in rows]
+        for name, rows in trajectory_files.read(tmp_path / "out.csv").items()
+    } == {
         "9": [0],
         "10": [2, 8],
     }
@@ -151,9 +200,21 @@ def test_files_that_do_not_belong_together_are_refused_in_a_line(tmp_path, harm,
         ("shares", {"p": 0.5}, ["prompt 'p': expected a list of shares"]),
         ("shares", [0.5], ["expected a JSON object, found list"]),
         ("accuracies", {"accuracy": [0.5]}, ["has no list `checkpoint`"]),
-        ("accuracies", {"checkpoint": [100, 200], "accuracy": [0.5]}, ["'accuracy': expected 2 shares"]),
-        ("accuracies", {"checkpoint": [100], "accuracy": [50.0]}, ["'accuracy': expected 1 shares from 0 to 1"]),
-        ("accuracies", {"checkpoint": [100], "accuracy": [0.5], "base accuracy": "x"}, ["'accuracy': expected 1 shares"]),
+        (
+            "accuracies",
+            {"checkpoint": [100, 200], "accuracy": [0.5]},
+            ["'accuracy': expected 2 shares"],
+        ),
+        (
+            "accuracies",
+            {"checkpoint": [100], "accuracy": [50.0]},
+            ["'accuracy': expected 1 shares from 0 to 1"],
+        ),
+        (
+            "accuracies",
+            {"checkpoint": [100], "accuracy": [0.5], "base accuracy": "x"},
+            ["'accuracy': expected 1 shares"],
+        ),
     ],
 )
 def test_numbers_that_cannot_be_shares_are_refused_in_a_line(tmp_path, form, content, words):
@@ -163,12 +224,23 @@ def test_numbers_that_cannot_be_shares_are_refused_in_a_line(tmp_path, form, con
     assert all(word in done.stderr for word in words) and not (tmp_path / "out.jsonl.gz").exists()
 
 
-# --- pinned files ------------------------------------------------------------------------------------------------------
+# --- pinned files
+# ------------------------------------------------------------------------------------------------------
 
 
 def pinned(folder: Path, commit: str = COMMIT, *more: str) -> subprocess.CompletedProcess:
     names = ["runs/test.json", "dset/test.json"]
-    return convert(folder, "responses", "--repository", "someone/runs", "--commit", commit, "--names", *names, *more)
+    return convert(
+        folder,
+        "responses",
+        "--repository",
+        "someone/runs",
+        "--commit",
+        commit,
+        "--names",
+        *names,
+        *more,
+    )
 
 
 def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
@@ -181,12 +253,26 @@ def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
 
     (tmp_path / "out.jsonl.gz").unlink()
     done = pinned(tmp_path, OTHER_COMMIT)
-    assert done.returncode == 1 and COMMIT in done.stderr and OTHER_COMMIT in done.stderr and "--update-inputs" in done.stderr
+    assert (
+        done.returncode == 1
+        and COMMIT in done.stderr
+        and OTHER_COMMIT in done.stderr
+        and "--update-inputs" in done.stderr
+    )
     write(tmp_path, samples=3)
     done = pinned(tmp_path)
-    assert done.returncode == 1 and done.stderr.startswith("error: original.json: ") and "expected" in done.stderr
-    assert (tmp_path / "inputs.lock").read_text() == lock and not (tmp_path / "out.jsonl.gz").exists()
-    assert pinned(tmp_path, COMMIT, "--update-inputs").returncode == 0 and (tmp_path / "inputs.lock").read_text() != lock
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith("error: original.json: ")
+        and "expected" in done.stderr
+    )
+    assert (tmp_path / "inputs.lock").read_text() == lock and not (
+        tmp_path / "out.jsonl.gz"
+    ).exists()
+    assert (
+        pinned(tmp_path, COMMIT, "--update-inputs").returncode == 0
+        and (tmp_path / "inputs.lock").read_text() != lock
+    )
 
 
 @pytest.fixture
@@ -207,10 +293,19 @@ def server(tmp_path):
 
 def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
     def fetch(name: str, address: str = server) -> subprocess.CompletedProcess:
-        command = [sys.executable, path_of("fetch_original"), "--repository", "someone/runs", "--commit", COMMIT]
+        command = [
+            sys.executable,
+            path_of("fetch_original"),
+            "--repository",
+            "someone/runs",
+            "--commit",
+            COMMIT,
+        ]
         command += ["--name", name, "--output", f"out/{name}"]
         environment = os.environ | {"HARDGRPO_GITHUB": address, "no_proxy": "*"}
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
 
     original = tmp_path / f"web/someone/runs/{COMMIT}/a b/test.json"
     original.parent.mkdir(parents=True)
@@ -218,21 +313,30 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
     done = fetch("a b/test.json")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out/a b/test.json").read_text() == "[1]"
-    assert set(inputs.read_lock(tmp_path / "inputs.lock")["repositories"][f"someone/runs@{COMMIT}"]["files"]) == {"a b/test.json"}
+    assert set(
+        inputs.read_lock(tmp_path / "inputs.lock")["repositories"][f"someone/runs@{COMMIT}"][
+            "files"
+        ]
+    ) == {"a b/test.json"}
 
     original.write_text("[2]")
     (tmp_path / "out/a b/test.json").unlink()
     refusals = {
         "a b/test.json": [fetch("a b/test.json"), "inputs.lock", "expected 3 bytes"],
         "missing.json": [fetch("missing.json"), "has no file 'missing.json'", COMMIT],
-        "offline.json": [fetch("offline.json", "http://127.0.0.1:9"), "cannot download 'offline.json'", "`local`"],
+        "offline.json": [
+            fetch("offline.json", "http://127.0.0.1:9"),
+            "cannot download 'offline.json'",
+            "`local`",
+        ],
     }
     for name, (done, *words) in refusals.items():
         assert done.returncode == 1 and all(word in done.stderr for word in words), done.stderr
         assert "Traceback" not in done.stderr and not (tmp_path / "out" / name).exists()
 
 
-# --- the real ones -----------------------------------------------------------------------------------------------------
+# --- the real ones
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings
@@ -245,13 +349,31 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
         ("models/bbeh-shuffleobj_8gen_1000steps_{}_difficulty30/checkpoints/checkpoint-300/test_responses.json", "test", "trained_on_hard30/checkpoint-300"),
     ],
 )  # fmt: skip
-def test_the_real_completions_are_those_of_an_earlier_conversion(tmp_path, original, questions, recording):
+def test_the_real_completions_are_those_of_an_earlier_conversion(
+    tmp_path, original, questions, recording
+):
     folder = Path(RECORDINGS).resolve() / "original/grpo_difficulty/bbeh/shuffleobj"
     if not folder.exists():
         pytest.skip(f"{folder} is not there")
     original = folder / original.format("unsloth-Qwen3-4B-unsloth-bnb-4bit")
-    arguments = ["--original", original, "--questions", folder / f"dset/{questions}.json", "--output", "out.jsonl.gz"]
-    assert in_process.run(tmp_path, "convert_recording", "--format", "responses", *map(str, arguments)).returncode == 0
+    arguments = [
+        "--original",
+        original,
+        "--questions",
+        folder / f"dset/{questions}.json",
+        "--output",
+        "out.jsonl.gz",
+    ]
+    assert (
+        in_process.run(
+            tmp_path, "convert_recording", "--format", "responses", *map(str, arguments)
+        ).returncode
+        == 0
+    )
     kinds = {"question": str, "answer": str, "completions": list}
-    expected = files.read_jsonl(Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-4b/{recording}.jsonl", kinds)
-    assert [[row[key] for key in kinds] for row in output(tmp_path)] == [[row[key] for key in kinds] for row in expected]
+    expected = files.read_jsonl(
+        Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-4b/{recording}.jsonl", kinds
+    )
+    assert [[row[key] for key in kinds] for row in output(tmp_path)] == [
+        [row[key] for key in kinds] for row in expected
+    ]

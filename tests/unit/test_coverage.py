@@ -21,25 +21,39 @@ SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
 
 def test_the_text_says_what_the_tables_hold():
     text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
-    assert simulation.fill_tables(text, COMPONENTS, COVERED, LEVELS) == text, "run scripts/maintenance/simulate_coverage.py"
+    assert simulation.fill_tables(text, COMPONENTS, COVERED, LEVELS) == text, (
+        "run scripts/maintenance/simulate_coverage.py"
+    )
 
 
 @pytest.mark.slow
 def test_the_committed_tables_are_what_the_program_computes():
-    """One test with 3 seeds of the four that are committed, with all its 1,000 studies and the seeds of their random numbers."""
+    """One test with 3 seeds of the four that are committed, with all its 1,000 studies and the
+    seeds of their random numbers."""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
-    covered = pd.DataFrame(files.round_floats(simulation.coverage(harder, 1000, seeds_tried=(3,)), digits=6))
-    committed = COVERED[(COVERED.eval_task == "swaps_hard") & (COVERED.seeds == 3)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(covered, committed, rtol=0, atol=0.002)  # processors round differently: one or two studies
-    levels = pd.DataFrame(files.round_floats(simulation.levels(harder, 1000, seeds_tried=(3,)), digits=6))
-    committed = LEVELS[(LEVELS.eval_task == "swaps_hard") & LEVELS.seeds.isin([1, 3])].reset_index(drop=True)
+    covered = pd.DataFrame(
+        files.round_floats(simulation.coverage(harder, 1000, seeds_tried=(3,)), digits=6)
+    )
+    committed = COVERED[(COVERED.eval_task == "swaps_hard") & (COVERED.seeds == 3)].reset_index(
+        drop=True
+    )
+    # processors round differently: one or two studies
+    pd.testing.assert_frame_equal(covered, committed, rtol=0, atol=0.002)
+    levels = pd.DataFrame(
+        files.round_floats(simulation.levels(harder, 1000, seeds_tried=(3,)), digits=6)
+    )
+    committed = LEVELS[(LEVELS.eval_task == "swaps_hard") & LEVELS.seeds.isin([1, 3])].reset_index(
+        drop=True
+    )
     pd.testing.assert_frame_equal(levels, committed, rtol=0, atol=0.002)
 
 
 def run_program(monkeypatch, docs, *arguments):
     """The program's `main` on a folder of documents; returns the figure that it saved."""
     figures, save = [], plotting.save
-    monkeypatch.setattr(plotting, "save", lambda figure, *rest: (figures.append(figure), save(figure, *rest)))
+    monkeypatch.setattr(
+        plotting, "save", lambda figure, *rest: (figures.append(figure), save(figure, *rest))
+    )
     monkeypatch.setattr(sys, "argv", ["simulate_coverage.py", "--docs", str(docs), *arguments])
     simulation.main()
     (figure,) = figures
@@ -57,22 +71,37 @@ def docs(tmp_path):
 def test_the_program_simulates_draws_and_writes(docs, monkeypatch):
     figure = run_program(monkeypatch, docs, "--studies", "3")
     components, covered, levels = simulation.read_tables(docs)
-    assert set(covered.replications) == {3} and len(covered) == len(COVERED) and len(levels) == len(LEVELS)
+    assert (
+        set(covered.replications) == {3}
+        and len(covered) == len(COVERED)
+        and len(levels) == len(LEVELS)
+    )
     text = (docs / "statistics.md").read_text(encoding="utf-8")
     assert simulation.fill_tables(text, components, covered, levels) == text
-    assert (docs / "images/coverage.png").read_bytes().startswith(b"\x89PNG") and len(figure.axes) == 4
-    for axis, (target, quantity) in zip(figure.axes, [("B", "gain"), ("B", "difference"), ("A", "gain"), ("A", "difference")]):
+    assert (docs / "images/coverage.png").read_bytes().startswith(b"\x89PNG") and len(
+        figure.axes
+    ) == 4
+    for axis, (target, quantity) in zip(
+        figure.axes, [("B", "gain"), ("B", "difference"), ("A", "gain"), ("A", "difference")]
+    ):
         assert axis.get_title() == f"{quantity}s, target {target}"
         names = simulation.SHOWN[target][::-1]
         if quantity == "gain":  # the panel beside it shares its labels
             assert [label.get_text() for label in axis.get_yticklabels()] == list(names)
-        rows = covered[(covered.target == target) & (covered.quantity == quantity) & covered.method.isin(simulation.SHOWN[target])]
+        rows = covered[
+            (covered.target == target)
+            & (covered.quantity == quantity)
+            & covered.method.isin(simulation.SHOWN[target])
+        ]
         drawn = {
             (line.get_label(), names[round(height)], round(share, 6))
             for line in axis.lines
             for share, height in zip(*line.get_data())
         }
-        assert drawn == {(f"{row.seeds} seeds", row.method, round(100 * row.coverage, 6)) for row in rows.itertuples()}
+        assert drawn == {
+            (f"{row.seeds} seeds", row.method, round(100 * row.coverage, 6))
+            for row in rows.itertuples()
+        }
 
 
 def test_the_committed_tables_can_be_drawn_without_simulating(docs, monkeypatch):
@@ -94,12 +123,15 @@ def test_reported_intervals_covered_93_to_98_per_cent_of_1000_studies(target):
     reported = COVERED[(COVERED.target == target) & (COVERED.method == simulation.REPORTED[target])]
     assert set(reported.seeds) == {3, 5, 10} and set(reported.quantity) == {"gain", "difference"}
     assert (reported.replications >= 1000).all()
-    assert reported.coverage.between(0.93, 0.98).all(), reported[["eval_task", "seeds", "quantity", "coverage"]]
+    assert reported.coverage.between(0.93, 0.98).all(), reported[
+        ["eval_task", "seeds", "quantity", "coverage"]
+    ]
 
 
 def test_tests_held_their_level():
     held = LEVELS[~LEVELS.test.str.contains("not corrected")]
-    within = 0.05 + 2.58 * np.sqrt(0.05 * 0.95 / held.replications)  # with what chance does to a share of 1,000
+    # with what chance does to a share of 1,000
+    within = 0.05 + 2.58 * np.sqrt(0.05 * 0.95 / held.replications)
     assert (held.level <= within).all(), held
 
 
@@ -112,19 +144,25 @@ def test_a_small_simulation_covers_and_shows_what_does_not():
     for target, method in simulation.REPORTED.items():
         for quantity in ("gain", "difference"):
             assert 0.89 <= of(target, quantity, method) <= 0.995
-    assert of("B", "gain", "naive binomial") < 0.75 and of("B", "gain", "bootstrap over problems") < 0.75
+    assert (
+        of("B", "gain", "naive binomial") < 0.75
+        and of("B", "gain", "bootstrap over problems") < 0.75
+    )
     assert of("B", "difference", "bootstrap over seeds") < 0.92
 
 
 def test_a_small_simulation_of_the_tests():
-    levels = {row["test"]: row["level"] for row in simulation.levels(SWAPS, 150, seeds_tried=(5,), seed=3)}
+    levels = {
+        row["test"]: row["level"] for row in simulation.levels(SWAPS, 150, seeds_tried=(5,), seed=3)
+    }
     assert levels["paired, one comparison"] < 0.09 and levels["paired, any of 6, Holm"] < 0.13
     assert levels["McNemar, one comparison"] < 0.09 and levels["McNemar, any of 6, Holm"] < 0.13
     assert levels["paired, any of 6, not corrected"] > levels["paired, any of 6, Holm"]
 
 
 def test_simulated_studies_have_the_components_that_they_were_given():
-    """Estimated from a simulated study with many problems, the components come out as they went in."""
+    """Estimated from a simulated study with many problems, the components come out as they went
+    in."""
     arms = len(SWAPS.policies.item().split()) + 1
     none = variance.text_of(np.zeros(arms * arms))
     alone = {"replicate": none, "problem_in_replicate": none, "number_in_replicate": none}
@@ -134,8 +172,12 @@ def test_simulated_studies_have_the_components_that_they_were_given():
     assert base.mean() == pytest.approx(row.base_accuracy, abs=0.02)
     assert runs.mean(axis=(0, 2, 3, 4)) == pytest.approx(rates, abs=0.02)
     assert truths["B"] == pytest.approx(np.array(rates) - row.base_accuracy)
-    assert truths["A"][0] == pytest.approx(truths["B"], abs=0.02), "of many problems the two targets are one"
-    latent = lambda one, other, own=False: variance.latent(one.astype(float), other.astype(float), own)
+    assert truths["A"][0] == pytest.approx(truths["B"], abs=0.02), (
+        "of many problems the two targets are one"
+    )
+    latent = lambda one, other, own=False: variance.latent(
+        one.astype(float), other.astype(float), own
+    )
     problem, number = variance.matrix_of(row.problem), variance.matrix_of(row.number)
     assert latent(base[0, 0], base[0, 0], own=True)[0] == pytest.approx(problem[0, 0], abs=0.06)
     different, same = latent(runs[0, 0, 0], runs[0, 1, 1])
@@ -149,7 +191,11 @@ def cells_like(base, runs):
     keys = {"model": "m", "task": "t", "eval_task": "t"}
     return [
         SimpleNamespace(
-            **keys, policy=f"p{i}", is_first_recipe=True, steps=lambda: [5], grades=lambda step, one=one: one if step else base
+            **keys,
+            policy=f"p{i}",
+            is_first_recipe=True,
+            steps=lambda: [5],
+            grades=lambda step, one=one: one if step else base,
         )
         for i, one in enumerate(runs)
     ]
@@ -160,8 +206,12 @@ def cells_like(base, runs):
 def test_components_are_estimated_back_from_a_study_that_was_made_with_them(design):
     row = next(SWAPS.itertuples())._replace(problems=3000, design=design)
     arms = len(row.policies.split()) + 1
-    parts = {"replicate": 0.02 + 0.005 * np.eye(arms), "problem_in_replicate": 0.05 + 0.02 * np.eye(arms)}
-    if design == variance.SHARED:  # nothing of the base varies; otherwise its policies keep a part of what it makes of a problem
+    parts = {
+        "replicate": 0.02 + 0.005 * np.eye(arms),
+        "problem_in_replicate": 0.05 + 0.02 * np.eye(arms),
+    }
+    # nothing of the base varies; otherwise its policies keep a part of what it makes of a problem
+    if design == variance.SHARED:
         parts["number_in_replicate"] = variance.matrix_of(row.number_in_replicate)
         for matrix in parts.values():
             matrix[0, :] = matrix[:, 0] = 0.0
@@ -169,7 +219,9 @@ def test_components_are_estimated_back_from_a_study_that_was_made_with_them(desi
     bases, runs, truths = simulation.simulate(row, 8, 1, np.random.default_rng(1))
     assert bases.shape[1] == (8 if design == variance.OWN else 1)
     (found,) = variance.estimate(cells_like(bases[0].astype(int), runs[0].astype(int)))
-    assert found["design"] == design and found["base_accuracy"] == pytest.approx(row.base_accuracy, abs=0.08)
+    assert found["design"] == design and found["base_accuracy"] == pytest.approx(
+        row.base_accuracy, abs=0.08
+    )
     for name in variance.PARTS:
         matrix, made = variance.matrix_of(found[name]), variance.matrix_of(getattr(row, name))
         assert np.abs(matrix - made).max() < 0.09, name

@@ -1,4 +1,5 @@
-"""The crate of a study, checked against what RO-Crate 1.1 and the profile Workflow Run Crate 0.5 require (their MUSTs)."""
+"""The crate of a study, checked against what RO-Crate 1.1 and the profile Workflow Run Crate 0.5
+require (their MUSTs)."""
 
 import json
 import shutil
@@ -19,7 +20,8 @@ PROVENANCE = {
 
 @pytest.fixture
 def clone(tmp_path):
-    """What of a clone goes into a crate, and the files of one run; another run was not made here."""
+    """What of a clone goes into a crate, and the files of one run; another run was not made
+    here."""
     for name in (
         "Snakefile",
         "README.md",
@@ -41,14 +43,18 @@ def clone(tmp_path):
 
 
 def pack(folder, *tables) -> subprocess.CompletedProcess:
-    runs = [f"results/training/tiny-seed0/arithmetic/mini/{policy}/seed0" for policy in ("hard", "easy")]
+    runs = [
+        f"results/training/tiny-seed0/arithmetic/mini/{policy}/seed0" for policy in ("hard", "easy")
+    ]
     arguments = ["--study", '{"name": "mini", "title": "The miniature"}', "--files", *tables]
     arguments += ["--rules", "rules/paper.smk", "--runs", *runs, "--output", "crate.zip"]
     return fork_server.run(path_of("write_crate"), arguments, folder)
 
 
 def test_a_crate_is_what_its_profile_requires(clone):
-    tables = sorted(str(path.relative_to(clone)) for path in (clone / "results/reference/mini").glob("*.csv"))
+    tables = sorted(
+        str(path.relative_to(clone)) for path in (clone / "results/reference/mini").glob("*.csv")
+    )
     done = pack(clone, *tables)
     assert done.returncode == 0, done.stderr
     packed = (clone / "crate.zip").read_bytes()
@@ -64,8 +70,15 @@ def test_a_crate_is_what_its_profile_requires(clone):
     # Every reference leads to an entity; every entity has a type.
     for entity in entities.values():
         assert types(entity)
-        for value in (value for values in entity.values() for value in every(values) if isinstance(value, dict)):
-            assert value["@id"] in entities or value["@id"] == "https://w3id.org/ro/crate/1.1", value
+        for value in (
+            value
+            for values in entity.values()
+            for value in every(values)
+            if isinstance(value, dict)
+        ):
+            assert value["@id"] in entities or value["@id"] == "https://w3id.org/ro/crate/1.1", (
+                value
+            )
 
     descriptor, root = entities["ro-crate-metadata.json"], entities["./"]
     assert types(descriptor) == ["CreativeWork"] and descriptor["about"] == {"@id": "./"}
@@ -74,16 +87,25 @@ def test_a_crate_is_what_its_profile_requires(clone):
     assert types(root) == ["Dataset"] and root["name"] and root["description"] and root["license"]
     profiles = {"https://w3id.org/ro/wfrun/process/0.5", "https://w3id.org/ro/wfrun/workflow/0.5"}
     named = {reference["@id"] for reference in root["conformsTo"]}
-    assert profiles <= named and all(types(entities[profile]) == ["CreativeWork"] for profile in named)
+    assert profiles <= named and all(
+        types(entities[profile]) == ["CreativeWork"] for profile in named
+    )
 
     workflow = entities[root["mainEntity"]["@id"]]
     assert {"File", "SoftwareSourceCode", "ComputationalWorkflow"} <= set(types(workflow))
     assert types(entities[workflow["programmingLanguage"]["@id"]]) == ["ComputerLanguage"]
 
     whole, training = (entity for entity in entities.values() if "CreateAction" in types(entity))
-    assert whole["instrument"] == {"@id": workflow["@id"]} and training["instrument"] == {"@id": "scripts/training/train_grpo.py"}
-    assert {action["@id"] for action in (whole, training)} == {reference["@id"] for reference in root["mentions"]}
-    assert (training["startTime"], training["endTime"]) == ("2026-11-22T10:00:00+00:00", "2026-11-22T10:01:01+00:00")
+    assert whole["instrument"] == {"@id": workflow["@id"]} and training["instrument"] == {
+        "@id": "scripts/training/train_grpo.py"
+    }
+    assert {action["@id"] for action in (whole, training)} == {
+        reference["@id"] for reference in root["mentions"]
+    }
+    assert (training["startTime"], training["endTime"]) == (
+        "2026-11-22T10:00:00+00:00",
+        "2026-11-22T10:01:01+00:00",
+    )
     assert (whole["startTime"], whole["endTime"]) == (training["startTime"], training["endTime"])
     assert set(tables) < {reference["@id"] for reference in whole["result"]}
 
@@ -93,12 +115,16 @@ def test_a_crate_is_what_its_profile_requires(clone):
     assert all(entities[name]["contentSize"] == str(sizes[name]) for name in names)
 
     (clone / "crate.zip").unlink()
-    assert pack(clone, *tables).returncode == 0 and (clone / "crate.zip").read_bytes() == packed, "equal results give equal crates"
+    assert pack(clone, *tables).returncode == 0 and (clone / "crate.zip").read_bytes() == packed, (
+        "equal results give equal crates"
+    )
 
 
 def test_a_study_that_is_not_finished_is_said_in_one_line(clone):
     done = pack(clone, "results/reference/mini/gains.csv", "paper/mini/verified.txt")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and not (clone / "crate.zip").exists()
+    assert (
+        done.returncode == 1 and done.stderr.count("\n") == 1 and not (clone / "crate.zip").exists()
+    )
     assert "paper/mini/verified.txt: no such file; finish the study first" in done.stderr
 
 
@@ -106,7 +132,11 @@ def test_crates_are_planned_from_committed_summaries_without_a_run(world):
     for name in ("README.md", "LICENSE", "CITATION.cff"):
         shutil.copy(ROOT / name, world.folder)
     planned = world.plan("crate")
-    assert planned["write_crate"] == planned["verify"] == 1 and "train_grpo" not in planned and "summarize" not in planned
+    assert (
+        planned["write_crate"] == planned["verify"] == 1
+        and "train_grpo" not in planned
+        and "summarize" not in planned
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +149,9 @@ def test_crates_are_planned_from_committed_summaries_without_a_run(world):
     ],
 )
 def test_a_crate_says_of_a_run_what_git_told(facts, words):
-    description = write_crate.run_action(Path("results/training/run"), PROVENANCE | facts, {"@id": "#author"})["description"]
+    description = write_crate.run_action(
+        Path("results/training/run"), PROVENANCE | facts, {"@id": "#author"}
+    )["description"]
     assert description.startswith(words), description
 
 
@@ -142,7 +174,11 @@ def test_a_crate_holds_no_file_from_outside(clone, outside, name):
     (clone / "results/reference/mini/link.csv").symlink_to(outside / "private.csv")
     (clone / "results/reference/mini/inner").symlink_to(outside)
     done = pack(clone, name.format(outside=outside))
-    assert done.returncode != 0 and done.stderr.startswith("error: ") and len(done.stderr.splitlines()) == 1, done.stderr
+    assert (
+        done.returncode != 0
+        and done.stderr.startswith("error: ")
+        and len(done.stderr.splitlines()) == 1
+    ), done.stderr
     assert "no such file" not in done.stderr and not (clone / "crate.zip").exists()
 
 
@@ -152,11 +188,18 @@ def test_a_run_with_a_link_to_outside_is_not_packed(clone, outside):
     (run / "updates.csv").unlink()
     (run / "updates.csv").symlink_to(outside / "private.csv")
     done = pack(clone, "results/reference/mini/gains.csv")
-    assert done.returncode != 0 and "updates.csv: a link to" in done.stderr and not (clone / "crate.zip").exists()
+    assert (
+        done.returncode != 0
+        and "updates.csv: a link to" in done.stderr
+        and not (clone / "crate.zip").exists()
+    )
 
 
 @pytest.mark.parametrize("linked", ["results", "results/training", "results/reference"])
 def test_folders_of_results_on_another_disk_are_packed(clone, outside, linked):
     (clone / linked).rename(outside / "disk")
     (clone / linked).symlink_to(outside / "disk")
-    assert pack(clone, "results/reference/mini/gains.csv").returncode == 0 and (clone / "crate.zip").exists()
+    assert (
+        pack(clone, "results/reference/mini/gains.csv").returncode == 0
+        and (clone / "crate.zip").exists()
+    )

@@ -18,7 +18,8 @@ def tokenizer():
 
 
 def sampled(tokenizer, seed: int, limit: int):
-    """A demonstration as a model that writes it would be recorded under a limit, and its problem's answer."""
+    """A demonstration as a model that writes it would be recorded under a limit, and its problem's
+    answer."""
     rng = random.Random(seed)
     chain = generated.draw_swaps(rng, [3, 4, 5], [2, 3, 4, 5])
     ids = tokenizer(generated.demonstrate_swaps(chain, rng, 0.2, (0.3, 0.3, 0.4)))["input_ids"]
@@ -36,16 +37,18 @@ def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, 
     assert cut == sampled(tokenizer, seed, small)[0]
     grades = [graders.grade("final_word", text, answer) for text, *_ in (cut, completion)]
     assert grades[0].answered <= grades[1].answered, "a smaller limit never adds an answer"
-    assert cut[1] <= small and (cut[2] == "length") == (cut[1] == small and cut != completion or completion[2] == "length")
+    assert cut[1] <= small and (cut[2] == "length") == (
+        cut[1] == small and cut != completion or completion[2] == "length"
+    )
 
 
 @given(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 200))
 def test_cutting_twice_is_cutting_once(tokenizer, seed, one, other):
     small, large = sorted((one, other))
     completion, _ = sampled(tokenizer, seed, 250)
-    assert completions.truncate(tokenizer, *completions.truncate(tokenizer, *completion, large), small) == completions.truncate(
-        tokenizer, *completion, small
-    )
+    assert completions.truncate(
+        tokenizer, *completions.truncate(tokenizer, *completion, large), small
+    ) == completions.truncate(tokenizer, *completion, small)
 
 
 def test_a_word_written_in_other_pieces_is_noticed(tokenizer):

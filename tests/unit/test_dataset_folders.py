@@ -1,4 +1,5 @@
-"""Whatever a dataset's card, links and columns name: no file outside of its folder is read, and no address is opened."""
+"""Whatever a dataset's card, links and columns name: no file outside of its folder is read, and no
+address is opened."""
 
 import gzip
 import json
@@ -15,9 +16,7 @@ from hardgrpo.data import dataset_folders, sources
 from hardgrpo.runtime.errors import UserError
 
 SECRET = "THE USER'S PRIVATE FILE"
-CARD = (
-    "---{end}{before}configs:{end}- config_name: default{end}  data_files:{end}  - split: train{end}    path: {path}{end}---{end}"
-)
+CARD = "---{end}{before}configs:{end}- config_name: default{end}  data_files:{end}  - split: train{end}    path: {path}{end}---{end}"
 
 
 @pytest.fixture
@@ -52,22 +51,39 @@ def is_refused(folder, words: str) -> None:
     assert SECRET not in str(refused.value) and "\n" not in str(refused.value)
 
 
-PATHS = ["{above}/secret.csv", "../secret.csv", "mine/../../secret.csv", "file://{above}/secret.csv", "file:{above}/secret.csv"]
-PATHS += ["[../secret.csv]", "local://{above}/secret.csv", "'zip://x.csv::{above}/secret.zip'", "~/secret.csv"]
+PATHS = [
+    "{above}/secret.csv",
+    "../secret.csv",
+    "mine/../../secret.csv",
+    "file://{above}/secret.csv",
+    "file:{above}/secret.csv",
+]
+PATHS += [
+    "[../secret.csv]",
+    "local://{above}/secret.csv",
+    "'zip://x.csv::{above}/secret.zip'",
+    "~/secret.csv",
+]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "---x: 1{end}", "pretty_name: a{end}"])
 @pytest.mark.parametrize("path", PATHS)
 def test_a_card_is_taken_apart_as_the_library_does(folder, path, before, end):
-    text = CARD.format(end=end, before=before.format(end=end), path=path.format(above=folder.parent))
+    text = CARD.format(
+        end=end, before=before.format(end=end), path=path.format(above=folder.parent)
+    )
     (folder / "README.md").write_bytes(text.encode())
     is_refused(folder, "is a file outside of the dataset's folder")
 
 
-@pytest.mark.parametrize(("start", "end"), [("\ufeff", "\n"), (" ", "\n"), ("\n\n", "\n"), ("", "\r"), ("\r", "\r\n")])
+@pytest.mark.parametrize(
+    ("start", "end"), [("\ufeff", "\n"), (" ", "\n"), ("\n\n", "\n"), ("", "\r"), ("\r", "\r\n")]
+)
 def test_a_card_of_an_unusual_form_reads_no_file_outside(folder, start, end):
-    (folder / "README.md").write_bytes((start + CARD.format(end=end, before="", path="../secret.csv")).encode())
+    (folder / "README.md").write_bytes(
+        (start + CARD.format(end=end, before="", path="../secret.csv")).encode()
+    )
     try:
         rows = sources.read_rows(folder, split="train")
     except UserError as error:
@@ -90,7 +106,9 @@ def test_the_second_card_is_checked_like_the_first(folder):
     configs = [{"config_name": "default", "data_files": "../secret.csv"}]
     (folder / ".huggingface.yaml").write_text(json.dumps({"configs": configs}))
     is_refused(folder, r"\.huggingface\.yaml: '../secret\.csv' in configs is a file outside")
-    (folder / ".huggingface.yaml").write_text(json.dumps({"configs": [configs[0] | {"data_files": "mine.csv"}]}))
+    (folder / ".huggingface.yaml").write_text(
+        json.dumps({"configs": [configs[0] | {"data_files": "mine.csv"}]})
+    )
     assert sources.read_rows(folder, split="train") == [{"question": "mine", "answer": 1}]
 
 
@@ -105,7 +123,9 @@ def test_the_second_card_is_checked_like_the_first(folder):
     ],
 )
 def test_options_that_lead_elsewhere_are_refused(folder, config):
-    (folder / ".huggingface.yaml").write_text(json.dumps({"configs": [{"config_name": "default"} | config]}))
+    (folder / ".huggingface.yaml").write_text(
+        json.dumps({"configs": [{"config_name": "default"} | config]})
+    )
     is_refused(folder, "in configs is")
 
 
@@ -144,7 +164,9 @@ def test_columns_that_are_paths_are_refused(folder, kind):
 
 
 def test_columns_of_plain_kinds_are_converted(folder):
-    info = {"features": [{"name": "question", "dtype": "string"}, {"name": "answer", "dtype": "string"}]}
+    info = {
+        "features": [{"name": "question", "dtype": "string"}, {"name": "answer", "dtype": "string"}]
+    }
     (folder / ".huggingface.yaml").write_text(json.dumps({"dataset_info": info}))
     assert sources.read_rows(folder, split="train") == [{"question": "mine", "answer": "1"}]
 
@@ -200,7 +222,16 @@ def test_damaged_and_foreign_files_are_one_line(folder, name, content):
 
 
 @pytest.mark.parametrize(
-    "text", ["configs: 5", "configs: [5]", "dataset_info: [a]", "dataset_info: {features: 7}", "5", "{", "a: &a [*a]"]
+    "text",
+    [
+        "configs: 5",
+        "configs: [5]",
+        "dataset_info: [a]",
+        "dataset_info: {features: 7}",
+        "5",
+        "{",
+        "a: &a [*a]",
+    ],
 )
 def test_cards_that_are_none_are_one_line(folder, text):
     for name, content in ((".huggingface.yaml", text), ("README.md", f"---\n{text}\n---\n")):
@@ -213,7 +244,9 @@ def write_parquet(path, text: str, rows: int) -> None:
     schema = pyarrow.schema([("question", pyarrow.string()), ("answer", pyarrow.string())])
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for _ in range(rows // 10):
-            writer.write_table(pyarrow.table({"question": [text] * 10, "answer": ["1"] * 10}, schema=schema))
+            writer.write_table(
+                pyarrow.table({"question": [text] * 10, "answer": ["1"] * 10}, schema=schema)
+            )
 
 
 @pytest.mark.parametrize("form", ["one text in all rows", "long texts"])
@@ -221,7 +254,9 @@ def test_a_parquet_file_that_grows_when_it_is_unpacked_is_refused(folder, monkey
     monkeypatch.setattr(dataset_folders, "UNPACKED_BYTES", 2**24)
     (folder / "mine.csv").unlink()
     write_parquet(
-        folder / "train.parquet", "x" * (10**5 if form == "one text in all rows" else 10**7), 200 if "one" in form else 20
+        folder / "train.parquet",
+        "x" * (10**5 if form == "one text in all rows" else 10**7),
+        200 if "one" in form else 20,
     )
     assert (folder / "train.parquet").stat().st_size < 200_000
     is_refused(folder, "train.parquet: its .* bytes are unpacked to more than")

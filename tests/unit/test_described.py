@@ -1,4 +1,5 @@
-"""What describes the project to others: citation, CodeMeta, the catalogue of workflows, forms and CI of the public host."""
+"""What describes the project to others: citation, CodeMeta, the catalogue of workflows, forms and
+CI of the public host."""
 
 import json
 import re
@@ -16,33 +17,57 @@ CODEMETA = json.loads((ROOT / "codemeta.json").read_text())
 
 def test_all_files_name_the_same_version_licence_and_authors():
     assert CITATION["version"] == CODEMETA["version"] == PROJECT["version"]
-    assert str(CITATION.get("date-released")) == str(CODEMETA.get("datePublished")), "both or neither: a release has a date"
-    assert CODEMETA["license"].endswith(f"/{CITATION['license']}") and CITATION["license"] in (ROOT / "LICENSE").read_text()
+    assert str(CITATION.get("date-released")) == str(CODEMETA.get("datePublished")), (
+        "both or neither: a release has a date"
+    )
+    assert (
+        CODEMETA["license"].endswith(f"/{CITATION['license']}")
+        and CITATION["license"] in (ROOT / "LICENSE").read_text()
+    )
     authors = [author["name"] for author in CITATION["authors"]]
-    assert authors == [author["name"] for author in CODEMETA["author"]] and authors[0] in (ROOT / "LICENSE").read_text()
-    assert CODEMETA["description"] == PROJECT["description"] and CODEMETA["keywords"] == CITATION["keywords"]
+    assert (
+        authors == [author["name"] for author in CODEMETA["author"]]
+        and authors[0] in (ROOT / "LICENSE").read_text()
+    )
+    assert (
+        CODEMETA["description"] == PROJECT["description"]
+        and CODEMETA["keywords"] == CITATION["keywords"]
+    )
 
 
 def test_the_catalogue_finds_what_it_asks_for():
     usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
     _, profile = usage["mandatory-flags"]["flags"].split()
     assert (ROOT / profile / "config.yaml").is_file()
-    assert set(usage["software-stack-deployment"]) == {"conda", "apptainer", "apptainer+conda", "report"}
-    assert {"snakemake", "workflow"} <= set(re.findall(r"\w+", (ROOT / "README.md").read_text().lower()))
+    assert set(usage["software-stack-deployment"]) == {
+        "conda",
+        "apptainer",
+        "apptainer+conda",
+        "report",
+    }
+    assert {"snakemake", "workflow"} <= set(
+        re.findall(r"\w+", (ROOT / "README.md").read_text().lower())
+    )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml")), ids=lambda path: path.stem
+)
 def test_a_form_has_what_the_host_asks_for(path):
     form = yaml.safe_load(path.read_text())
     assert form["name"] and form["description"]
     identifiers = [field["id"] for field in form["body"]]
-    assert len(set(identifiers)) == len(identifiers) and all(field["attributes"]["label"] for field in form["body"])
+    assert len(set(identifiers)) == len(identifiers) and all(
+        field["attributes"]["label"] for field in form["body"]
+    )
 
 
 def test_actions_are_pinned_by_commit_and_ci_is_the_one_of_the_project():
     text = (ROOT / ".github/workflows/tests.yml").read_text()
     actions = re.findall(r"uses: (.*)", text)
-    assert actions and all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action) for action in actions)
+    assert actions and all(
+        re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action) for action in actions
+    )
     (job,) = yaml.safe_load(text)["jobs"].values()
     assert job["steps"][-1]["run"].endswith("bash .ci/run")
     assert {"make lint", "make test"} <= set((ROOT / ".ci/run").read_text().splitlines())

@@ -1,4 +1,5 @@
-"""The pages: generated parts are current, links lead somewhere, the examples of contributing.md work."""
+"""The pages: generated parts are current, links lead somewhere, the examples of contributing.md
+work."""
 
 import copy
 import graphlib
@@ -23,8 +24,13 @@ from pages import configuration, imports
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONFIG = project_config.config()
-OWN_PROMPTS, CONTRIBUTING = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("own-prompts.md", "contributing.md"))
-EXAMPLES = re.findall(r"^## Add a ([a-z ]+)$|^```diff\n(.*?)^```", CONTRIBUTING, re.MULTILINE | re.DOTALL)
+OWN_PROMPTS, CONTRIBUTING = (
+    (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for name in ("own-prompts.md", "contributing.md")
+)
+EXAMPLES = re.findall(
+    r"^## Add a ([a-z ]+)$|^```diff\n(.*?)^```", CONTRIBUTING, re.MULTILINE | re.DOTALL
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +38,32 @@ def written() -> dict[str, str]:
     return write_pages.generate_pages(ROOT)
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in write_pages.BLOCKS} | set(write_pages.FILES)))
+@pytest.mark.parametrize(
+    "name", sorted({name for name, _ in write_pages.BLOCKS} | set(write_pages.FILES))
+)
 def test_generated_parts_are_what_the_program_writes(name, written):
-    assert (ROOT / name).read_text(encoding="utf-8") == written[name], "run scripts/maintenance/write_pages.py"
+    assert (ROOT / name).read_text(encoding="utf-8") == written[name], (
+        "run scripts/maintenance/write_pages.py"
+    )
 
 
 @pytest.mark.slow
 def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
-    for name in ("README.md", "config.yaml", "config", "docs", "src", "scripts", "results", "paper"):
+    for name in (
+        "README.md",
+        "config.yaml",
+        "config",
+        "docs",
+        "src",
+        "scripts",
+        "results",
+        "paper",
+    ):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "README.md").unlink()
-    (tmp_path / "README.md").write_text(re.sub(r"\d\.\d", "0.0", (ROOT / "README.md").read_text(encoding="utf-8")))
+    (tmp_path / "README.md").write_text(
+        re.sub(r"\d\.\d", "0.0", (ROOT / "README.md").read_text(encoding="utf-8"))
+    )
     (tmp_path / "docs").unlink()
     (tmp_path / "docs").mkdir()
     for page in (ROOT / "docs").glob("*.md"):
@@ -53,12 +74,18 @@ def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
 
 
 def test_a_page_without_its_marks_is_named(tmp_path):
-    with pytest.raises(write_pages.errors.UserError, match="x.md: expected '<!-- found: made by .*once each"):
+    with pytest.raises(
+        write_pages.errors.UserError, match="x.md: expected '<!-- found: made by .*once each"
+    ):
         write_pages.fill_block("no marks", "found", "text", "x.md")
 
 
 def test_every_key_that_the_reference_lists_is_described():
-    rows = [line for line in (ROOT / "docs/configuration.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    rows = [
+        line
+        for line in (ROOT / "docs/configuration.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `")
+    ]
     assert len(rows) > 150
     assert [row for row in rows if row.endswith("|  |")] == []
 
@@ -88,7 +115,9 @@ def anchors(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_and_headings(page):
     text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)):
+    for target in re.findall(
+        r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    ):
         path, _, anchor = target.partition("#")
         linked = page.parent / path if path else page
         assert linked.exists(), f"{page.name}: {target}"
@@ -96,7 +125,9 @@ def test_links_lead_to_files_and_headings(page):
             assert anchor in anchors(linked.read_text(encoding="utf-8")), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "glossary.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "glossary.md"], ids=lambda page: page.name
+)
 def test_pages_say_where_words_are_defined(page):
     assert "glossary.md" in page.read_text(encoding="utf-8"), page.name
 
@@ -104,7 +135,8 @@ def test_pages_say_where_words_are_defined(page):
 def test_the_glossary_defines_each_term_once_with_a_source():
     text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
     terms = [one.partition("\n")[::2] for one in re.split(r"^##+ ", text, flags=re.MULTILINE)[1:]]
-    terms = [(name.casefold(), said) for name, said in terms if said.strip()]  # a group of terms says nothing itself
+    # a group of terms says nothing itself
+    terms = [(name.casefold(), said) for name, said in terms if said.strip()]
     assert len({name for name, _ in terms}) == len(terms) >= 55
     assert [name for name, said in terms if not re.search(r"\*Source: [^*]+\*", said)] == []
 
@@ -112,7 +144,8 @@ def test_the_glossary_defines_each_term_once_with_a_source():
 def test_the_readme_leads_to_every_page():
     """In at most two steps."""
     linked = lambda page: {
-        (page.parent / name).resolve() for name in re.findall(r"\]\(([\w./-]+\.md)", page.read_text(encoding="utf-8"))
+        (page.parent / name).resolve()
+        for name in re.findall(r"\]\(([\w./-]+\.md)", page.read_text(encoding="utf-8"))
     }
     pages = linked(ROOT / "README.md")
     pages |= {page for first in pages for page in linked(first)}
@@ -120,7 +153,8 @@ def test_the_readme_leads_to_every_page():
 
 
 def test_no_module_imports_itself_through_others():
-    graphlib.TopologicalSorter(imports.modules(ROOT)).prepare()  # a circle is an error that names it
+    # a circle is an error that names it
+    graphlib.TopologicalSorter(imports.modules(ROOT)).prepare()
 
 
 def test_a_circle_of_modules_would_be_found(tmp_path):
@@ -132,7 +166,8 @@ def test_a_circle_of_modules_would_be_found(tmp_path):
         graphlib.TopologicalSorter(imports.modules(tmp_path)).prepare()
 
 
-# --- examples -------------------------------------------------------------------------------------------------------
+# --- examples
+# -------------------------------------------------------------------------------------------------------
 
 
 def example(kind: str, number: int = 0) -> str:
@@ -152,7 +187,9 @@ def apply(world, *diffs: str) -> None:
 
 @pytest.mark.slow
 def test_the_configurations_of_own_prompts_are_planned(world):
-    served, answered, unanswered, study, selector = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
+    served, answered, unanswered, study, selector = re.findall(
+        r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL
+    )
     for name, example in {
         "served.yaml": served,
         "my.yaml": answered,
@@ -164,7 +201,9 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     (world.folder / "prompts").mkdir()
     rows = "".join(f"T{n},question {n},{n}\n" for n in range(300))
     for name in ("tickets.csv", "annotated.csv", "test.csv"):
-        (world.folder / "prompts" / name).write_text(f"{'id' if name == 'annotated.csv' else 'ticket'},text,solution\n{rows}")
+        (world.folder / "prompts" / name).write_text(
+            f"{'id' if name == 'annotated.csv' else 'ticket'},text,solution\n{rows}"
+        )
     (world.folder / "prompts/my_model").mkdir()
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         (world.folder / "prompts/my_model" / name).write_text("{}")
@@ -172,10 +211,18 @@ def test_the_configurations_of_own_prompts_are_planned(world):
         "compare_pool": 1, "export_subset": 1, "fetch_model": 1, "measure_signals": 1, "prepare_task": 1, "probe": 1, "remove_answers": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip
     found = world.plan("subset", "--configfile", "no_answers.yaml")
-    assert found["measure_signals"] == found["export_subset"] == 1 and "measure_difficulty" not in found
+    assert (
+        found["measure_signals"] == found["export_subset"] == 1
+        and "measure_difficulty" not in found
+    )
     found = world.plan("all", "--configfile", "no_answers.yaml", "study.yaml")
     assert found["read_annotated"] == 1 and found["train_grpo"] == 3 and found["write_worth"] == 1
-    assert world.plan("all", "--configfile", "no_answers.yaml", "study.yaml", "selector.yaml")["train_grpo"] == 2 * 3
+    assert (
+        world.plan("all", "--configfile", "no_answers.yaml", "study.yaml", "selector.yaml")[
+            "train_grpo"
+        ]
+        == 2 * 3
+    )
     assert world.plan("subset", "--configfile", "my.yaml") == {
         "compare_pool": 1, "export_subset": 1, "fetch_model": 1, "fit_prompts": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip
@@ -199,7 +246,9 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
 def test_example_of_a_task(world):
     apply(world, example("task"))
     (world.folder / "data").mkdir()
-    (world.folder / "data/capitals.csv").write_text("question,answer\nTwo and two?,4\nThree and three?,6\n")
+    (world.folder / "data/capitals.csv").write_text(
+        "question,answer\nTwo and two?,4\nThree and three?,6\n"
+    )
     done = world.snakemake("results/tasks/capitals/train.jsonl")
     assert done.returncode == 0, done.stderr
     problems = (world.folder / "results/tasks/capitals/train.jsonl").read_text().splitlines()
@@ -225,16 +274,24 @@ def test_example_of_a_policy(world):
 @pytest.mark.slow
 def test_example_of_a_rule(world):
     apply(world, example("selection policy", 1))
-    world.configure(lambda config: config["policies"].update(spread={"rule": "spread", "budget": 0.4}))
+    world.configure(
+        lambda config: config["policies"].update(spread={"rule": "spread", "budget": 0.4})
+    )
     assert world.plan("results/subsets/tiny-seed0/swaps/spread/seed0.csv")["select_subset"] == 1
     code = "from hardgrpo.selection import policies; print(policies.select(dict(a=0.0, b=0.4, c=0.6, d=0.9, e=1.0), 'spread', 0, budget=0.4))"
-    assert "tied=0, tied_chosen=0" in run(world, code) and "'b'" in run(world, code) and "'d'" in run(world, code)
+    assert (
+        "tied=0, tied_chosen=0" in run(world, code)
+        and "'b'" in run(world, code)
+        and "'d'" in run(world, code)
+    )
 
 
 @pytest.mark.slow
 def test_example_of_a_recipe(world):
     apply(world, example("recipe"))
-    world.configure(lambda config: config["studies"]["mini"]["arms"][0].update(recipe=["mini", "mini_kl"]))
+    world.configure(
+        lambda config: config["studies"]["mini"]["arms"][0].update(recipe=["mini", "mini_kl"])
+    )
     world.clear()
     assert world.plan()["train_grpo"] == 30  # 5 policies, 3 seeds, 2 recipes
 
@@ -259,15 +316,24 @@ print(other.ask(2, 2) == one.ask(2, 2), one.ask(2, 2).ids[0] not in first.ids, o
 @pytest.mark.slow
 def test_example_of_a_table(world):
     apply(world, example("table"))
-    done = world.snakemake("paper/mini_reference/tables/base.csv", "--config", "study=mini_reference")
+    done = world.snakemake(
+        "paper/mini_reference/tables/base.csv", "--config", "study=mini_reference"
+    )
     assert done.returncode == 0, done.stderr
     folder = world.folder / "paper/mini_reference/tables"
     assert len((folder / "base.csv").read_text().splitlines()) == 5  # two tasks, sampled and greedy
-    assert "52.3" in (folder / "base.tex").read_text() and "52.3" in (folder / "base.html").read_text()
+    assert (
+        "52.3" in (folder / "base.tex").read_text() and "52.3" in (folder / "base.html").read_text()
+    )
 
 
 def run(world, code: str) -> str:
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, 'src'); {code}"]
     return subprocess.run(
-        command, cwd=world.folder, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
+        command,
+        cwd=world.folder,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.strip()

@@ -19,7 +19,9 @@ def drawing(targets=("figures",), has_tex=True, change=lambda config: None) -> D
     config = project_config.config()
     change(config)
     workflow = SimpleNamespace(
-        basedir=str(project_config.ROOT), is_main_process=True, dag_settings=SimpleNamespace(targets=set(targets))
+        basedir=str(project_config.ROOT),
+        is_main_process=True,
+        dag_settings=SimpleNamespace(targets=set(targets)),
     )
     return Drawing(config, workflow, has_tex)
 
@@ -56,7 +58,9 @@ def folder(tmp_path, monkeypatch):
 )
 def test_figures_and_papers_alone_run_no_study(targets, expected):
     assert drawing(targets).is_drawing_only() == expected
-    assert (drawing(targets).results(MINI) == paths.results(drawing().config, "mini")) <= (not expected)
+    assert (drawing(targets).results(MINI) == paths.results(drawing().config, "mini")) <= (
+        not expected
+    )
 
 
 def test_a_run_draws_the_tables_that_it_computes():
@@ -67,7 +71,10 @@ def test_a_run_draws_the_tables_that_it_computes():
 
 def test_figures_alone_are_drawn_from_computed_tables_or_else_from_the_reference():
     write_tables(paths.reference("mini"))
-    assert drawing().folder("mini") == paths.reference("mini") and drawing().origin(MINI) == "--reference"
+    assert (
+        drawing().folder("mini") == paths.reference("mini")
+        and drawing().origin(MINI) == "--reference"
+    )
     write_tables(paths.computed("mini"))
     assert drawing().folder("mini") == paths.computed("mini")
     assert drawing(change=draw("reference")).folder("mini") == paths.reference("mini")
@@ -96,13 +103,18 @@ def test_tables_may_be_named_by_an_iterator():
 
 
 def test_entries_of_the_registry_name_each_table_once():
-    entries = {"a": SimpleNamespace(of=["gains", "spent"]), "b": SimpleNamespace(of=["spent", "parts"])}
+    entries = {
+        "a": SimpleNamespace(of=["gains", "spent"]),
+        "b": SimpleNamespace(of=["spent", "parts"]),
+    }
     assert list(tables_of_entries(entries)) == ["gains", "spent", "parts"]
 
 
 def test_without_tex_a_study_is_finished_without_its_pdf():
     assert "paper/mini/paper.pdf" in drawing(has_tex=True).finished("mini")
-    assert set(drawing(has_tex=True).finished("mini")) - set(drawing(has_tex=False).finished("mini")) == {"paper/mini/paper.pdf"}
+    assert set(drawing(has_tex=True).finished("mini")) - set(
+        drawing(has_tex=False).finished("mini")
+    ) == {"paper/mini/paper.pdf"}
 
 
 def finish(study: str) -> None:
@@ -128,7 +140,9 @@ def test_an_unfinished_study_gets_no_note():
 
 
 def test_recorded_runs_have_no_page_of_what_they_were_worth():
-    assert drawing().worth("mini") == ["paper/mini/worth.html"] and drawing().worth("recordings") == []
+    assert (
+        drawing().worth("mini") == ["paper/mini/worth.html"] and drawing().worth("recordings") == []
+    )
 
 
 def test_a_study_is_compared_with_its_reference_where_both_exist():
@@ -143,4 +157,8 @@ def test_a_study_is_compared_with_its_reference_where_both_exist():
 
 def test_a_crate_holds_the_rules_and_their_functions():
     files = drawing().workflow_files()
-    assert {"rules/training.smk", "src/hardgrpo/workflow/drawing.py", "config/studies/mini.yaml"} <= set(files)
+    assert {
+        "rules/training.smk",
+        "src/hardgrpo/workflow/drawing.py",
+        "config/studies/mini.yaml",
+    } <= set(files)

@@ -19,7 +19,9 @@ TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
 PROBE = Job("probe", "qwen3-4b", "gsm8k")
 EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")
 
-PUBLISHED = [(costs.shape_of(CONFIG, model), at_once, rate) for model, at_once, rate in costs.PUBLISHED]
+PUBLISHED = [
+    (costs.shape_of(CONFIG, model), at_once, rate) for model, at_once, rate in costs.PUBLISHED
+]
 
 
 def test_sampling_is_within_a_quarter_of_every_published_figure():
@@ -34,11 +36,14 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
         return costs.tokens_per_second(shape, at_once)
 
     def share(shape, at_once, published):
-        """The share that gives the published rate; a layer's own time is not divided by it, so it is found by halving."""
+        """The share that gives the published rate; a layer's own time is not divided by it, so it
+        is found by halving."""
         low, high = 0.01, 1.0
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if rate(shape, at_once, middle) < published else (low, middle)
+            low, high = (
+                (middle, high) if rate(shape, at_once, middle) < published else (low, middle)
+            )
         return low
 
     others = [share(*figure) for number, figure in enumerate(PUBLISHED) if number != left_out]
@@ -50,24 +55,41 @@ def test_a_run_counted_by_hand():
     found = durations.estimate(CONFIG, TRAIN, "h100")
     assert found.completions == 1000 * 32 * 8
     assert found.tokens_generated == pytest.approx(1000 * 256 * 250 * durations.FILL)
-    assert found.tokens_trained == pytest.approx(found.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"])
-    # forward, backward, layers again, reference policy, vLLM's probabilities: 2 FLOPs a weight and token each
-    learning = 5 * 2 * memory.parameters(CONFIG["models"]["qwen3-14b"]["shape"]) * found.tokens_trained / (989e12 * 0.3)
+    assert found.tokens_trained == pytest.approx(
+        found.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"]
+    )
+    # forward, backward, layers again, reference policy, vLLM's probabilities: 2 FLOPs a weight and
+    # token each
+    learning = (
+        5
+        * 2
+        * memory.parameters(CONFIG["models"]["qwen3-14b"]["shape"])
+        * found.tokens_trained
+        / (989e12 * 0.3)
+    )
     assert learning < found.seconds < 1.6 * learning
     assert found.gpus == 1 and found.gpu_hours == found.seconds / 3600
     adapter = memory.adapter_parameters(CONFIG["models"]["qwen3-14b"]["shape"], 32) * 4
-    assert found.kept_bytes == 10 * adapter and found.scratch_bytes == 10 * adapter + 2 * 2 * adapter
+    assert (
+        found.kept_bytes == 10 * adapter and found.scratch_bytes == 10 * adapter + 2 * 2 * adapter
+    )
 
 
 def test_the_state_of_weights_that_gpus_share_holds_them_twice():
     shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["as_written_full"]
-    (kept, alone), (_, shared) = (durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2))
-    assert kept == 10 * 4 * memory.parameters(shape) and shared - alone == 2 * 4 * memory.parameters(shape)
+    (kept, alone), (_, shared) = (
+        durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2)
+    )
+    assert kept == 10 * 4 * memory.parameters(
+        shape
+    ) and shared - alone == 2 * 4 * memory.parameters(shape)
 
 
 def test_the_completions_of_probes_and_evaluations():
-    assert durations.estimate(CONFIG, PROBE, "h100").completions == 1869 * 5  # 7,473 problems in 4 shards
-    assert durations.estimate(CONFIG, EVALUATE, "h100").completions == 1319 * 5 * 10  # four samples and greedy, ten checkpoints
+    # 7,473 problems in 4 shards
+    assert durations.estimate(CONFIG, PROBE, "h100").completions == 1869 * 5
+    # four samples and greedy, ten checkpoints
+    assert durations.estimate(CONFIG, EVALUATE, "h100").completions == 1319 * 5 * 10
 
 
 @pytest.mark.parametrize("job", [TRAIN, PROBE, EVALUATE], ids=lambda job: job.rule)
@@ -77,8 +99,13 @@ def test_more_work_takes_longer_and_a_faster_gpu_less(job):
         change(config)
         return durations.estimate(config, job, gpu).seconds
 
-    assert seconds(lambda config: config["tasks"]["gsm8k"].update(completion_tokens=1024)) > 2 * seconds()
-    assert seconds(lambda config: config["models"][job.model]["shape"].update(layers=80)) > seconds()
+    assert (
+        seconds(lambda config: config["tasks"]["gsm8k"].update(completion_tokens=1024))
+        > 2 * seconds()
+    )
+    assert (
+        seconds(lambda config: config["models"][job.model]["shape"].update(layers=80)) > seconds()
+    )
     assert seconds(gpu="h200") <= seconds() < seconds(gpu="a100") < seconds(gpu="a40")
 
 
@@ -128,28 +155,45 @@ def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
 def finished(folder, run, seconds, work, tokens, **more):
     path = folder / "training" / run / "provenance.json"
     path.parent.mkdir(parents=True)
-    facts = {"seconds": seconds, "update_seconds": work, "completion_tokens": tokens, "machine": {"gpus": 1}, "resumed_from": 0}
+    facts = {
+        "seconds": seconds,
+        "update_seconds": work,
+        "completion_tokens": tokens,
+        "machine": {"gpus": 1},
+        "resumed_from": 0,
+    }
     path.write_text(json.dumps(facts | more))
 
 
 def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
     tokens = 1000 * 256 * 100  # 100 of 250 each
     finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
-    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500)  # of its last part alone
+    # of its last part alone
+    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500)
     (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2").mkdir()
-    (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2/provenance.json").write_text("not JSON")
+    (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2/provenance.json").write_text(
+        "not JSON"
+    )
     known = calibration.calibrate(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100")
     assert known.jobs == 1
-    again = durations.estimate(CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 7), "h100", known)
+    again = durations.estimate(
+        CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 7), "h100", known
+    )
     assert again.seconds == pytest.approx(30_100, rel=1e-3) and again.start_seconds == 100
     assert again.tokens_generated == pytest.approx(tokens)
-    # another policy of the task: as many tokens; another model: as far from the model, but tokens as assumed
+    # another policy of the task: as many tokens; another model: as far from the model, but tokens
+    # as assumed
     assert (
-        durations.estimate(CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "easy", 0), "h100", known).seconds
+        durations.estimate(
+            CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "easy", 0), "h100", known
+        ).seconds
         == again.seconds
     )
     other = Job("train_grpo", "qwen3-4b", "gsm8k", "as_written", "hard", 0)
-    plain, held = durations.estimate(CONFIG, other, "h100"), durations.estimate(CONFIG, other, "h100", known)
+    plain, held = (
+        durations.estimate(CONFIG, other, "h100"),
+        durations.estimate(CONFIG, other, "h100", known),
+    )
     assert held.tokens_generated == plain.tokens_generated and held.seconds != plain.seconds
     # what ran on GPUs says nothing of a CPU
     cpu = Job("train_grpo", "tiny", "swaps", "mini", "hard", 0)
@@ -162,12 +206,20 @@ def test_a_calibration_comes_back_as_it_was_written(tmp_path):
     calibration.write(known, str(tmp_path / "calibration.json"))
     again = calibration.read(str(tmp_path / "calibration.json"))
     assert again.groups == known.groups
-    assert durations.estimate(CONFIG, TRAIN, "h100", again) == durations.estimate(CONFIG, TRAIN, "h100", known)
+    assert durations.estimate(CONFIG, TRAIN, "h100", again) == durations.estimate(
+        CONFIG, TRAIN, "h100", known
+    )
 
 
 def test_other_seeds_are_predicted_from_one(tmp_path):
     for seed, seconds in enumerate([1000, 1100, 800]):
-        finished(tmp_path, f"qwen3-14b/gsm8k/as_written/hard/seed{seed}", seconds, seconds - 50, 25_600_000)
+        finished(
+            tmp_path,
+            f"qwen3-14b/gsm8k/as_written/hard/seed{seed}",
+            seconds,
+            seconds - 50,
+            25_600_000,
+        )
     compared = calibration.compare(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100", 0)
     assert [one.finished_job.job.seed for one in compared] == [1, 2]
     assert [one.error for one in compared] == pytest.approx([100 / 1100, 200 / 800], rel=1e-2)
@@ -176,50 +228,78 @@ def test_other_seeds_are_predicted_from_one(tmp_path):
 def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path):
     job = Job("train_grpo", "qwen3-4b", "gsm8k", "sft", "hard", 0)
     found, grpo = (
-        durations.estimate(CONFIG, Job("train_grpo", "qwen3-4b", "gsm8k", recipe, "hard", 0), "h100")
+        durations.estimate(
+            CONFIG, Job("train_grpo", "qwen3-4b", "gsm8k", recipe, "hard", 0), "h100"
+        )
         for recipe in ("sft", "as_written")
     )
     assert found.completions == found.tokens_generated == 0
-    assert found.tokens_trained == pytest.approx(1000 * 32 * (250 * durations.FILL + durations.PROMPT_TOKENS["gpu"]))
+    assert found.tokens_trained == pytest.approx(
+        1000 * 32 * (250 * durations.FILL + durations.PROMPT_TOKENS["gpu"])
+    )
     # forward, backward, layers again: 2 FLOPs a weight and token each
-    learning = 3 * 2 * memory.parameters(CONFIG["models"]["qwen3-4b"]["shape"]) * found.tokens_trained / (989e12 * 0.3)
-    assert found.seconds == pytest.approx(found.start_seconds + learning + 1000 * durations.UPDATE_SECONDS["gpu"])
-    assert found.start_seconds < grpo.start_seconds and found.seconds < grpo.seconds / 3, "no engine, one text a prompt"
+    learning = (
+        3
+        * 2
+        * memory.parameters(CONFIG["models"]["qwen3-4b"]["shape"])
+        * found.tokens_trained
+        / (989e12 * 0.3)
+    )
+    assert found.seconds == pytest.approx(
+        found.start_seconds + learning + 1000 * durations.UPDATE_SECONDS["gpu"]
+    )
+    assert found.start_seconds < grpo.start_seconds and found.seconds < grpo.seconds / 3, (
+        "no engine, one text a prompt"
+    )
     # a finished run corrects the length of solutions
     tokens = 1000 * 32 * 125  # half the limit
     finished(tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens)
     known = calibration.calibrate(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100")
     again = durations.estimate(CONFIG, job, "h100", known)
     assert again.seconds == pytest.approx(2_050, rel=1e-3) and again.completions == 0
-    assert durations.estimate(CONFIG, dataclasses.replace(job, recipe="as_written"), "h100", known) == grpo, (
-        "which says nothing of GRPO"
+    assert (
+        durations.estimate(CONFIG, dataclasses.replace(job, recipe="as_written"), "h100", known)
+        == grpo
+    ), "which says nothing of GRPO"
+    assert again.tokens_trained == pytest.approx(
+        tokens + 1000 * 32 * durations.PROMPT_TOKENS["gpu"]
     )
-    assert again.tokens_trained == pytest.approx(tokens + 1000 * 32 * durations.PROMPT_TOKENS["gpu"])
 
 
 def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
     whole, half = (
-        durations.estimate(CONFIG, Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0), "h100")
+        durations.estimate(
+            CONFIG, Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0), "h100"
+        )
         for policy in ("random", "agreement_in_rounds")
     )
     assert half.kept_bytes == whole.kept_bytes / 2 > 0
 
 
 def test_an_update_of_a_published_model_on_a_cpu_is_planned_as_it_was_measured():
-    """32 rollouts of Qwen2.5-Coder-0.5B-Instruct within 200 tokens took 440 CPU-seconds of one core with AVX-512 (about 150 to sample 5,718
-    tokens, 290 to learn from all of them). A core without AVX-512 takes longer."""
+    """32 rollouts of Qwen2.5-Coder-0.5B-Instruct within 200 tokens took 440 CPU-seconds of one core
+    with AVX-512 (about 150 to sample 5,718 tokens, 290 to learn from all of them). A core without
+    AVX-512 takes longer."""
     config = copy.deepcopy(CONFIG)
-    job = Job("train_grpo", "qwen2.5-coder-0.5b-instruct", "gsm8k_small_cut", "small_lora", "hard", 0)
+    job = Job(
+        "train_grpo", "qwen2.5-coder-0.5b-instruct", "gsm8k_small_cut", "small_lora", "hard", 0
+    )
     config["recipes"]["small_lora"] |= {"updates": 1, "checkpoint_every": 1}
     estimate = durations.estimate(config, job, "h100")
     assert estimate.gpus == 0 and 440 < estimate.seconds - estimate.start_seconds < 2 * 440
     shape = durations.model_shape(config, job.model)
-    assert 150 < durations.sampling_seconds(shape, 32, 5718, 200, durations.place(shape, 0), "h100", 1) < 2 * 150
+    assert (
+        150
+        < durations.sampling_seconds(shape, 32, 5718, 200, durations.place(shape, 0), "h100", 1)
+        < 2 * 150
+    )
 
 
 def test_more_completions_than_fit_into_the_memory_of_a_cpu_are_sampled_in_turn():
     shape = CONFIG["models"]["qwen2.5-coder-0.5b-instruct"]["shape"]
     prompt, limit = durations.PROMPT_TOKENS["wide cpu"], 400
     rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), 512)
-    seconds = lambda amount: durations.sampling_seconds(shape, amount, amount * 300, limit, "wide cpu", "h100", 1)
+    seconds = lambda amount: durations.sampling_seconds(
+        shape, amount, amount * 300, limit, "wide cpu", "h100", 1
+    )
     assert rows < 512 and seconds(2 * rows) == pytest.approx(2 * seconds(rows))

@@ -1,4 +1,5 @@
-"""Early-stopped probing: exactly the subset of full probing, for hardly more samples than any proof of it needs."""
+"""Early-stopped probing: exactly the subset of full probing, for hardly more samples than any proof
+of it needs."""
 
 import dataclasses
 import itertools
@@ -26,7 +27,11 @@ SEEDS = st.integers(0, 5)
 def pools(draw, prompts=25, samples=6):
     """Outcomes (prompts, K) with many ties."""
     count, samples = draw(st.integers(1, prompts)), draw(st.integers(1, samples))
-    rates = draw(st.lists(st.sampled_from([0.0, 0.0, 0.1, 0.5, 0.9, 1.0, 1.0]), min_size=count, max_size=count))
+    rates = draw(
+        st.lists(
+            st.sampled_from([0.0, 0.0, 0.1, 0.5, 0.9, 1.0, 1.0]), min_size=count, max_size=count
+        )
+    )
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     return rng.random((count, samples)) < np.array(rates)[:, None]
 
@@ -79,7 +84,9 @@ def test_the_subset_is_that_of_full_probing_ties_included(outcomes, asked, batch
 
 
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=2), st.integers(1, 40))
-def test_with_the_chosen_prompts_in_full_their_order_is_that_of_full_probing_too(outcomes, asked, batch):
+def test_with_the_chosen_prompts_in_full_their_order_is_that_of_full_probing_too(
+    outcomes, asked, batch
+):
     stopper = probe(outcomes, asked, batch, completes_subset=True)
     for policy, seed in asked:
         expected = full(outcomes, policy, seed)
@@ -103,7 +110,8 @@ def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, s
     if early_stopping.is_decided(want, correct, drawn):
         assert len(subsets) == 1
     elif len(subsets) == 1:
-        # Not claimed: that a pool has too few, or that a matched set is the same whatever the split is.
+        # Not claimed: that a pool has too few, or that a matched set is the same whatever the split
+        # is.
         assert subsets == {None} or policy["rule"] == "base_right_matched"
 
 
@@ -120,12 +128,16 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     assert early_stopping.oracle_samples(want, outcomes) == min(drawn.sum() for drawn in proofs)
     given = np.isin(names(outcomes), full(outcomes, policy, seed) or []) * samples
     cheapest = min(drawn.sum() for drawn in proofs if (drawn >= given).all())
-    assert given.sum() + early_stopping.oracle_samples(want, outcomes, given) == cheapest, "with all samples of the chosen"
+    assert given.sum() + early_stopping.oracle_samples(want, outcomes, given) == cheapest, (
+        "with all samples of the chosen"
+    )
 
 
 @pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
-def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(outcomes, policy, seed, batch):
+def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(
+    outcomes, policy, seed, batch
+):
     want = want_of(outcomes, policy, seed)
     least = early_stopping.oracle_samples(want, outcomes)
     assert probe(outcomes, [(policy, seed)], batch).drawn.sum() >= least
@@ -146,7 +158,9 @@ def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed
         assert len(drawn) <= batch and len(set(drawn)) == len(drawn)
         for prompt in {prompt for prompt, _ in drawn}:
             samples = sorted(sample for other, sample in drawn if other == prompt)
-            assert samples == list(range(first.drawn[prompt], first.drawn[prompt] + len(samples))), "samples come in their order"
+            assert samples == list(
+                range(first.drawn[prompt], first.drawn[prompt] + len(samples))
+            ), "samples come in their order"
             first.tell(prompt, int(outcomes[prompt, : samples[-1] + 1].sum()), samples[-1] + 1)
 
 
@@ -164,11 +178,16 @@ def test_one_at_a_time_costs_hardly_more_than_the_oracle(rule, budget, shape):
     ours = least = 0
     for seed in range(2):
         outcomes = simulated(60, 6, shape, seed)
-        want = early_stopping.target_subset(names(outcomes), 6, {"rule": rule, "budget": budget}, seed)
+        want = early_stopping.target_subset(
+            names(outcomes), 6, {"rule": rule, "budget": budget}, seed
+        )
         least += early_stopping.oracle_samples(want, outcomes)
         ours += probe(outcomes, [(want.policy, seed)], 1).drawn.sum()
-    # Who does not know the outcomes cannot always pick the cheapest cut; where the boundary is in a tie at 0 or K there is but one.
-    assert ours <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
+    # Who does not know the outcomes cannot always pick the cheapest cut; where the boundary is in a
+    # tie at 0 or K there is but one.
+    assert (
+        ours <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
+    )
 
 
 @pytest.mark.slow
@@ -197,27 +216,42 @@ CONFIDENT = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "samples", "policy"), CONFIDENT, ids=json.dumps)
-def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_costs_no_more(shape, samples, policy):
-    """Pools of 200 prompts whose pass rates are spread like Beta(shape), in the mode of the program (completes_subset)."""
+def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_costs_no_more(
+    shape, samples, policy
+):
+    """Pools of 200 prompts whose pass rates are spread like Beta(shape), in the mode of the program
+    (completes_subset)."""
     confidences, cost = (1.0, 0.95, 0.8, 0.6), {}
-    found = {confidence: np.zeros(3) for confidence in confidences}  # prompts chosen, of these right, expected
+    # prompts chosen, of these right, expected
+    found = {confidence: np.zeros(3) for confidence in confidences}
     for seed in range(5):
         rng = np.random.default_rng(seed)
         outcomes = rng.random((200, samples)) < rng.beta(*shape, 200)[:, None]
         want = early_stopping.target_subset(names(outcomes), samples, policy, seed)
         expected = set(full(outcomes, policy, seed) or [])
         for confidence in confidences:
-            stopper = probe(outcomes, [(policy, seed)], 32, confidence=confidence, completes_subset=True)
+            stopper = probe(
+                outcomes, [(policy, seed)], 32, confidence=confidence, completes_subset=True
+            )
             cost[seed, confidence] = int(stopper.drawn.sum())
             try:
-                chosen = set(early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids)
+                chosen = set(
+                    early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids
+                )
             except UserError:
                 assert not expected, "a guess says that there is no subset"
                 continue
             found[confidence] += len(chosen), len(chosen & expected), len(expected)
-        assert all(cost[seed, more] >= cost[seed, less] for more, less in itertools.pairwise(confidences)), cost
+        assert all(
+            cost[seed, more] >= cost[seed, less] for more, less in itertools.pairwise(confidences)
+        ), cost
     for confidence, (chosen, right, expected) in found.items():
-        assert right >= (confidence - 0.04) * max(chosen, expected), (confidence, chosen, right, expected)
+        assert right >= (confidence - 0.04) * max(chosen, expected), (
+            confidence,
+            chosen,
+            right,
+            expected,
+        )
     assert sum(cost[seed, 0.8] for seed in range(5)) < sum(cost[seed, 1.0] for seed in range(5))
 
 
@@ -251,8 +285,16 @@ def test_a_rule_that_needs_every_pass_rate_cannot_stop(rule):
         ({"rule": "easy", "budget": None}, 0, "policy rule easy: budget is None, expected a share"),
         ({"rule": "hard", "budget": 2}, 0, "policy rule hard: budget is 2, expected a share"),
         ({"rule": "hard", "budget": True}, 0, "policy rule hard: budget is True, expected a share"),
-        ({"rule": "hard", "budget": float("nan")}, 0, "policy rule hard: budget is nan, expected a share"),
-        ({"rule": "base_wrong", "threshold": "x"}, 0, "policy rule base_wrong: threshold is 'x', expected a pass rate; correct it"),
+        (
+            {"rule": "hard", "budget": float("nan")},
+            0,
+            "policy rule hard: budget is nan, expected a share",
+        ),
+        (
+            {"rule": "base_wrong", "threshold": "x"},
+            0,
+            "policy rule base_wrong: threshold is 'x', expected a pass rate; correct it",
+        ),
         ({"rule": "base_right", "threshold": None}, 0, "policy rule base_right: threshold is None"),
         (
             {"rule": "base_wrong", "threshold": 0},
@@ -264,8 +306,16 @@ def test_a_rule_that_needs_every_pass_rate_cannot_stop(rule):
             0,
             "base_right: the subset would be empty .threshold 1.5 leaves every pass rate",
         ),
-        ({"rule": "hard", "budget": 0.5}, "x", "policy rule hard: seed is 'x', expected an integer; correct it"),
-        ({"rule": "hard", "budget": 0.5}, True, "policy rule hard: seed is True, expected an integer"),
+        (
+            {"rule": "hard", "budget": 0.5},
+            "x",
+            "policy rule hard: seed is 'x', expected an integer; correct it",
+        ),
+        (
+            {"rule": "hard", "budget": 0.5},
+            True,
+            "policy rule hard: seed is True, expected an integer",
+        ),
         ({"rule": ["hard"], "budget": 0.5}, 0, "needs every pass rate"),
     ],
 )
@@ -275,16 +325,22 @@ def test_values_that_make_no_sense_are_refused(policy, seed, words):
 
 
 def test_a_subset_that_stays_open_although_nothing_is_left_to_draw_is_an_error():
-    stopper = early_stopping.Stopper([early_stopping.target_subset(["a", "b"], 1, {"rule": "hard", "budget": 0.5}, 0)], 4)
+    stopper = early_stopping.Stopper(
+        [early_stopping.target_subset(["a", "b"], 1, {"rule": "hard", "budget": 0.5}, 0)], 4
+    )
     stopper.targets = [dataclasses.replace(stopper.targets[0], size=-1)]
-    with pytest.raises(RuntimeError, match="a subset is open, but no sample would help to decide it"):
+    with pytest.raises(
+        RuntimeError, match="a subset is open, but no sample would help to decide it"
+    ):
         for _ in range(9):
             early_stopping.simulate(stopper, np.ones((2, 1), bool))
 
 
 @pytest.mark.parametrize("budget", [0.1, 0.5])
 def test_a_budget_of_less_than_one_prompt_is_refused_before_anything_is_sampled(budget):
-    with pytest.raises(UserError, match="policy rule hard: the subset would be empty .* raise the budget"):
+    with pytest.raises(
+        UserError, match="policy rule hard: the subset would be empty .* raise the budget"
+    ):
         early_stopping.target_subset(["a"], 5, {"rule": "hard", "budget": budget}, 0)
 
 
@@ -296,13 +352,18 @@ def test_on_every_recording_the_subset_is_exact(policy):
         outcomes = recorded(path)
         for seed, batch in ((0, 16), (1, 50)):
             stopper = probe(outcomes, [(policy, seed)], batch)
-            chosen, expected = stopped(outcomes, policy, seed, stopper), full(outcomes, policy, seed)
+            chosen, expected = (
+                stopped(outcomes, policy, seed, stopper),
+                full(outcomes, policy, seed),
+            )
             assert (chosen and set(chosen)) == (expected and set(expected)), path
 
 
 @pytest.mark.recordings
 def test_the_hardest_decile_of_the_recording_in_batches_of_16():
-    outcomes = recorded(Path(os.environ["HARDGRPO_DATA"]) / "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl")
+    outcomes = recorded(
+        Path(os.environ["HARDGRPO_DATA"]) / "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl"
+    )
     assert outcomes.shape == (125, 10)
     policy, shares = {"rule": "hard", "budget": 0.1}, []
     for seed in range(10):
@@ -320,5 +381,11 @@ def recorded(path: Path) -> np.ndarray:
     grader = "number_strict" if "gsm8k" in str(path) else "choice_letter"
     samples = min(len(row["completions"]) for row in rows)
     return np.array(
-        [[graders.grade(grader, text, str(row["answer"])).correct for text in row["completions"][:samples]] for row in rows]
+        [
+            [
+                graders.grade(grader, text, str(row["answer"])).correct
+                for text in row["completions"][:samples]
+            ]
+            for row in rows
+        ]
     )

@@ -35,14 +35,23 @@ def tiny():
 
     engines.fix_threads()
     tokenizer = build_tokenizer()
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "layers": 2,
+        "heads": 2,
+        "key_value_heads": 2,
+        "head_size": 16,
+    }
     model = build_model(sizes | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0}, tokenizer)
     return model.eval(), tokenizer
 
 
 def requests(temperature, samples=4):
     return [
-        Request(({"role": "user", "content": question},), sample_seed("test", question, k), temperature)
+        Request(
+            ({"role": "user", "content": question},), sample_seed("test", question, k), temperature
+        )
         for question in QUESTIONS
         for k in range(samples)
     ]
@@ -50,7 +59,9 @@ def requests(temperature, samples=4):
 
 def generate(tiny, wanted, max_tokens, batch=8):
     model, tokenizer = tiny
-    return engines.generate(model, tokenizer, engines.tokenize(tokenizer, wanted, {}), wanted, max_tokens, batch)
+    return engines.generate(
+        model, tokenizer, engines.tokenize(tokenizer, wanted, {}), wanted, max_tokens, batch
+    )
 
 
 @pytest.mark.parametrize("has_end", [True, False])
@@ -99,7 +110,15 @@ def test_arguments_of_the_chat_template_are_none_of_the_tokenizer_s():
     ],
 )
 def test_wrong_arguments_are_refused_before_a_model_is_loaded(argument, value, words):
-    right = {"samples": 1, "completion_tokens": 5, "shards": 2, "shard": 1, "batch": None, "prompt": "{question}", "chat": {}}
+    right = {
+        "samples": 1,
+        "completion_tokens": 5,
+        "shards": 2,
+        "shard": 1,
+        "batch": None,
+        "prompt": "{question}",
+        "chat": {},
+    }
     with pytest.raises(UserError, match=re.escape(words)):
         programs.start(SimpleNamespace(**right | {argument: value}))
 
@@ -109,7 +128,9 @@ def test_seeds_matter_and_the_same_seed_gives_the_same_completion(tiny):
     assert first == generate(tiny, requests(1.0), 40)
     assert len({completion.text for completion in first}) > len(first) // 2
     assert {completion.finish_reason for completion in first} == {"stop", "length"}
-    assert all(completion.tokens == 40 for completion in first if completion.finish_reason == "length")
+    assert all(
+        completion.tokens == 40 for completion in first if completion.finish_reason == "length"
+    )
 
 
 def test_tokens_are_drawn_with_their_probabilities():
@@ -127,11 +148,21 @@ def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_it
         for request, prompt, completion in zip(asked, prompts, generate(tiny, asked, 25)):
             draw = decoding.SeededSampling([request.seed], [0.7], 25)
             whole = torch.tensor([prompt])
-            ((ids, _),) = decoding.decode(model, whole, torch.ones_like(whole), [tokenizer.eos_token_id], 25, draw)
-            scores = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1].log_softmax(dim=-1)
+            ((ids, _),) = decoding.decode(
+                model, whole, torch.ones_like(whole), [tokenizer.eos_token_id], 25, draw
+            )
+            scores = (
+                model(torch.tensor([prompt + ids]))
+                .logits[0, len(prompt) - 1 : -1]
+                .log_softmax(dim=-1)
+            )
             expected = scores.gather(1, torch.tensor(ids).unsqueeze(1)).mean().item()
-            assert completion.log_probability == pytest.approx(expected, abs=1e-4) and completion.tokens == len(ids)
-    assert {completion.log_probability for completion in generate(tiny, requests(0.7), 5)} == {None}, "nobody asked"
+            assert completion.log_probability == pytest.approx(
+                expected, abs=1e-4
+            ) and completion.tokens == len(ids)
+    assert {completion.log_probability for completion in generate(tiny, requests(0.7), 5)} == {
+        None
+    }, "nobody asked"
 
 
 def test_greedy_is_what_transformers_generates(tiny):
@@ -139,9 +170,14 @@ def test_greedy_is_what_transformers_generates(tiny):
     ours = generate(tiny, requests(0.0, samples=1), 20)
     for question, completion in zip(QUESTIONS, ours):
         ids = tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}], add_generation_prompt=True, return_dict=True, return_tensors="pt"
+            [{"role": "user", "content": question}],
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt",
         )
-        out = model.generate(**ids, max_new_tokens=20, do_sample=False)[0, ids["input_ids"].shape[1] :]
+        out = model.generate(**ids, max_new_tokens=20, do_sample=False)[
+            0, ids["input_ids"].shape[1] :
+        ]
         assert tokenizer.decode(out, skip_special_tokens=True) == completion.text
 
 
@@ -149,16 +185,28 @@ def test_greedy_is_what_transformers_generates(tiny):
 def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(tiny, temperature):
     model, tokenizer = tiny
     ids = tokenizer(
-        ["a b"] * 4 + [QUESTIONS[0]] * 4 + [QUESTIONS[2]] + ["a b"] * 3, padding=True, padding_side="left", return_tensors="pt"
+        ["a b"] * 4 + [QUESTIONS[0]] * 4 + [QUESTIONS[2]] + ["a b"] * 3,
+        padding=True,
+        padding_side="left",
+        return_tensors="pt",
     )
     ends = [tokenizer.eos_token_id, *range(20, 26)]  # so that rows end at different times
     torch.manual_seed(7)
     sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
-    expected = model.generate(**ids, **sampling, max_new_tokens=60, eos_token_id=ends, pad_token_id=tokenizer.pad_token_id)
+    expected = model.generate(
+        **ids, **sampling, max_new_tokens=60, eos_token_id=ends, pad_token_id=tokenizer.pad_token_id
+    )
     after = torch.rand(1)
     torch.manual_seed(7)
     with torch.no_grad():
-        found = decoding.decode(model, ids["input_ids"], ids["attention_mask"], ends, 60, decoding.GlobalSampling(12, temperature))
+        found = decoding.decode(
+            model,
+            ids["input_ids"],
+            ids["attention_mask"],
+            ends,
+            60,
+            decoding.GlobalSampling(12, temperature),
+        )
     assert torch.rand(1) == after, "the random numbers go on from the same place"
     lengths = [len(tokens) for tokens, _ in found]
     assert len(set(lengths)) > 4
@@ -169,7 +217,8 @@ def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(t
 
 @pytest.fixture(scope="module")
 def folder(tiny, tmp_path_factory):
-    """The untrained model as a folder, with two adapters that change it and one that belongs to a wider model."""
+    """The untrained model as a folder, with two adapters that change it and one that belongs to a
+    wider model."""
     from peft import LoraConfig, get_peft_model
 
     from hardgrpo.training.pretraining import build_model
@@ -178,12 +227,32 @@ def folder(tiny, tmp_path_factory):
     model, tokenizer = tiny
     model.save_pretrained(path / "base")
     tokenizer.save_pretrained(path / "base")
-    wide = {"hidden_size": 48, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
+    wide = {
+        "hidden_size": 48,
+        "intermediate_size": 64,
+        "layers": 2,
+        "heads": 2,
+        "key_value_heads": 2,
+        "head_size": 16,
+    }
     for seed, name in enumerate(("one", "two", "wide")):
-        sizes = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
-        base = build_model((wide if name == "wide" else sizes) | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0}, tokenizer)
+        sizes = {
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "layers": 2,
+            "heads": 2,
+            "key_value_heads": 2,
+            "head_size": 16,
+        }
+        base = build_model(
+            (wide if name == "wide" else sizes)
+            | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0},
+            tokenizer,
+        )
         torch.manual_seed(seed)
-        adapted = get_peft_model(base, LoraConfig(r=4, lora_alpha=64, target_modules="all-linear", task_type="CAUSAL_LM"))
+        adapted = get_peft_model(
+            base, LoraConfig(r=4, lora_alpha=64, target_modules="all-linear", task_type="CAUSAL_LM")
+        )
         for weight_name, weight in adapted.named_parameters():
             if "lora_B" in weight_name:
                 torch.nn.init.normal_(weight, std=0.1)
@@ -193,24 +262,43 @@ def folder(tiny, tmp_path_factory):
 
 def test_one_engine_serves_the_base_and_every_adapter(folder, capsys):
     order = [None, str(folder / "one"), str(folder / "two"), None, str(folder / "one")]
-    base, one, two, again, one_again = engines.sample("transformers", str(folder / "base"), requests(1.0), 25, adapters=order)
+    base, one, two, again, one_again = engines.sample(
+        "transformers", str(folder / "base"), requests(1.0), 25, adapters=order
+    )
     assert capsys.readouterr().out.count("engine transformers starts") == 1
-    assert base == again and one == one_again, "adapters leave no trace in the base, nor in each other"
+    assert base == again and one == one_again, (
+        "adapters leave no trace in the base, nor in each other"
+    )
     assert base != one and one != two and base != two
-    (alone,) = engines.sample("transformers", str(folder / "base"), requests(1.0), 25, adapters=[str(folder / "two")])
+    (alone,) = engines.sample(
+        "transformers", str(folder / "base"), requests(1.0), 25, adapters=[str(folder / "two")]
+    )
     assert alone == two
 
 
 def test_an_adapter_that_does_not_fit_is_an_error(folder):
-    with pytest.raises(UserError, match=r"wide: the adapter does not fit its base .*base: .* but .*weight there has the shape"):
-        next(engines.sample("transformers", str(folder / "base"), requests(1.0), 25, adapters=[str(folder / "wide")]))
+    with pytest.raises(
+        UserError,
+        match=r"wide: the adapter does not fit its base .*base: .* but .*weight there has the shape",
+    ):
+        next(
+            engines.sample(
+                "transformers",
+                str(folder / "base"),
+                requests(1.0),
+                25,
+                adapters=[str(folder / "wide")],
+            )
+        )
 
 
 def test_a_cpu_samples_as_many_completions_at_once_as_its_memory_holds(folder, monkeypatch):
     sizes, row_bytes = [], 1_000_000
     monkeypatch.setattr(memory, "sampled_row_bytes", lambda *_: row_bytes)
     monkeypatch.setattr(memory, "CPU_BYTES", 3.5 * row_bytes)
-    (completions,) = engines.sample("transformers", str(folder / "base"), requests(1.0), 25, on_batch=sizes.append)
+    (completions,) = engines.sample(
+        "transformers", str(folder / "base"), requests(1.0), 25, on_batch=sizes.append
+    )
     assert max(sizes) == 3 and sum(sizes) == len(completions) == len(requests(1.0))
 
 
@@ -237,21 +325,33 @@ def test_a_missing_package_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     environments.use("torch")
-    with pytest.raises(UserError, match="no_such_package is not installed.*make gpu.*make vllm-cpu"):
+    with pytest.raises(
+        UserError, match="no_such_package is not installed.*make gpu.*make vllm-cpu"
+    ):
         environments.use("no_such_package")
 
 
 def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
-    assert environments.choose_engine("vllm", 0) == "vllm" and environments.choose_engine("transformers", 1) == "transformers"
+    assert (
+        environments.choose_engine("vllm", 0) == "vllm"
+        and environments.choose_engine("transformers", 1) == "transformers"
+    )
     if importlib.util.find_spec("vllm") is None:
-        assert environments.choose_engine("auto", 0) == environments.choose_engine("auto", 1) == "transformers"
+        assert (
+            environments.choose_engine("auto", 0)
+            == environments.choose_engine("auto", 1)
+            == "transformers"
+        )
         for name, gpus in ((".venv-gpu", 1), (".venv-vllm-cpu", 0)):
             (tmp_path / name / "bin").mkdir(parents=True)
             (tmp_path / name / "bin/python").symlink_to(sys.executable)
             assert environments.choose_engine("auto", gpus) == "vllm"
-            assert environments.choose_engine("auto", 1 - gpus) == "transformers" or name == ".venv-vllm-cpu"
+            assert (
+                environments.choose_engine("auto", 1 - gpus) == "transformers"
+                or name == ".venv-vllm-cpu"
+            )
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", sys.executable)
     assert environments.choose_engine("auto", 0) == "vllm"
 
@@ -262,7 +362,10 @@ def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "vllm")
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.30.0")
-    assert (environments.choose_engine("auto", 0), environments.choose_engine("auto", 1)) == ("transformers", "vllm")
+    assert (environments.choose_engine("auto", 0), environments.choose_engine("auto", 1)) == (
+        "transformers",
+        "vllm",
+    )
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.30.0+cpu")
     assert environments.choose_engine("auto", 0) == "vllm"
 
@@ -271,14 +374,25 @@ def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
     "error",
     [
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
-        ValueError("No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."),
-        ValueError("To serve at least one request with the models's max seq len (4096), 8 GiB KV cache is needed"),
-        ValueError("Free memory on device cuda:0 (20/79 GiB) on startup is less than desired GPU memory utilization"),
+        ValueError(
+            "No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."
+        ),
+        ValueError(
+            "To serve at least one request with the models's max seq len (4096), 8 GiB KV cache is needed"
+        ),
+        ValueError(
+            "Free memory on device cuda:0 (20/79 GiB) on startup is less than desired GPU memory utilization"
+        ),
     ],
 )
 def test_a_full_gpu_is_one_line_that_says_what_to_lower(error):
     message = errors.explain(error)
-    assert "the GPU's memory is full" in message and "micro_batch" in message and "vllm_memory" in message and "\n" not in message
+    assert (
+        "the GPU's memory is full" in message
+        and "micro_batch" in message
+        and "vllm_memory" in message
+        and "\n" not in message
+    )
 
 
 def test_a_tool_that_is_not_executable_is_not_called_a_folder_that_cannot_be_written(tmp_path):

@@ -17,15 +17,22 @@ from hardgrpo.runtime import files
 
 
 def export(folder, name, content, numbers, output, source=None, change=None):
-    """Prepare a pool from a file, name some of its rows as the subset, and run export_subset.py on it."""
-    (folder / name).write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    """Prepare a pool from a file, name some of its rows as the subset, and run export_subset.py on
+    it."""
+    (folder / name).write_bytes(
+        gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+    )
     source = source or {"kind": "files"}
     problems = tasks.prepare("mine", source, "train", [str(folder / name)], labelled=False)
     files.write_jsonl(folder / "P.jsonl", problems)
     if change is not None:
         (folder / name).write_bytes(change.encode())
     ids = [problems[number]["id"] for number in numbers]
-    files.write_rows(folder / "S.csv", ["id", "rank"], [{"id": i, "rank": rank} for rank, i in enumerate(ids, start=1)])
+    files.write_rows(
+        folder / "S.csv",
+        ["id", "rank"],
+        [{"id": i, "rank": rank} for rank, i in enumerate(ids, start=1)],
+    )
     facts = {
         "policy": {"rule": "all"},
         "pool": len(problems),
@@ -33,15 +40,34 @@ def export(folder, name, content, numbers, output, source=None, change=None):
         "mean_pass_rate": 0.25,
     }
     (folder / "S.json").write_text(json.dumps(facts))
-    arguments = ["--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", name, "--output", output]
+    arguments = [
+        "--subset",
+        "S.csv",
+        "--facts",
+        "S.json",
+        "--problems",
+        "P.jsonl",
+        "--files",
+        name,
+        "--output",
+        output,
+    ]
     return fork_server.run(path_of("export_subset"), arguments, folder), problems
 
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 
-@given(st.lists(st.fixed_dictionaries({"question": CELLS.map("q".__add__), "a, b": CELLS, "": CELLS}), min_size=1, max_size=5))
-@hypothesis.settings(max_examples=15, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.fixed_dictionaries({"question": CELLS.map("q".__add__), "a, b": CELLS, "": CELLS}),
+        min_size=1,
+        max_size=5,
+    )
+)
+@hypothesis.settings(
+    max_examples=15, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
 def test_any_cell_comes_back_as_it_was(tmp_path, rows):
     buffer = io.StringIO(newline="")
     writer = csv.DictWriter(buffer, list(rows[0]), quoting=csv.QUOTE_ALL)
@@ -50,15 +76,25 @@ def test_any_cell_comes_back_as_it_was(tmp_path, rows):
     order = list(reversed(range(len(rows))))
     done, _ = export(tmp_path, "mine.csv", buffer.getvalue(), order, "out.csv")
     assert done.returncode == 0, done.stderr
-    assert list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_bytes().decode(), newline=""))) == rows[::-1]
+    assert (
+        list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_bytes().decode(), newline="")))
+        == rows[::-1]
+    )
 
 
 @pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz"])
 def test_lines_come_back_with_their_ends_and_half_characters(tmp_path, name):
-    lines = ['{"question":"a"}\r', '{ "question": "b\\ud83d" }', ' {"question": "d", "\\u0071uestion\\t": "c"}', '{"question": 5}']
+    lines = [
+        '{"question":"a"}\r',
+        '{ "question": "b\\ud83d" }',
+        ' {"question": "d", "\\u0071uestion\\t": "c"}',
+        '{"question": 5}',
+    ]
     done, _ = export(tmp_path, name, "\n\n".join(lines), [2, 0, 3, 1], "out.jsonl")
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out.jsonl").read_bytes().decode() == "".join(lines[n] + "\n" for n in (2, 0, 3, 1))
+    assert (tmp_path / "out.jsonl").read_bytes().decode() == "".join(
+        lines[n] + "\n" for n in (2, 0, 3, 1)
+    )
 
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.json"])
@@ -74,11 +110,20 @@ def test_other_sources_give_problems_as_json_lines(tmp_path, name):
         )
     done, problems = export(tmp_path, name, content, [1], "out.jsonl", source)
     assert done.returncode == 0, done.stderr
-    assert files.read_jsonl(tmp_path / "out.jsonl", {}) == [problems[1]] and problems[1]["question"] == "b"
+    assert (
+        files.read_jsonl(tmp_path / "out.jsonl", {}) == [problems[1]]
+        and problems[1]["question"] == "b"
+    )
 
 
 @pytest.mark.parametrize("change", ["question\na\n", "question\nb\na\n"])
 def test_a_file_that_is_not_the_one_that_was_prepared_is_refused(tmp_path, change):
     done, _ = export(tmp_path, "mine.csv", "question\na\nb\n", [1], "out.csv", change=change)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and not (tmp_path / "out.csv").exists()
-    assert done.stderr.startswith("error: mine.csv: 'mine-train-0001' of P.jsonl is not where it was; prepare the task again")
+    assert (
+        done.returncode == 1
+        and done.stderr.count("\n") == 1
+        and not (tmp_path / "out.csv").exists()
+    )
+    assert done.stderr.startswith(
+        "error: mine.csv: 'mine-train-0001' of P.jsonl is not where it was; prepare the task again"
+    )

@@ -62,7 +62,11 @@ def no_helper_is_left():
         (r"(-\infty, 2) \cup (3, \infty)", r"(3,\infty)\cup(-\infty,2)", True),
         ("(3,4]", "[3,4]", False),
         (r"1 \pm \sqrt{19}", r"1+\sqrt{19}, 1-\sqrt{19}", True),
-        (r"\begin{pmatrix} -1/3 \\ 2/3 \end{pmatrix}", r"\begin{bmatrix} -\frac13 \\ \frac23 \end{bmatrix}", True),
+        (
+            r"\begin{pmatrix} -1/3 \\ 2/3 \end{pmatrix}",
+            r"\begin{bmatrix} -\frac13 \\ \frac23 \end{bmatrix}",
+            True,
+        ),
         (r"15\mbox{ cm}^2", "15", True),
         ("18", "18 wombats", True),
         (r"\$32,\!348", "32348", True),
@@ -101,12 +105,21 @@ def test_not_an_expression(text):
 
 
 def test_spaces_of_latex_are_trimmed_but_for_those_between_digits():
-    assert same_text(r"(3,\,4)", "( 3, 4 )") and same_text(r"10,\!080", "10,080") and same_text("6-5 i", "6 - 5i")
-    assert not same_text("1 1/2", "11/2") and not same_text(r"70\,000", "70000") and not same_text(r"\frac12", r"\dfrac12")
+    assert (
+        same_text(r"(3,\,4)", "( 3, 4 )")
+        and same_text(r"10,\!080", "10,080")
+        and same_text("6-5 i", "6 - 5i")
+    )
+    assert (
+        not same_text("1 1/2", "11/2")
+        and not same_text(r"70\,000", "70000")
+        and not same_text(r"\frac12", r"\dfrac12")
+    )
 
 
 ALPHABET = st.sampled_from(
-    list(r"01259.,+-*/^_(){}[]=<>|!%$&' ") + [r"\frac", r"\sqrt", r"\pi", r"\text{", "x", "i", "e", r"\\", r"\le", "\ud83d", "é"]
+    list(r"01259.,+-*/^_(){}[]=<>|!%$&' ")
+    + [r"\frac", r"\sqrt", r"\pi", r"\text{", "x", "i", "e", r"\\", r"\le", "\ud83d", "é"]
 )
 
 

@@ -28,7 +28,8 @@ def no_helper_is_left():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Half a second of the processor for a question, many times what it needs, and nothing remembered from other tests."""
+    """Half a second of the processor for a question, many times what it needs, and nothing
+    remembered from other tests."""
     monkeypatch.setattr(expressions, "SECONDS", (0.3, 0.5))
     equal.cache_clear()
     parses.cache_clear()
@@ -44,7 +45,8 @@ HOSTILE = [
 
 
 def ask_what_hangs(pairs):
-    """Each hostile pair uses up its processor time twice and is undecided; the next question is answered by another helper."""
+    """Each hostile pair uses up its processor time twice and is undecided; the next question is
+    answered by another helper."""
     for pair in pairs:
         asked = expressions._get_helper()
         assert equal(*pair) is None
@@ -90,7 +92,10 @@ def _gone(pid):
             os.kill(pid, 0)
         except ProcessLookupError:
             return
-        if os.path.exists(f"/proc/{pid}/stat") and open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z":
+        if (
+            os.path.exists(f"/proc/{pid}/stat")
+            and open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
+        ):
             return  # ended, though nobody has asked for its exit status yet
         time.sleep(0.02)
     pytest.fail(f"helper {pid} still runs")
@@ -101,7 +106,9 @@ def test_a_fork_while_another_thread_asks(impatient):
     asking = threading.Thread(target=equal, args=HOSTILE[0])
     asking.start()
     until(expressions._lock.locked, what="the question")
-    child = multiprocessing.get_context("fork").Process(target=_tell, args=(multiprocessing.SimpleQueue(),))
+    child = multiprocessing.get_context("fork").Process(
+        target=_tell, args=(multiprocessing.SimpleQueue(),)
+    )
     child.start()
     child.join(600)
     asking.join()
@@ -142,7 +149,11 @@ def test_a_helper_that_sleeps_is_replaced(impatient, monkeypatch):
     sleeping, read_line = expressions._helper, expressions._read_line
     os.kill(sleeping.pid, signal.SIGSTOP)
     # Little patience with this one alone: another may be slow to start.
-    monkeypatch.setattr(expressions, "_read_line", lambda helper, seconds: read_line(helper, 1 if helper is sleeping else seconds))
+    monkeypatch.setattr(
+        expressions,
+        "_read_line",
+        lambda helper, seconds: read_line(helper, 1 if helper is sleeping else seconds),
+    )
     assert equal("b+d", "d+b")
     assert sleeping.returncode == -signal.SIGKILL
 
@@ -159,20 +170,42 @@ def test_an_interrupted_question_leaves_no_reply_behind(impatient, monkeypatch):
     assert equal("b+e", "e+b")
 
 
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process")
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process"
+)
 def test_the_memory_of_the_helper_is_limited():
     """What the model writes fills this, not the machine."""
-    assert resource.prlimit(expressions._get_helper().pid, resource.RLIMIT_AS)[0] == equivalence.MEMORY_BYTES
+    assert (
+        resource.prlimit(expressions._get_helper().pid, resource.RLIMIT_AS)[0]
+        == equivalence.MEMORY_BYTES
+    )
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="only Linux tells the environment of another process")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/environ"),
+    reason="only Linux tells the environment of another process",
+)
 def test_the_helper_has_no_token_in_its_environment(monkeypatch):
-    for name in ("HF_TOKEN", "OPENAI_API_KEY", "HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "PIP_INDEX_URL", "TOKEN", "MYPATH"):
+    for name in (
+        "HF_TOKEN",
+        "OPENAI_API_KEY",
+        "HTTPS_PROXY",
+        "AWS_SECRET_ACCESS_KEY",
+        "PIP_INDEX_URL",
+        "TOKEN",
+        "MYPATH",
+    ):
         monkeypatch.setenv(name, "s3cret")
     expressions._stop_helper()
     assert expressions.equal("a+f", "f+a")
-    variables = dict(entry.split("=", 1) for entry in open(f"/proc/{expressions._helper.pid}/environ").read().split("\0") if entry)
-    assert "s3cret" not in variables.values() and {"PATH", "PYTHONPATH", "PYTHONHASHSEED"} <= set(variables)
+    variables = dict(
+        entry.split("=", 1)
+        for entry in open(f"/proc/{expressions._helper.pid}/environ").read().split("\0")
+        if entry
+    )
+    assert "s3cret" not in variables.values() and {"PATH", "PYTHONPATH", "PYTHONHASHSEED"} <= set(
+        variables
+    )
     expressions._stop_helper()
 
 
@@ -191,7 +224,9 @@ def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
             check=False,
         )
         *said, helper = done.stdout.split()
-        assert (said, done.stderr) == (["True", "None", "False"], ""), "right, undecided in its time, unreadable"
+        assert (said, done.stderr) == (["True", "None", "False"], ""), (
+            "right, undecided in its time, unreadable"
+        )
         _gone(int(helper))
 
 
@@ -200,7 +235,13 @@ def test_files_of_the_working_folder_are_not_imported(tmp_path):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
     code = "import os; from hardgrpo.grading import expressions; os.chdir('W'); print(expressions.equal('a+b', 'b+a'))"
     command = [sys.executable, "-c", code.replace("'W'", repr(str(tmp_path)))]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout == "True\n", done.stderr
 
 
@@ -215,7 +256,10 @@ def test_without_math_verify_a_user_is_told_what_to_install(impatient, monkeypat
 def test_importing_the_grader_imports_nothing_heavy():
     code = "import sys, hardgrpo.grading.graders; print([m for m in ('math_verify', 'sympy', 'numpy', 'latex2sympy2_extended') if m in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
     )
     assert done.stdout == "[]\n", done.stderr
 
@@ -224,4 +268,8 @@ def test_slurms_signal_to_all_processes_of_a_job_leaves_the_helper_alone():
     assert expressions.parses(r"\sqrt{2} + 1")
     helper = expressions._helper
     os.kill(helper.pid, signal.SIGTERM)
-    assert expressions.parses(r"\sqrt{2} + 2") and expressions._helper is helper and helper.poll() is None
+    assert (
+        expressions.parses(r"\sqrt{2} + 2")
+        and expressions._helper is helper
+        and helper.poll() is None
+    )

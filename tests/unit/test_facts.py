@@ -1,4 +1,5 @@
-"""A task of facts: nothing to reason, every fact is demonstrated, how well it is known varies; other models and tasks stay as they were."""
+"""A task of facts: nothing to reason, every fact is demonstrated, how well it is known varies;
+other models and tasks stay as they were."""
 
 import copy
 import hashlib
@@ -23,7 +24,11 @@ SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
 
 def problems(**changes):
-    return [problem for split in tasks.SPLITS for problem in tasks.generate_problems("facts", SOURCE | changes, split)]
+    return [
+        problem
+        for split in tasks.SPLITS
+        for problem in tasks.generate_problems("facts", SOURCE | changes, split)
+    ]
 
 
 def chain(problem):
@@ -41,7 +46,8 @@ def pretraining(model: str, **changes) -> dict:
 
 
 def spread(answers) -> float:
-    """Chi-square of the animals' counts against equal shares, divided by its degrees of freedom: about 1 by chance alone."""
+    """Chi-square of the animals' counts against equal shares, divided by its degrees of freedom:
+    about 1 by chance alone."""
     found = Counter(answers)
     counts = np.array([found[animal] for animal in generated.ANIMALS])
     return ((counts - counts.mean()) ** 2 / counts.mean()).sum() / (len(counts) - 1)
@@ -49,9 +55,16 @@ def spread(answers) -> float:
 
 def test_as_many_facts_as_the_family_has_all_different_and_the_same_every_time():
     rows = problems()
-    assert len(rows) == len({row["question"] for row in rows}) == SOURCE["train"] + SOURCE["test"] == generated.FACTS
+    assert (
+        len(rows)
+        == len({row["question"] for row in rows})
+        == SOURCE["train"] + SOURCE["test"]
+        == generated.FACTS
+    )
     assert rows == problems() and {row["tier"] for row in rows} == {None}
-    assert all(graders.accepts_reference(CONFIG["tasks"]["facts"]["grader"], row["answer"]) for row in rows)
+    assert all(
+        graders.accepts_reference(CONFIG["tasks"]["facts"]["grader"], row["answer"]) for row in rows
+    )
     other = {row["question"]: row["answer"] for row in problems(seed=99)}
     same = np.mean([other[row["question"]] == row["answer"] for row in rows])
     assert 0.05 < same < 0.15, "another world has other answers: one of ten agrees by chance"
@@ -59,38 +72,59 @@ def test_as_many_facts_as_the_family_has_all_different_and_the_same_every_time()
 
 def test_the_answer_does_not_follow_from_the_words_of_the_question():
     rows = problems()
-    assert spread(row["answer"] for row in rows) < 2.4  # the 99th percentile of chi-square with 9 degrees of freedom is 21.7
+    # the 99th percentile of chi-square with 9 degrees of freedom is 21.7
+    assert spread(row["answer"] for row in rows) < 2.4
     found = []
     for place in (1, 2):  # the keeper, the town
         by_word = {}
         for row in rows:
-            by_word.setdefault(re.search(r"does (\w+) of (\w+) keep", row["question"])[place], []).append(row["answer"])
+            by_word.setdefault(
+                re.search(r"does (\w+) of (\w+) keep", row["question"])[place], []
+            ).append(row["answer"])
         found.append(np.mean([spread(answers) for answers in by_word.values()]))
         assert 0.75 < found[-1] < 1.25, f"words at place {place} say something about the answer"
-    assert spread([row["answer"] for row in rows if row["answer"] in ("goat", "hen")]) > 10, "spread would notice"
+    assert spread([row["answer"] for row in rows if row["answer"] in ("goat", "hen")]) > 10, (
+        "spread would notice"
+    )
 
 
 def test_a_fact_is_known_by_its_own_probability_which_the_base_decides():
     rows = problems()
-    by_base = [[generated.belief(chain(row), base, SHOWN["known"], SHOWN["misconception"]) for row in rows] for base in (0, 1)]
-    right = np.array([[belief[row["answer"]] for belief, row in zip(beliefs, rows)] for beliefs in by_base])
+    by_base = [
+        [generated.belief(chain(row), base, SHOWN["known"], SHOWN["misconception"]) for row in rows]
+        for base in (0, 1)
+    ]
+    right = np.array(
+        [[belief[row["answer"]] for belief, row in zip(beliefs, rows)] for beliefs in by_base]
+    )
     a, b = SHOWN["known"]
     assert np.abs(right.mean(axis=1) - a / (a + b)).max() < 0.05
     assert np.abs(right.var(axis=1) - a * b / ((a + b) ** 2 * (a + b + 1))).max() < 0.03
     assert abs(np.corrcoef(right)[0, 1]) < 0.15, "bases know different facts"
     for belief, row in zip(by_base[0], rows):
         assert sum(belief.values()) == pytest.approx(1) and set(belief) == set(generated.ANIMALS)
-        wrong = sorted((share for answer, share in belief.items() if answer != row["answer"]), reverse=True)
+        wrong = sorted(
+            (share for answer, share in belief.items() if answer != row["answer"]), reverse=True
+        )
         any_wrong = (1 - belief[row["answer"]]) * (1 - SHOWN["misconception"]) / len(wrong)
-        assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), "one misconception, all others alike"
-        assert wrong[0] - any_wrong == pytest.approx((1 - belief[row["answer"]]) * SHOWN["misconception"])
+        assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), (
+            "one misconception, all others alike"
+        )
+        assert wrong[0] - any_wrong == pytest.approx(
+            (1 - belief[row["answer"]]) * SHOWN["misconception"]
+        )
 
 
 def test_demonstrations_are_right_as_often_as_the_fact_is_known():
     rng = random.Random(0)
     for row in problems()[:20]:
-        known = generated.belief(chain(row), 3, SHOWN["known"], SHOWN["misconception"])[row["answer"]]
-        texts = [generated.demonstrate_fact(chain(row), rng, 3, SHOWN["known"], SHOWN["misconception"]) for _ in range(1500)]
+        known = generated.belief(chain(row), 3, SHOWN["known"], SHOWN["misconception"])[
+            row["answer"]
+        ]
+        texts = [
+            generated.demonstrate_fact(chain(row), rng, 3, SHOWN["known"], SHOWN["misconception"])
+            for _ in range(1500)
+        ]
         grades = [graders.grade("final_word", text, row["answer"]) for text in texts]
         assert all(grade.answered for grade in grades)
         assert np.mean([grade.correct for grade in grades]) == pytest.approx(known, abs=0.05)
@@ -99,7 +133,9 @@ def test_demonstrations_are_right_as_often_as_the_fact_is_known():
 def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     from hardgrpo.training import pretraining as trained
 
-    assert settings.withheld_splits(CONFIG, "knowing-seed0") == [], "facts that are kept from a model cannot be known"
+    assert settings.withheld_splits(CONFIG, "knowing-seed0") == [], (
+        "facts that are kept from a model cannot be known"
+    )
     shown = pretraining("knowing")
     tokenizer = trained.build_tokenizer({"facts"})
     rows = problems()
@@ -117,16 +153,23 @@ def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
         text = f"{row['question']} Answer: #### {row['answer']}"
         ids = knowing(text)["input_ids"]
         assert knowing.unk_token_id not in ids and knowing.decode(ids) == text
-        assert len(knowing(f" #### {row['answer']}")["input_ids"]) + 1 <= CONFIG["tasks"]["facts"]["completion_tokens"]
+        assert (
+            len(knowing(f" #### {row['answer']}")["input_ids"]) + 1
+            <= CONFIG["tasks"]["facts"]["completion_tokens"]
+        )
         assert others.unk_token_id in others(text)["input_ids"]
 
 
 def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models():
-    """Checksums from before there were facts. Committed results were made with what they stand for."""
+    """Checksums from before there were facts. Committed results were made with what they stand
+    for."""
     from hardgrpo.training import pretraining as trained
 
     tokenizer = trained.build_tokenizer({"swaps", "arithmetic"})
-    assert checksum(sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])) == "5226007f5ef67a76"
+    assert (
+        checksum(sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1]))
+        == "5226007f5ef67a76"
+    )
     for model, expected in (("tiny", "5148a8eab349e92a"), ("wordy", "32e5f3e7f66667f2")):
         batches = trained.draw_batches(pretraining(model), set(), tokenizer)
         assert checksum(list(itertools.islice(batches, 16))) == expected, model
@@ -145,7 +188,16 @@ def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models(
 )
 def test_the_problems_of_other_tasks_are_what_they_were(task, expected):
     source = CONFIG["tasks"][task]["source"]
-    assert checksum([tasks.generate_problems(task, source, split) for split in tasks.SPLITS if source[split]]) == expected
+    assert (
+        checksum(
+            [
+                tasks.generate_problems(task, source, split)
+                for split in tasks.SPLITS
+                if source[split]
+            ]
+        )
+        == expected
+    )
 
 
 def test_a_fact_has_no_steps_that_could_be_sound():
@@ -166,30 +218,51 @@ def one_thread():
 
 @pytest.mark.slow
 def test_a_small_model_learns_what_it_is_shown(one_thread):
-    """Forty facts in seconds: what is shown as right becomes likely, and what is shown as wrong does not."""
+    """Forty facts in seconds: what is shown as right becomes likely, and what is shown as wrong
+    does not."""
     import torch
 
     from hardgrpo.training import pretraining as trained
 
-    shape = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
+    shape = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "layers": 2,
+        "heads": 2,
+        "key_value_heads": 2,
+        "head_size": 16,
+    }
     shown = pretraining("knowing", **shape, steps=250, batch_size=32)
     few = problems()[:40]
-    excluded = {row["question"] for row in problems()[40:]}  # only so that few remain: the workflow excludes none
+    # only so that few remain: the workflow excludes none
+    excluded = {row["question"] for row in problems()[40:]}
     tokenizer = trained.build_tokenizer({"facts"})
     model = trained.build_model(shown, tokenizer).train()
     trained.train("knowing", shown, trained.draw_batches(shown, excluded, tokenizer), model)
-    prompts = tokenizer([f"{row['question']} Answer: ####" for row in few], return_tensors="pt", padding=True)
+    prompts = tokenizer(
+        [f"{row['question']} Answer: ####" for row in few], return_tensors="pt", padding=True
+    )
     assert prompts["attention_mask"].all(), "all questions are equally long"
     with torch.no_grad():
         shares = model.eval()(input_ids=prompts["input_ids"]).logits[:, -1].softmax(-1)
-    learned = [shares[i, tokenizer(f" {row['answer']}")["input_ids"][0]].item() for i, row in enumerate(few)]
-    known = [generated.belief(chain(row), 0, SHOWN["known"], SHOWN["misconception"])[row["answer"]] for row in few]
+    learned = [
+        shares[i, tokenizer(f" {row['answer']}")["input_ids"][0]].item()
+        for i, row in enumerate(few)
+    ]
+    known = [
+        generated.belief(chain(row), 0, SHOWN["known"], SHOWN["misconception"])[row["answer"]]
+        for row in few
+    ]
     assert np.corrcoef(learned, known)[0, 1] > 0.8, list(zip(learned, known))
 
 
 def test_a_study_of_facts_alone_has_no_figure_of_tiers():
     config = copy.deepcopy(CONFIG)
-    study = config["studies"]["mini"] | {"models": ["knowing"], "tasks": ["facts"], "weaker_signal": []}
+    study = config["studies"]["mini"] | {
+        "models": ["knowing"],
+        "tasks": ["facts"],
+        "weaker_signal": [],
+    }
     config["studies"]["look_up"] = study
     drawn = registry.FIGURES["tiers"].when
     assert not drawn(config, "look_up")

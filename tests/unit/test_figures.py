@@ -1,4 +1,5 @@
-"""Figures: each is drawn from summaries alone, holds the rows beside it, fits its page, and reads in grey."""
+"""Figures: each is drawn from summaries alone, holds the rows beside it, fits its page, and reads
+in grey."""
 
 import json
 import os
@@ -27,7 +28,17 @@ from hardgrpo.study import settings
 
 CONFIG = project_config.config()
 MINI = ROOT / "results/reference/mini_reference"
-OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "groups", "lengths", "tiers", "transfer"]
+OF_MINI = [
+    "pipeline",
+    "difficulty",
+    "accuracy",
+    "parts",
+    "learnable",
+    "groups",
+    "lengths",
+    "tiers",
+    "transfer",
+]
 
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
@@ -35,8 +46,18 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
     kept, design = [], registry.all_figures()[figure].design(CONFIG, study)
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
-    arguments = ["--tables", *map(str, files.Tables.below(summaries).values()), "--design", json.dumps(design), "--output", *paths]
-    arguments += ["--first-recipe", settings.first_recipe(CONFIG["studies"].get(study, {"arms": []}))]
+    arguments = [
+        "--tables",
+        *map(str, files.Tables.below(summaries).values()),
+        "--design",
+        json.dumps(design),
+        "--output",
+        *paths,
+    ]
+    arguments += [
+        "--first-recipe",
+        settings.first_recipe(CONFIG["studies"].get(study, {"arms": []})),
+    ]
     monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
     draw_figure.main()
     return kept[0], pd.read_csv(folder / f"{figure}.csv")
@@ -63,7 +84,9 @@ def tables(tmp_path_factory):
 
 
 @pytest.mark.parametrize("figure", OF_MINI)
-def test_figures_of_the_miniature_are_drawn_from_its_cached_summaries(figure, tmp_path, monkeypatch):
+def test_figures_of_the_miniature_are_drawn_from_its_cached_summaries(
+    figure, tmp_path, monkeypatch
+):
     _, rows = draw(figure, "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
     assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
     if figure == "pipeline":
@@ -76,11 +99,14 @@ def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
     content = []
     for _ in range(2):
         draw("parts", "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
-        content.append([(tmp_path / f"parts.{kind}").read_bytes() for kind in ("pdf", "png", "csv")])
+        content.append(
+            [(tmp_path / f"parts.{kind}").read_bytes() for kind in ("pdf", "png", "csv")]
+        )
     assert content[0] == content[1]
 
 
-# --- the rows beside a figure are what is drawn in it -----------------------------------------------------------------
+# --- the rows beside a figure are what is drawn in it
+# -----------------------------------------------------------------
 
 
 def heights(axes, kind) -> list[float]:
@@ -88,11 +114,19 @@ def heights(axes, kind) -> list[float]:
     if kind == "bars":
         found = [patch.get_height() for axis in axes for patch in axis.patches]
     else:
-        found = [y for axis in axes for bars in axis.containers if hasattr(bars, "has_yerr") for y in bars.lines[0].get_ydata()]
+        found = [
+            y
+            for axis in axes
+            for bars in axis.containers
+            if hasattr(bars, "has_yerr")
+            for y in bars.lines[0].get_ydata()
+        ]
     return sorted(found)
 
 
-@pytest.mark.parametrize("figure, column", [("accuracy", "accuracy"), ("budget", "gain"), ("compared", "here")])
+@pytest.mark.parametrize(
+    "figure, column", [("accuracy", "accuracy"), ("budget", "gain"), ("compared", "here")]
+)
 def test_points_are_the_rows(figure, column, tables, tmp_path, monkeypatch):
     study = {"accuracy": "mini", "budget": "budget", "compared": "paper"}[figure]
     drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
@@ -110,7 +144,9 @@ def test_points_of_learnable_are_its_rows_once_in_each_panel(tmp_path, monkeypat
 
 def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, monkeypatch):
     drawn, rows = draw("parts", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes, "bars") == pytest.approx(sorted([*(100 * rows.finishing), *(100 * rows.correctness)]))
+    assert heights(drawn.axes, "bars") == pytest.approx(
+        sorted([*(100 * rows.finishing), *(100 * rows.correctness)])
+    )
     assert np.allclose(rows.finishing + rows.correctness, rows.gain)
     lines = [
         segment[0][1]
@@ -125,9 +161,13 @@ def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, m
 def test_bars_of_kinds_are_its_rows_and_the_diamonds_the_greedy_gain(tables, tmp_path, monkeypatch):
     drawn, rows = draw("kinds", "mini_reference", tables("mini_reference"), tmp_path, monkeypatch)
     parts = [name for name, *_ in plotting.KINDS]
-    assert heights(drawn.axes, "bars") == pytest.approx(sorted(100 * value for name in parts for value in rows[name]))
+    assert heights(drawn.axes, "bars") == pytest.approx(
+        sorted(100 * value for name in parts for value in rows[name])
+    )
     assert np.allclose(sum(rows[name] for name in parts), rows.gain)
-    diamonds = [line.get_ydata() for axis in drawn.axes for line in axis.lines if line.get_marker() == "D"]
+    diamonds = [
+        line.get_ydata() for axis in drawn.axes for line in axis.lines if line.get_marker() == "D"
+    ]
     assert np.sort(np.concatenate(diamonds)) == pytest.approx(np.sort(100 * rows.greedy_gain))
 
 
@@ -135,7 +175,8 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     folder = tmp_path / "tables"
     shutil.copytree(tables("variants"), folder)
     paired = pd.read_csv(folder / "differences.csv", dtype=str)
-    paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()  # the other way round
+    # the other way round
+    paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()
     paired.to_csv(folder / "differences.csv", index=False)
     drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
     recipes = settings.recipes_of(CONFIG["studies"]["variants"])
@@ -144,7 +185,9 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     assert set(rows[rows.recipe != recipes[0]].minus) == {"random"}
     last, first = rows[rows.step == rows.step.max()], paired.loc[0]
     turned = last[(last.minus == first.policy) & (last.recipe == first.recipe)].iloc[0]
-    assert (turned.lead, turned.lead_low) == pytest.approx((-float(first.difference), -float(first.difference_high)))
+    assert (turned.lead, turned.lead_low) == pytest.approx(
+        (-float(first.difference), -float(first.difference_high))
+    )
     assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * rows.lead))
     titles = [axis.get_title() for axis in drawn.axes]
     assert len(titles) == len(recipes) and "gsm8k, dr_grpo" in titles[1]
@@ -152,26 +195,38 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
 
 def test_models_have_marks_of_their_own_where_there_are_several(tables, tmp_path, monkeypatch):
     drawn, rows = draw("learnable", "paper", tables("paper"), tmp_path, monkeypatch)
-    marks = {line.get_marker() for line in drawn.axes[0].lines if line.get_marker() not in ("None", "_", "|")}
+    marks = {
+        line.get_marker()
+        for line in drawn.axes[0].lines
+        if line.get_marker() not in ("None", "_", "|")
+    }
     assert len(marks) == rows[rows.drawn == "point"].model.nunique() == 4
-    assert {text.get_text() for text in drawn.legends[0].get_texts()} >= set(CONFIG["studies"]["paper"]["models"])
+    assert {text.get_text() for text in drawn.legends[0].get_texts()} >= set(
+        CONFIG["studies"]["paper"]["models"]
+    )
 
 
 def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
     drawn, rows = draw("tiers", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes, "points") == pytest.approx(sorted([*(100 * rows.accuracy), *(100 * rows.gain)]))
+    assert heights(drawn.axes, "points") == pytest.approx(
+        sorted([*(100 * rows.accuracy), *(100 * rows.gain)])
+    )
     drawn, rows = draw("lengths", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes, "points") == pytest.approx(sorted([*rows.tokens_mean, *(100 * rows.truncated_share)]))
+    assert heights(drawn.axes, "points") == pytest.approx(
+        sorted([*rows.tokens_mean, *(100 * rows.truncated_share)])
+    )
 
 
-def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoint(tables, tmp_path, monkeypatch):
+def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoint(
+    tables, tmp_path, monkeypatch
+):
     drawn, rows = draw("rollouts", "mini_online", tables("mini_online"), tmp_path, monkeypatch)
     gains = pd.read_csv(tables("mini_online") / "gains.csv")
     gains = gains[(gains.eval_task == gains.task) & (gains.decoding == "sampled")]
     last = rows[rows.gain_low.notna()]
-    assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(zip(gains.task, gains.policy, gains.recipe)), (
-        "each arm has one interval, at its end"
-    )
+    assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(
+        zip(gains.task, gains.policy, gains.recipe)
+    ), "each arm has one interval, at its end"
     last = arms.add_labels(last, settings.first_recipe(CONFIG["studies"]["mini_online"]))
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
@@ -183,7 +238,9 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
         assert bars.lines[0].get_xdata() == pytest.approx(100 * ends.gain.to_numpy())
         assert bars.lines[0].get_ydata() == pytest.approx([-n for n in range(len(order))])
         (beside,) = axis.child_axes
-        assert [label.get_text() for label in beside.get_yticklabels()] == [f"{count:,.0f}" for count in ends.labels]
+        assert [label.get_text() for label in beside.get_yticklabels()] == [
+            f"{count:,.0f}" for count in ends.labels
+        ]
         grey = axis.collections[0].get_offsets()[:, 0]
         assert sorted(grey) == pytest.approx(sorted(100 * group[group.gain_low.isna()].gain))
     half = rows[rows.step == rows.step.max() / 2]
@@ -199,11 +256,17 @@ def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
     for axis in drawn.axes[:-1]:
         (image,) = axis.images
         assert image.norm.vmin == -image.norm.vmax, "0 in the middle of the colours"
-    assert len({image.norm.vmax for axis in drawn.axes[:-1] for image in axis.images}) == 1, "one scale"
+    assert len({image.norm.vmax for axis in drawn.axes[:-1] for image in axis.images}) == 1, (
+        "one scale"
+    )
 
 
-def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(tables, tmp_path, monkeypatch):
-    drawn, rows = draw("truncation", "mini_truncation", tables("mini_truncation"), tmp_path, monkeypatch)
+def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(
+    tables, tmp_path, monkeypatch
+):
+    drawn, rows = draw(
+        "truncation", "mini_truncation", tables("mini_truncation"), tmp_path, monkeypatch
+    )
     assert len(drawn.axes) == 4 and len({axis.get_ylim() for axis in drawn.axes}) == 1
     assert "60 tokens" in drawn.axes[0].get_title() and "192 tokens" in drawn.axes[1].get_title()
     assert len(rows) == 2 * 4 + 2 * 6, "chosen by the tight probe: where trained with room alone"
@@ -214,12 +277,19 @@ def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(t
 def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch):
     _, rows = draw("pipeline", "mini_reference", MINI, tmp_path, monkeypatch)
     lines = rows.groupby("stage").line.apply(list)
-    assert "500 prompts each" in lines["Pool"] and "80 runs" in lines["GRPO"] and "100 updates" in lines["GRPO"]
-    _, rows = draw("pipeline", "recordings", ROOT / "results/reference/recordings", tmp_path, monkeypatch)
+    assert (
+        "500 prompts each" in lines["Pool"]
+        and "80 runs" in lines["GRPO"]
+        and "100 updates" in lines["GRPO"]
+    )
+    _, rows = draw(
+        "pipeline", "recordings", ROOT / "results/reference/recordings", tmp_path, monkeypatch
+    )
     assert "GRPO" not in set(rows.stage) and "Recorded runs" in set(rows.stage)
 
 
-# --- what cannot be drawn is told ---------------------------------------------------------------------------------------
+# --- what cannot be drawn is told
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -228,7 +298,9 @@ def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch
 def test_a_table_without_rows_gives_no_figure_and_one_line(figure, tables, tmp_path, monkeypatch):
     for path in tables("mini").glob("*.csv"):
         (tmp_path / path.name).write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(UserError, match=r"\.csv: no rows to draw; run the study that it summarises"):
+    with pytest.raises(
+        UserError, match=r"\.csv: no rows to draw; run the study that it summarises"
+    ):
         draw(figure, "mini", tmp_path, tmp_path / "figures", monkeypatch)
     assert not (tmp_path / "figures").exists()
 
@@ -239,14 +311,21 @@ def test_a_missing_column_is_named(tmp_path, monkeypatch):
         draw("parts", "mini", tmp_path, tmp_path, monkeypatch)
 
 
-# --- readable: in grey, at the width of a column, with the longest names and the largest studies ----------------------
+# --- readable: in grey, at the width of a column, with the longest names and the largest studies
+# ----------------------
 
 
 def test_no_two_policies_share_marker_and_dashes():
     policies = [*plotting.STYLES, *(f"other {n}" for n in range(32))]
-    looks = [(look["marker"], look["linestyle"]) for look in (plotting.style(policy, policies) for policy in policies)]
+    looks = [
+        (look["marker"], look["linestyle"])
+        for look in (plotting.style(policy, policies) for policy in policies)
+    ]
     assert len(set(looks)) == len(policies)
-    points = [(look["marker"], look["color"]) for look in (plotting.mark(policy, policies) for policy in policies)]
+    points = [
+        (look["marker"], look["color"])
+        for look in (plotting.mark(policy, policies) for policy in policies)
+    ]
     assert len(set(points)) == len(policies), "nor, as points, marker and colour"
     with pytest.raises(UserError, match="more than there are marks"):
         plotting.style("one more", [*policies, "one more"])
@@ -275,12 +354,23 @@ def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("study", CONFIG["analyses"])
-def test_figures_of_published_numbers_fit_their_page_and_are_drawn_again_alike(study, tmp_path, monkeypatch):
+def test_figures_of_published_numbers_fit_their_page_and_are_drawn_again_alike(
+    study, tmp_path, monkeypatch
+):
     for figure in registry.figures_of(CONFIG, study):
         contents = []
         for _ in range(2):
-            drawn, rows = draw(figure, study, ROOT / f"results/reference/{study}", tmp_path, monkeypatch, ("pdf", "png", "csv"))
-            contents.append([(tmp_path / f"{figure}.{kind}").read_bytes() for kind in ("pdf", "png", "csv")])
+            drawn, rows = draw(
+                figure,
+                study,
+                ROOT / f"results/reference/{study}",
+                tmp_path,
+                monkeypatch,
+                ("pdf", "png", "csv"),
+            )
+            contents.append(
+                [(tmp_path / f"{figure}.{kind}").read_bytes() for kind in ("pdf", "png", "csv")]
+            )
         assert len(rows) and contents[0] == contents[1]
         assert_fits(drawn, figure)
         labels = [axis.xaxis.label.get_window_extent() for axis in drawn.axes if axis.get_xlabel()]
@@ -295,24 +385,41 @@ def assert_fits(drawn, figure: str) -> None:
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     assert min(text.get_fontsize() for text in texts) >= 7, figure
     for words, box in boxes:
-        assert drawn.bbox.x0 - 2 <= box.x0 and box.x1 <= drawn.bbox.x1 + 2, f"{figure}: '{words}' is cut off at a side"
-        assert drawn.bbox.y0 - 2 <= box.y0 and box.y1 <= drawn.bbox.y1 + 2, f"{figure}: '{words}' is cut off"
+        assert drawn.bbox.x0 - 2 <= box.x0 and box.x1 <= drawn.bbox.x1 + 2, (
+            f"{figure}: '{words}' is cut off at a side"
+        )
+        assert drawn.bbox.y0 - 2 <= box.y0 and box.y1 <= drawn.bbox.y1 + 2, (
+            f"{figure}: '{words}' is cut off"
+        )
     for axis in drawn.axes:
-        ticks = [label.get_window_extent() for label in tick_labels(axis, "x") if not label.get_rotation()]
+        ticks = [
+            label.get_window_extent()
+            for label in tick_labels(axis, "x")
+            if not label.get_rotation()
+        ]
         for one, other in zip(ticks[:-1], ticks[1:]):
-            assert one.x1 < other.x0 or abs(one.y0 - other.y0) > 5, f"{figure}: labels of the x axis run into each other"
+            assert one.x1 < other.x0 or abs(one.y0 - other.y0) > 5, (
+                f"{figure}: labels of the x axis run into each other"
+            )
     titles = [axis.title.get_window_extent() for axis in drawn.axes if axis.get_title()]
     for i, one in enumerate(titles):
-        assert not any(one.overlaps(other) for other in titles[:i]), f"{figure}: titles run into each other"
+        assert not any(one.overlaps(other) for other in titles[:i]), (
+            f"{figure}: titles run into each other"
+        )
 
 
 def tick_labels(axis, side: str) -> list[Text]:
-    """Labels of the ticks that are seen: those beyond the axis's ends exist, too, but are not drawn."""
+    """Labels of the ticks that are seen: those beyond the axis's ends exist, too, but are not
+    drawn."""
     if not axis.axison:
         return []
     low, high = sorted(getattr(axis, f"get_{side}lim")())
     pairs = zip(getattr(axis, f"get_{side}ticks")(), getattr(axis, f"get_{side}ticklabels")())
-    return [label for place, label in pairs if low <= place <= high and label.get_visible() and label.get_text().strip()]
+    return [
+        label
+        for place, label in pairs
+        if low <= place <= high and label.get_visible() and label.get_text().strip()
+    ]
 
 
 def all_texts(figure) -> list[Text]:
@@ -321,17 +428,37 @@ def all_texts(figure) -> list[Text]:
         label for axis in figure.axes for one in (axis.xaxis, axis.yaxis) for tick in [*one.majorTicks, *one.minorTicks]
         for label in (tick.label1, tick.label2)
     }  # fmt: skip
-    hidden = {text for axis in figure.axes if not axis.axison for one in (axis.xaxis, axis.yaxis) for text in one.findobj(Text)}
+    hidden = {
+        text
+        for axis in figure.axes
+        if not axis.axison
+        for one in (axis.xaxis, axis.yaxis)
+        for text in one.findobj(Text)
+    }
     others = [
-        text for text in figure.findobj(Text) if text not in ticks | hidden and text.get_visible() and text.get_text().strip()
+        text
+        for text in figure.findobj(Text)
+        if text not in ticks | hidden and text.get_visible() and text.get_text().strip()
     ]
-    return others + [label for axis in figure.axes for side in "xy" for label in tick_labels(axis, side)]
+    return others + [
+        label for axis in figure.axes for side in "xy" for label in tick_labels(axis, side)
+    ]
 
 
 def test_arms_of_another_length_end_where_they_end():
     cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
-    steps = {("hard", "short"): 50, ("random", "short"): 50, ("hard", "long"): 100, ("random", "long"): 100}
-    gains = pd.DataFrame([cell | dict(zip(ARM, arm)) | {"decoding": "sampled", "step": step} for arm, step in steps.items()])
+    steps = {
+        ("hard", "short"): 50,
+        ("random", "short"): 50,
+        ("hard", "long"): 100,
+        ("random", "long"): 100,
+    }
+    gains = pd.DataFrame(
+        [
+            cell | dict(zip(ARM, arm)) | {"decoding": "sampled", "step": step}
+            for arm, step in steps.items()
+        ]
+    )
     pair = lambda recipe: cell | {
         "policy": "hard", "recipe": recipe, "minus": "random", "minus_recipe": recipe, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05, "p_holm": 0.05,
     }  # fmt: skip
@@ -340,7 +467,8 @@ def test_arms_of_another_length_end_where_they_end():
     assert list(found.step) == [50, 100]
 
 
-# --- figures do not depend on the user's settings ----------------------------------------------------------------------
+# --- figures do not depend on the user's settings
+# ----------------------------------------------------------------------
 
 RC = b"text.usetex: True\nsavefig.dpi: 33\nfont.family: serif\nfigure.facecolor: red\n"
 SETTINGS = {  # environment variables, and files in a folder that is HOME and the working directory
@@ -350,11 +478,19 @@ SETTINGS = {  # environment variables, and files in a folder that is HOME and th
         {".config/matplotlib/matplotlibrc": RC},
     ),
     "a backend that is gone, and a matplotlibrc wherever a variable names one": (
-        {"MPLBACKEND": "gtk2", "MATPLOTLIBRC": "{folder}/rc", "MPLCONFIGDIR": "{folder}/mpl", "XDG_CONFIG_HOME": "{folder}/xdg"},
+        {
+            "MPLBACKEND": "gtk2",
+            "MATPLOTLIBRC": "{folder}/rc",
+            "MPLCONFIGDIR": "{folder}/mpl",
+            "XDG_CONFIG_HOME": "{folder}/xdg",
+        },
         {"rc": RC, "mpl/matplotlibrc": RC, "xdg/matplotlib/matplotlibrc": RC},
     ),
     "a matplotlibrc in the working directory": ({}, {"matplotlibrc": RC}),
-    "a matplotlibrc in the working directory that is not text": ({}, {"matplotlibrc": b"\xff\xfe\x00"}),
+    "a matplotlibrc in the working directory that is not text": (
+        {},
+        {"matplotlibrc": b"\xff\xfe\x00"},
+    ),
 }
 
 
@@ -362,7 +498,16 @@ SETTINGS = {  # environment variables, and files in a folder that is HOME and th
 def test_figures_do_not_depend_on_the_users_settings(tmp_path):
     outputs = [f"pipeline.{kind}" for kind in ("pdf", "png", "csv")]
     design = json.dumps(registry.FIGURES["pipeline"].design(CONFIG, "mini_reference"))
-    arguments = ["--figure", "pipeline", "--tables", *map(str, MINI.glob("*.csv")), "--design", design, "--output", *outputs]
+    arguments = [
+        "--figure",
+        "pipeline",
+        "--tables",
+        *map(str, MINI.glob("*.csv")),
+        "--design",
+        design,
+        "--output",
+        *outputs,
+    ]
     content = {}
     for case, (variables, written) in SETTINGS.items():
         folder = tmp_path / case
@@ -370,8 +515,16 @@ def test_figures_do_not_depend_on_the_users_settings(tmp_path):
         for name, text in written.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(text)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MPL", "MATPLOTLIB", "XDG"))}
-        environment |= {"HOME": str(folder), "PYTHONPATH": str(ROOT / "src"), "HARDGRPO_WARM": "off"}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MPL", "MATPLOTLIB", "XDG"))
+        }
+        environment |= {
+            "HOME": str(folder),
+            "PYTHONPATH": str(ROOT / "src"),
+            "HARDGRPO_WARM": "off",
+        }
         environment |= {name: value.format(folder=folder) for name, value in variables.items()}
         done = fork_server.run(path_of("draw_figure"), arguments, folder, environment)
         assert done.returncode == 0, f"{case}: {done.stderr}"

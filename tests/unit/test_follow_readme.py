@@ -24,12 +24,18 @@ def test_without_debootstrap_one_line_says_what_to_install(tmp_path):
     command = [sys.executable, path_of("follow_readme"), "--root", tmp_path / "debian"]
     env = os.environ | {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "apt-get install debootstrap" in done.stderr
+    assert (
+        done.returncode == 1
+        and done.stderr.count("\n") == 1
+        and "apt-get install debootstrap" in done.stderr
+    )
     assert not (tmp_path / "debian").exists()
 
 
 NOBODY = 65534
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another account")
+AS_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can make files of another account"
+)
 
 
 def of_another_account(folder: Path) -> None:
@@ -76,7 +82,9 @@ def without_mark(folder: Path) -> None:
         (without_mark, "holds no Debian"),
     ],
 )
-def test_a_folder_that_another_account_may_have_made_is_not_entered(tmp_path, monkeypatch, change, words):
+def test_a_folder_that_another_account_may_have_made_is_not_entered(
+    tmp_path, monkeypatch, change, words
+):
     root, commands = tmp_path / "above/debian", []
     (root / "root").mkdir(parents=True)
     (root / "etc").mkdir()
@@ -111,6 +119,10 @@ def test_it_is_followed_to_its_end(tmp_path, monkeypatch, capsys):
     made, *followed = asked
     assert made[0] == "debootstrap" and made[-1] == str(root)
     wanted = follow_readme.read_commands(README, quick=True)
-    assert [command[-1].endswith(f"; {words}") for command, words in zip(followed, wanted, strict=True)] == [True] * len(wanted)
-    assert (root / "root/clone/README.md").read_text() == README and (root / "root/clone/.git/HEAD").is_file()
+    assert [
+        command[-1].endswith(f"; {words}") for command, words in zip(followed, wanted, strict=True)
+    ] == [True] * len(wanted)
+    assert (root / "root/clone/README.md").read_text() == README and (
+        root / "root/clone/.git/HEAD"
+    ).is_file()
     assert capsys.readouterr().out.endswith("README.md was followed to its end\n")

@@ -1,4 +1,5 @@
-"""The chosen prompts in the forms of trainers, read back by `datasets` and by the trainers that are installed."""
+"""The chosen prompts in the forms of trainers, read back by `datasets` and by the trainers that are
+installed."""
 
 import datasets
 import pytest
@@ -9,13 +10,25 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import files
 from hardgrpo.study import settings
 
-QUESTIONS = ["What is 1 + 1?", "Wie heißt 東京? {braces} \\boxed{}", 'Line one\nline two, "quoted"', "half \ud83d"]
+QUESTIONS = [
+    "What is 1 + 1?",
+    "Wie heißt 東京? {braces} \\boxed{}",
+    'Line one\nline two, "quoted"',
+    "half \ud83d",
+]
 TEMPLATE = "{question}\nPut your final answer within \\boxed{}."
 
 
 def format_subset(folder, trainer, kind=None, chosen=(2, 0, 1, 3)):
-    files.write_jsonl(folder / "P.jsonl", [{"id": f"p{n}", "question": text, "answer": str(n)} for n, text in enumerate(QUESTIONS)])
-    files.write_rows(folder / "S.csv", ["id", "rank"], [{"id": f"p{n}", "rank": rank} for rank, n in enumerate(chosen, start=1)])
+    files.write_jsonl(
+        folder / "P.jsonl",
+        [{"id": f"p{n}", "question": text, "answer": str(n)} for n, text in enumerate(QUESTIONS)],
+    )
+    files.write_rows(
+        folder / "S.csv",
+        ["id", "rank"],
+        [{"id": f"p{n}", "rank": rank} for rank, n in enumerate(chosen, start=1)],
+    )
     output = f"out.{kind or settings.TRAINER_FILES[trainer]}"
     arguments = [
         "--subset",
@@ -38,7 +51,9 @@ def loaded(folder, trainer):
     process, path = format_subset(folder, trainer)
     assert process.returncode == 0, process.stderr
     kind = "parquet" if path.suffix == ".parquet" else "json"
-    return datasets.load_dataset(kind, data_files=str(path), split="train", cache_dir=str(folder / "cache")).to_list()
+    return datasets.load_dataset(
+        kind, data_files=str(path), split="train", cache_dir=str(folder / "cache")
+    ).to_list()
 
 
 def messages(number):
@@ -50,33 +65,49 @@ def test_rows_of_trl_are_conversational_prompts_with_answers(tmp_path):
     from trl.data_utils import is_conversational
 
     rows = loaded(tmp_path, "trl")
-    assert [(row["prompt"], row["answer"]) for row in rows] == [(messages(n), str(n)) for n in (2, 0, 1, 3)]
+    assert [(row["prompt"], row["answer"]) for row in rows] == [
+        (messages(n), str(n)) for n in (2, 0, 1, 3)
+    ]
     assert all(map(is_conversational, rows))
 
 
 def test_rows_of_verl_have_its_five_columns(tmp_path):
     rows = loaded(tmp_path, "verl")
-    assert [set(row) for row in rows] == [{"data_source", "prompt", "ability", "reward_model", "extra_info"}] * 4
-    assert [row["reward_model"] for row in rows] == [{"style": "rule", "ground_truth": str(n)} for n in (2, 0, 1, 3)]
+    assert [set(row) for row in rows] == [
+        {"data_source", "prompt", "ability", "reward_model", "extra_info"}
+    ] * 4
+    assert [row["reward_model"] for row in rows] == [
+        {"style": "rule", "ground_truth": str(n)} for n in (2, 0, 1, 3)
+    ]
     assert [row["prompt"] for row in rows] == [messages(n) for n in (2, 0, 1, 3)]
-    assert [row["extra_info"]["index"] for row in rows] == [0, 1, 2, 3] and {row["data_source"] for row in rows} == {"mine"}
+    assert [row["extra_info"]["index"] for row in rows] == [0, 1, 2, 3] and {
+        row["data_source"] for row in rows
+    } == {"mine"}
 
 
 def test_rows_of_verifiers_have_prompt_answer_task_and_info(tmp_path):
     rows = loaded(tmp_path, "prime-rl")
-    assert [(row["prompt"], row["answer"], row["task"]) for row in rows] == [(messages(n), str(n), "mine") for n in (2, 0, 1, 3)]
+    assert [(row["prompt"], row["answer"], row["task"]) for row in rows] == [
+        (messages(n), str(n), "mine") for n in (2, 0, 1, 3)
+    ]
     assert [row["info"] for row in rows] == [{"id": f"p{n}"} for n in (2, 0, 1, 3)]
 
 
 def test_verifiers_makes_an_environment_of_the_rows(tmp_path):
     verifiers = pytest.importorskip("verifiers")
     dataset = datasets.Dataset.from_list(loaded(tmp_path, "prime-rl"))
-    environment = verifiers.SingleTurnEnv(dataset=dataset, rubric=verifiers.Rubric(funcs=[lambda completion, answer: 0.0]))
+    environment = verifiers.SingleTurnEnv(
+        dataset=dataset, rubric=verifiers.Rubric(funcs=[lambda completion, answer: 0.0])
+    )
     assert len(environment.get_dataset()) == 4
 
 
 @pytest.mark.parametrize(
-    ("chosen", "kind", "words"), [((9,), None, "id 'p9' is not in P.jsonl"), ((0,), "csv", "expected a name that ends in .parquet")]
+    ("chosen", "kind", "words"),
+    [
+        ((9,), None, "id 'p9' is not in P.jsonl"),
+        ((0,), "csv", "expected a name that ends in .parquet"),
+    ],
 )
 def test_a_wrong_call_is_one_line(tmp_path, chosen, kind, words):
     process, path = format_subset(tmp_path, "verl", kind, chosen)

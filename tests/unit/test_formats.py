@@ -18,7 +18,10 @@ def test_parts_as_printed_add_up_to_the_gain_as_printed(parts):
 
 
 def test_a_gain_of_7_6_is_not_0_0_and_7_7():
-    assert [points(part) for part in round_parts(0.0764, [-0.0002, 0.0766])] in (["0.0", "7.6"], ["−0.1", "7.7"])
+    assert [points(part) for part in round_parts(0.0764, [-0.0002, 0.0766])] in (
+        ["0.0", "7.6"],
+        ["−0.1", "7.7"],
+    )
 
 
 def test_no_spread_is_no_certainty():
@@ -28,9 +31,12 @@ def test_no_spread_is_no_certainty():
 
 
 def test_a_half_tenth_is_rounded_alike_whoever_holds_the_number():
-    """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9: text and table said different gains of one row."""
+    """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9: text and table said different gains
+    of one row."""
     for share in (n / 20_000 for n in range(-2_000, 2_000)):
         assert points(np.float64(share)) == points(share)
         shown = round_parts(np.float64(share), [share / 3, 2 * share / 3])
-        printed = [round(10 * float(points(one).replace("\N{MINUS SIGN}", "-"))) for one in (*shown, share)]
+        printed = [
+            round(10 * float(points(one).replace("\N{MINUS SIGN}", "-"))) for one in (*shown, share)
+        ]
         assert sum(printed[:-1]) == printed[-1], share

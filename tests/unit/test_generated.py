@@ -14,9 +14,12 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 
 CONFIG = project_config.config()
-GENERATED = {name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"}
+GENERATED = {
+    name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"
+}
 NO_SLIP = {"swaps": 0.0, "arithmetic": {"+": 0.0, "-": 0.0, "*": 0.0, "/": 0.0}}
-TIERS = {"swaps": "length", "arithmetic": "length", "shuffled_objects": "objects"}  # what a problem's tier counts; facts have none
+# what a problem's tier counts; facts have none
+TIERS = {"swaps": "length", "arithmetic": "length", "shuffled_objects": "objects"}
 ALWAYS = {"swaps": 1.0, "arithmetic": {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0}}
 
 
@@ -27,7 +30,11 @@ def draw(family, seed, length):
 
 def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_split_has_its_size():
     studied = [
-        {test for model, task in settings.pairs(CONFIG, study) for test in settings.eval_tasks(study, task, model)}
+        {
+            test
+            for model, task in settings.pairs(CONFIG, study)
+            for test in settings.eval_tasks(study, task, model)
+        }
         for study in CONFIG["studies"].values()
     ]
     questions = {}
@@ -44,9 +51,14 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
                 problems = tasks.generate_problems(name, task["source"], split)
                 assert len(problems) == task["source"][split]
                 family = task["source"]["family"]
-                assert {p["tier"] for p in problems} == (set(task["source"][TIERS[family]]) if family in TIERS else {None})
+                assert {p["tier"] for p in problems} == (
+                    set(task["source"][TIERS[family]]) if family in TIERS else {None}
+                )
                 for problem in problems:
-                    assert problem["question"] not in seen, (problem["id"], seen[problem["question"]])
+                    assert problem["question"] not in seen, (
+                        problem["id"],
+                        seen[problem["question"]],
+                    )
                     seen[problem["question"]] = problem["id"]
                     assert graders.accepts_reference(task["grader"], problem["answer"])
         questions[name] = seen
@@ -73,24 +85,56 @@ def test_the_same_seed_gives_the_same_problems_and_another_seed_others():
 def test_too_many_problems_for_the_family_is_an_error_that_says_what_to_do():
     with pytest.raises(UserError, match="allow more lengths or objects"):
         tasks.generate_problems(
-            "t", {"family": "swaps", "objects": [2], "length": [1], "seed": 0, "train": 50_000, "test": 1}, "train"
+            "t",
+            {
+                "family": "swaps",
+                "objects": [2],
+                "length": [1],
+                "seed": 0,
+                "train": 50_000,
+                "test": 1,
+            },
+            "train",
         )
 
 
 def shuffled(objects, train, test, seed=5):
-    source = {"family": "shuffled_objects", "objects": objects, "seed": seed, "train": train, "test": test}
+    source = {
+        "family": "shuffled_objects",
+        "objects": objects,
+        "seed": seed,
+        "train": train,
+        "test": test,
+    }
     return [tasks.generate_problems("t", source, split) for split in ("train", "test")]
 
 
 def followed(question):
-    """The letter that is right, found by reading: who begins with what, who swaps with whom, in whose hands it ends."""
+    """The letter that is right, found by reading: who begins with what, who swaps with whom, in
+    whose hands it ends."""
     story, options = question.split("\nOptions:\n")
-    letters = {thing: letter for letter, thing in re.findall(r"^(\([A-G]\)) (.+)$", options, re.MULTILINE)}
+    letters = {
+        thing: letter for letter, thing in re.findall(r"^(\([A-G]\)) (.+)$", options, re.MULTILINE)
+    }
     people, start, *swaps, asked = re.split(r"(?<=\.) ", story)
     people = re.findall(r"[A-Z]\w+", people)
-    said = dict(zip(people, re.split("|".join(rf"(?:, | and |^){name} " for name in people), start.removesuffix("."))[1:]))
-    holds = {name: next(thing for thing in letters if clause.endswith(f" {thing}")) for name, clause in said.items()}
-    assert [swap.split(",")[0] for swap in swaps] == ["First", *["Then"] * (len(people) - 2), "Finally"]
+    said = dict(
+        zip(
+            people,
+            re.split(
+                "|".join(rf"(?:, | and |^){name} " for name in people), start.removesuffix(".")
+            )[1:],
+        )
+    )
+    holds = {
+        name: next(thing for thing in letters if clause.endswith(f" {thing}"))
+        for name, clause in said.items()
+    }
+    assert [swap.split(",")[0] for swap in swaps] == [
+        "First",
+        *["Then"] * (len(people) - 2),
+        "Finally",
+    ]
     for swap in swaps:
         one, other = re.match(r"\w+, (\w+) and (\w+) ", swap).groups()
         holds[one], holds[other] = holds[other], holds[one]
@@ -103,7 +147,9 @@ def test_shuffled_objects_are_deterministic_disjoint_and_of_every_number_of_obje
     assert train != shuffled([3, 5, 7], 300, 200, seed=6)[0]
     questions = [problem["question"] for problem in train + test]
     assert (len(train), len(test), len(set(questions))) == (300, 200, 500)
-    assert {problem["tier"] for problem in train} == {problem["tier"] for problem in test} == {3, 5, 7}
+    assert (
+        {problem["tier"] for problem in train} == {problem["tier"] for problem in test} == {3, 5, 7}
+    )
     assert {problem["answer"] for problem in train} == {f"({letter})" for letter in "ABCDEFG"}
 
 
@@ -116,19 +162,31 @@ def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, 
     chain = generated.draw_shuffled_objects(random.Random(seed), [objects])
     answer, letters = followed(chain.question)
     assert chain.answer == answer
-    assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], "as many options as objects, all different"
+    assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], (
+        "as many options as objects, all different"
+    )
     assert chain.tier == objects
     assert graders.accepts_reference("choice_letter", chain.answer)
-    read = sources.as_problem({"input": chain.question, "target": chain.answer}, 0, "choices", {}, True, "x.json")
-    assert (read["answer"], read["tier"]) == (chain.answer, chain.tier), "in the form of BIG-Bench-Hard"
+    read = sources.as_problem(
+        {"input": chain.question, "target": chain.answer}, 0, "choices", {}, True, "x.json"
+    )
+    assert (read["answer"], read["tier"]) == (chain.answer, chain.tier), (
+        "in the form of BIG-Bench-Hard"
+    )
 
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
-def test_a_worked_solution_without_slips_is_right_and_one_with_slips_still_answers(family, seed, length):
+def test_a_worked_solution_without_slips_is_right_and_one_with_slips_still_answers(
+    family, seed, length
+):
     chain, rng = draw(family, seed, [length])
     grader = {"swaps": "final_word", "arithmetic": "final_number"}[family]
-    assert graders.grade(grader, generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family]), chain.answer).correct
-    assert graders.grade(grader, generated.DEMONSTRATE[family](chain, rng, ALWAYS[family]), chain.answer).answered
+    assert graders.grade(
+        grader, generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family]), chain.answer
+    ).correct
+    assert graders.grade(
+        grader, generated.DEMONSTRATE[family](chain, rng, ALWAYS[family]), chain.answer
+    ).answered
 
 
 @given(st.integers(0, 10**6), st.integers(3, 5), st.integers(1, 5), st.integers(0, 2))
@@ -139,7 +197,8 @@ def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, t
     restated = tuple(float(number == times) for number in range(3))
     text = generated.demonstrate_swaps(chain, random.Random(seed), 0.3, restated)
     tokenizer = build_tokenizer()
-    # With the end-of-text token: 11 tokens a step, a restatement of N holdings 2 N + 2, the answer 4.
+    # With the end-of-text token: 11 tokens a step, a restatement of N holdings 2 N + 2, the answer
+    # 4.
     assert len(tokenizer(text)["input_ids"]) + 1 == (11 + times * (2 * objects + 2)) * length + 5
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     lines = text.split(" ; ")
@@ -159,7 +218,9 @@ def test_a_wrong_value_is_carried_through_the_rest(seed):
     chain, rng = draw("arithmetic", seed, [3])
     lines = generated.demonstrate_arithmetic(chain, rng, ALWAYS["arithmetic"]).split(" ; ")
     for line, following in zip(lines, lines[1:]):
-        assert line.split(" = ")[1] == following.replace("#### ", "").split(" ")[0].removesuffix(" ;")
+        assert line.split(" = ")[1] == following.replace("#### ", "").split(" ")[0].removesuffix(
+            " ;"
+        )
 
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
@@ -177,8 +238,14 @@ def test_all_that_is_written_has_tokens_and_comes_back_as_it_was(family, seed, l
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ({"family": "swaps", "objects": [3]}, "'length' of its source is None, expected a list of numbers"),
-        ({"family": "arithmetic", "length": []}, "'length' of its source is \\[\\], expected a list"),
+        (
+            {"family": "swaps", "objects": [3]},
+            "'length' of its source is None, expected a list of numbers",
+        ),
+        (
+            {"family": "arithmetic", "length": []},
+            "'length' of its source is \\[\\], expected a list",
+        ),
         ({"family": ["swaps"]}, "its source has family '\\['swaps'\\]', expected one of swaps"),
     ],
 )

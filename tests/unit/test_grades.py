@@ -1,6 +1,8 @@
-"""Grades by kind of spelling and as peers give them (grades/*.tsv), and laws that hold for every grade.
+"""Grades by kind of spelling and as peers give them (grades/*.tsv), and laws that hold for every
+grade.
 
-Columns: graders, reference, answer, expected (1: right). A row of peers.tsv with a reason is one where this project decides otherwise.
+Columns: graders, reference, answer, expected (1: right). A row of peers.tsv with a reason is one
+where this project decides otherwise.
 """
 
 import csv
@@ -39,7 +41,11 @@ def cases(table: str) -> list[dict[str, str]]:
 
 
 def is_right(case: dict[str, str]) -> bool:
-    return grade(case["grader"], "so " + GRADERS[case["grader"]].form.replace("%s", case["answer"]), case["reference"]).correct
+    return grade(
+        case["grader"],
+        "so " + GRADERS[case["grader"]].form.replace("%s", case["answer"]),
+        case["reference"],
+    ).correct
 
 
 BY_KIND = [case for table in ("numbers.tsv", "expressions.tsv") for case in cases(table)]
@@ -49,14 +55,21 @@ BY_KIND = [case for table in ("numbers.tsv", "expressions.tsv") for case in case
 def test_each_kind_of_spelling(kind):
     answers = [case for case in BY_KIND if case["kind"] == kind]
     assert [case for case in answers if is_right(case) != (case["expected"] == "1")] == []
-    assert {case["expected"] for case in answers} == {"0", "1"}, "each kind has answers to accept and to refuse"
+    assert {case["expected"] for case in answers} == {"0", "1"}, (
+        "each kind has answers to accept and to refuse"
+    )
 
 
 @pytest.mark.slow
 def test_grades_are_those_of_the_peers_except_where_a_reason_stands():
-    """No answer that all peers refuse is accepted without a reason, and no reason is out of date."""
+    """No answer that all peers refuse is accepted without a reason, and no reason is out of
+    date."""
     peers = cases("peers.tsv")
-    assert [case for case in peers if (is_right(case) != (case["expected"] == "1")) != bool(case["reason"])] == []
+    assert [
+        case
+        for case in peers
+        if (is_right(case) != (case["expected"] == "1")) != bool(case["reason"])
+    ] == []
     assert len([case for case in peers if not case["reason"]]) >= 300
 
 
@@ -81,7 +94,8 @@ def test_a_number_after_the_marks_may_have_a_currency_sign(completion, answer, e
     assert grades.extracted is None or grades.extracted in completion
 
 
-# --- laws ----------------------------------------------------------------------------------------------------------
+# --- laws
+# ----------------------------------------------------------------------------------------------------------
 
 VALUES = st.fractions(max_denominator=50, min_value=-(10**6), max_value=10**6)
 WRAPS = [
@@ -93,7 +107,16 @@ WRAPS = [
         r"{} \frac{{\text{{km}}}}{{\text{{h}}}}",
         "{} times a week",
     ],
-    *[r"{}\%", r"\${}", r"US\${}", r"\text{{USD }}{}", "x = {}", "{} = x", r"\approx {}", r"x \approx {}"],
+    *[
+        r"{}\%",
+        r"\${}",
+        r"US\${}",
+        r"\text{{USD }}{}",
+        "x = {}",
+        "{} = x",
+        r"\approx {}",
+        r"x \approx {}",
+    ],
     *[
         "({})",
         r"\left({}\right)",
@@ -113,9 +136,15 @@ def forms(value: Fraction) -> list[str]:
     """Spellings of a number."""
     whole, rest = divmod(abs(value), 1)
     sign = "-" if value < 0 else ""
-    texts = [f"{value.numerator}/{value.denominator}", rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"]
+    texts = [
+        f"{value.numerator}/{value.denominator}",
+        rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}",
+    ]
     if rest and whole:
-        texts += [f"{sign}{whole} {rest}", rf"{sign}{whole}\frac{{{rest.numerator}}}{{{rest.denominator}}}"]
+        texts += [
+            f"{sign}{whole} {rest}",
+            rf"{sign}{whole}\frac{{{rest.numerator}}}{{{rest.denominator}}}",
+        ]
     if not rest:
         texts += [
             f"{value.numerator}",
@@ -153,18 +182,27 @@ def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
 
 @given(VALUES, VALUES, st.sampled_from(WRAPS), st.data())
 def test_a_unit_or_a_mark_changes_no_grade(value, other, wrap, data):
-    reference, spelling = data.draw(st.sampled_from(forms(value))), data.draw(st.sampled_from([*forms(value), *forms(other)]))
+    reference, spelling = (
+        data.draw(st.sampled_from(forms(value))),
+        data.draw(st.sampled_from([*forms(value), *forms(other)])),
+    )
     assume(not (wrap == "({})" and "," in spelling))  # (1,234) is a pair of numbers
     for grader in ("number_lenient", "math"):
         if grader == "math" and "%" in wrap and value in (other / 100, other):
             continue  # 50 % is 1/2, too
-        plain, wrapped = (grade(grader, rf"\boxed{{{text}}}", reference).correct for text in (spelling, wrap.format(spelling)))
+        plain, wrapped = (
+            grade(grader, rf"\boxed{{{text}}}", reference).correct
+            for text in (spelling, wrap.format(spelling))
+        )
         assert plain == wrapped == (read_number(spelling) == value)
 
 
 @given(VALUES, VALUES, st.data())
 def test_equality_of_numbers_is_symmetric(left, right, data):
-    texts = [data.draw(st.sampled_from([*forms(value), rf"{forms(value)[0]}\%", repeating(value)])) for value in (left, right)]
+    texts = [
+        data.draw(st.sampled_from([*forms(value), rf"{forms(value)[0]}\%", repeating(value)]))
+        for value in (left, right)
+    ]
     assert equal(*texts) == equal(*reversed(texts))
 
 
@@ -182,12 +220,15 @@ QUESTIONS = [
 
 @pytest.mark.slow
 def test_a_verdict_depends_on_no_draw_and_on_no_earlier_question():
-    """SymPy draws random numbers and remembers results. What it finds out about 0/0 depends on the draw."""
+    """SymPy draws random numbers and remembers results. What it finds out about 0/0 depends on the
+    draw."""
     verdicts = {question: set() for question in QUESTIONS}
     for order in range(3):
         if order == 2:
             expressions._stop_helper()
-        for question in random.Random(order).sample(QUESTIONS + 4 * QUESTIONS[:2], len(QUESTIONS) + 8):
+        for question in random.Random(order).sample(
+            QUESTIONS + 4 * QUESTIONS[:2], len(QUESTIONS) + 8
+        ):
             equal.cache_clear()
             verdicts[question].add(equal(*question))
     assert all(len(answers) == 1 for answers in verdicts.values()), verdicts

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import RECORDINGS
-from hardgrpo.grading.graders import GRADERS, accepts_reference, are_equal, check_grader, grade, last_box
+from hardgrpo.grading.graders import (
+    GRADERS,
+    accepts_reference,
+    are_equal,
+    check_grader,
+    grade,
+    last_box,
+)
 from hardgrpo.grading.quantities import is_number
 from hardgrpo.runtime.errors import UserError
 
@@ -59,7 +66,13 @@ from hardgrpo.runtime.errors import UserError
         ("number_lenient", r"\boxed{18}, that is \boxed{ }", "18", False, False),
         ("math_strict", r"\boxed{(3,\,\frac{\pi}{2})}", r"(3, \frac{\pi}{2})", True, True),
         ("math_strict", r"\boxed{(3,\dfrac{\pi}{2})}", r"(3, \frac{\pi}{2})", True, False),
-        ("math", r"\boxed{\left(3,\dfrac{\pi}{2}\right)}", r"\left( 3, \frac{\pi}{2} \right)", True, True),
+        (
+            "math",
+            r"\boxed{\left(3,\dfrac{\pi}{2}\right)}",
+            r"\left( 3, \frac{\pi}{2} \right)",
+            True,
+            True,
+        ),
         ("math", r"\boxed{Evelyn}", r"\text{Evelyn}", True, True),
         ("math", r"\boxed{x = 5}", "5", True, True),
         ("math", r"\boxed{-2, 1}", "1,-2", True, True),
@@ -91,7 +104,9 @@ def test_grades(grader, completion, answer, answered, correct):
         ("number_lenient", "18", "18", False, False, False),
     ],
 )
-def test_both_grades_are_kept_whatever_the_name(grader, completion, answer, strict, lenient, is_readable):
+def test_both_grades_are_kept_whatever_the_name(
+    grader, completion, answer, strict, lenient, is_readable
+):
     graded = grade(grader, completion, answer)
     assert (graded.strict, graded.lenient, graded.readable) == (strict, lenient, is_readable)
     assert graded.correct == (lenient if GRADERS[grader].forgiving else strict)
@@ -106,7 +121,10 @@ def test_braces_are_balanced_and_an_open_box_does_not_count():
     assert last_box("nothing") is None
 
 
-@pytest.mark.parametrize("piece", [r"\boxed{", "{", "}", r"\boxed{1", r"\boxed{}", "####", "#### ", "9", r"\boxed{\frac{"])
+@pytest.mark.parametrize(
+    "piece",
+    [r"\boxed{", "{", "}", r"\boxed{1", r"\boxed{}", "####", "#### ", "9", r"\boxed{\frac{"],
+)
 def test_long_repetitive_completions_are_graded_quickly(piece):
     completion = piece * (300_000 // len(piece))
     for grader in GRADERS:
@@ -115,12 +133,17 @@ def test_long_repetitive_completions_are_graded_quickly(piece):
         assert time.process_time() - started < 20
 
 
-# --- laws ----------------------------------------------------------------------------------------------------------
+# --- laws
+# ----------------------------------------------------------------------------------------------------------
 
 ANSWERS = (
-    st.text(max_size=12) | st.integers().map(str) | st.sampled_from(["(B)", "b", r"\frac12", "1/2", "x^2", r"50\%", "1,000", "ünï"])
+    st.text(max_size=12)
+    | st.integers().map(str)
+    | st.sampled_from(["(B)", "b", r"\frac12", "1/2", "x^2", r"50\%", "1,000", "ünï"])
 )
-FORMS = st.sampled_from(["{}", r"so \boxed{{{}}}", "so #### {}", r"\boxed{{{}", "{} \\boxed{{1}} #### 2"])
+FORMS = st.sampled_from(
+    ["{}", r"so \boxed{{{}}}", "so #### {}", r"\boxed{{{}", "{} \\boxed{{1}} #### 2"]
+)
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS, FORMS, ANSWERS)
@@ -139,7 +162,9 @@ def test_a_readable_reference_is_right_when_it_is_stated(grader, answer):
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS, ANSWERS)
-def test_agreement_is_symmetric_and_holds_between_an_answer_that_is_right_and_itself(grader, left, right):
+def test_agreement_is_symmetric_and_holds_between_an_answer_that_is_right_and_itself(
+    grader, left, right
+):
     assert are_equal(grader, left, right) == are_equal(grader, right, left)
     graded = grade(grader, GRADERS[grader].form % left, left)
     assert not graded.correct or are_equal(grader, graded.extracted, graded.extracted)
@@ -177,7 +202,8 @@ def test_every_integer_is_read_by_the_number_graders(number):
     assert accepts_reference("number_strict", f"{number:,}")
 
 
-# --- data ----------------------------------------------------------------------------------------------------------
+# --- data
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -206,14 +232,44 @@ def test_references_that_cannot_be_stated_are_not_readable(grader, answer, expec
 
 
 def test_the_numeric_subset_has_answers_that_are_one_number():
-    assert all(map(is_number, ["42", r"\frac43", r"90^\circ", r"\$18.90", r"10,\!080", "x=5", r"5.4 \text{ cents}", "58,500"]))
+    assert all(
+        map(
+            is_number,
+            [
+                "42",
+                r"\frac43",
+                r"90^\circ",
+                r"\$18.90",
+                r"10,\!080",
+                "x=5",
+                r"5.4 \text{ cents}",
+                "58,500",
+            ],
+        )
+    )
     assert not any(
-        map(is_number, ["2k", r"3\sqrt{13}", r"7\pi", "1,-2", "6 - 5i", "52_8", r"\text{east}", "(2,4)", "p - q", "3 m"])
+        map(
+            is_number,
+            [
+                "2k",
+                r"3\sqrt{13}",
+                r"7\pi",
+                "1,-2",
+                "6 - 5i",
+                "52_8",
+                r"\text{east}",
+                "(2,4)",
+                "p - q",
+                "3 m",
+            ],
+        )
     )
 
 
 def test_an_unknown_grader_is_told():
-    with pytest.raises(UserError, match="unknown grader 'maths'; expected one of final_word, .*math_strict, math$"):
+    with pytest.raises(
+        UserError, match="unknown grader 'maths'; expected one of final_word, .*math_strict, math$"
+    ):
         check_grader("maths")
 
 
@@ -235,19 +291,34 @@ def rows(name):
 def test_every_reference_of_gsm8k_is_readable(split):
     for row in rows(f"gsm8k/{split}.jsonl"):
         answer = row["answer"].rpartition("####")[2].strip()
-        assert all(accepts_reference(grader, answer) for grader in ("number_strict", "number_lenient", "final_number")), answer
+        assert all(
+            accepts_reference(grader, answer)
+            for grader in ("number_strict", "number_lenient", "final_number")
+        ), answer
         assert grade("final_number", row["answer"], answer).correct and is_number(answer)
 
 
 @pytest.mark.recordings
 def test_every_reference_of_math_aime_and_the_shuffled_objects_is_readable():
     answers = [row["answer"] for row in rows("math500/test.jsonl")]
-    assert all(accepts_reference(grader, answer) for answer in answers for grader in ("math", "math_strict"))
+    assert all(
+        accepts_reference(grader, answer)
+        for answer in answers
+        for grader in ("math", "math_strict")
+    )
     assert (len(answers), sum(map(is_number, answers))) == (500, 401)
-    assert all(accepts_reference("number_strict", row["answer"]) for row in rows("aime2025/aime2025-I.jsonl"))
+    assert all(
+        accepts_reference("number_strict", row["answer"])
+        for row in rows("aime2025/aime2025-I.jsonl")
+    )
     for objects in ("three", "five", "seven"):
-        with open(f"{RECORDINGS}/bbh/tracking_shuffled_objects_{objects}_objects.json", encoding="utf-8") as stream:
-            assert all(accepts_reference("choice_letter", example["target"]) for example in json.load(stream)["examples"])
+        with open(
+            f"{RECORDINGS}/bbh/tracking_shuffled_objects_{objects}_objects.json", encoding="utf-8"
+        ) as stream:
+            assert all(
+                accepts_reference("choice_letter", example["target"])
+                for example in json.load(stream)["examples"]
+            )
 
 
 @pytest.mark.recordings
@@ -256,11 +327,14 @@ def test_every_reference_of_math_aime_and_the_shuffled_objects_is_readable():
     [("base", [17.4, 17.2, 6.6, 12.6]), ("checkpoint-400", [95.2, 94.9, 69.2, 80.8])],
 )
 def test_the_recorded_completions_have_the_known_shares(checkpoint, percent):
-    """Answered, readable, right by the released int(), right by the number: unreadable are '28 - 22 = 6' and '2:00 pm'."""
+    """Answered, readable, right by the released int(), right by the number: unreadable are '28 - 22
+    = 6' and '2:00 pm'."""
     grades = [
         grade("number_lenient", text, row["answer"])
         for row in rows(f"recordings/gsm8k_hard_test/qwen3-14b/{checkpoint}.jsonl")
         for text in row["completions"]
     ]
     columns = ["answered", "readable", "strict", "lenient"]
-    assert [round(100 * sum(getattr(v, column) for v in grades) / len(grades), 1) for column in columns] == percent
+    assert [
+        round(100 * sum(getattr(v, column) for v in grades) / len(grades), 1) for column in columns
+    ] == percent

@@ -12,7 +12,8 @@ from hardgrpo.selection import prompt_difficulty
 
 
 def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_path, monkeypatch):
-    """An undecided completion takes most of a minute; a file of thousands would keep a login node busy for days."""
+    """An undecided completion takes most of a minute; a file of thousands would keep a login node
+    busy for days."""
     monkeypatch.chdir(tmp_path)
     problems = [{"id": f"p{number}", "question": "q", "answer": "1"} for number in range(100)]
     rows = [{"id": problem["id"], "sample": 0, "completion": "9^{9^{9^9}}"} for problem in problems]
@@ -22,33 +23,52 @@ def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_pa
 
     def measure(problem, samples, grader, **how):
         graded.append(problem["id"])
-        return dict.fromkeys(prompt_difficulty.COLUMNS) | counts | {"id": problem["id"], "samples": 1, "undecided": 1}
+        return (
+            dict.fromkeys(prompt_difficulty.COLUMNS)
+            | counts
+            | {"id": problem["id"], "samples": 1, "undecided": 1}
+        )
 
     monkeypatch.setattr(measure_difficulty.prompt_difficulty, "measure", measure)
-    arguments = ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "number_lenient", "--output", "D.csv"]
+    arguments = [
+        "--problems",
+        "P.jsonl",
+        "--completions",
+        "C.jsonl",
+        "--grader",
+        "number_lenient",
+        "--output",
+        "D.csv",
+    ]
     with pytest.raises(UserError, match="C.jsonl: 2 of 100 completions could not be graded"):
         run_program("measure_difficulty", *arguments)
     assert len(graded) == 2 and not (tmp_path / "D.csv").exists()
 
 
-SLOW = [rf"\boxed{{\sqrt{{x+{number}}}}}" for number in range(20)]  # answers that only Math-Verify compares
+# answers that only Math-Verify compares
+SLOW = [rf"\boxed{{\sqrt{{x+{number}}}}}" for number in range(20)]
 
 
 @pytest.fixture
 def slow_files(tmp_path, monkeypatch):
-    """Files of answers, each of which takes Math-Verify longer than is allowed, but not so long that it is undecided."""
+    """Files of answers, each of which takes Math-Verify longer than is allowed, but not so long
+    that it is undecided."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(expressions, "usage", expressions.Usage())
     monkeypatch.setattr(expressions, "ALLOWED_SECONDS", 0.0)
     monkeypatch.setattr(expressions, "ALLOWED_SECONDS_EACH", 1e-5)
     for cached in (expressions.equal, expressions.parses):
         cached.cache_clear()
-    problems = [{"id": f"p{number}", "question": f"q{number}", "answer": "5"} for number in range(2)]
+    problems = [
+        {"id": f"p{number}", "question": f"q{number}", "answer": "5"} for number in range(2)
+    ]
     for name, rows in {
         "P.jsonl": problems,
         "Q.jsonl": [{"id": problem["id"], "question": problem["question"]} for problem in problems],
         "C.jsonl": [
-            {"id": problem["id"], "sample": number, "completion": text} for problem in problems for number, text in enumerate(SLOW)
+            {"id": problem["id"], "sample": number, "completion": text}
+            for problem in problems
+            for number, text in enumerate(SLOW)
         ],
         "R.jsonl": [problem | {"completions": SLOW} for problem in problems],
     }.items():
@@ -64,17 +84,38 @@ def slow_files(tmp_path, monkeypatch):
         ("measure_signals", ["--questions", "Q.jsonl", "--completions", "C.jsonl"], "C.jsonl"),
         (
             "grade_recording",
-            ["--problems", "P.jsonl", "--recordings", "R.jsonl", "--steps", "1", "--completions", "T.gz"],
+            [
+                "--problems",
+                "P.jsonl",
+                "--recordings",
+                "R.jsonl",
+                "--steps",
+                "1",
+                "--completions",
+                "T.gz",
+            ],
             "R.jsonl",
         ),
-        ("compare_choices", ["--recording", "R.jsonl", "--budget", "0.5", "--draws", "3"], "R.jsonl"),
+        (
+            "compare_choices",
+            ["--recording", "R.jsonl", "--budget", "0.5", "--draws", "3"],
+            "R.jsonl",
+        ),
     ],
 )
-def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(slow_files, program, arguments, refused):
+def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(
+    slow_files, program, arguments, refused
+):
     """Each answer is below the limit of an answer; thousands of them would take days."""
-    with pytest.raises(UserError, match=rf"^error: {refused}: stopped, .* of answers; .* took .* seconds: .*x\+\d") as error:
+    with pytest.raises(
+        UserError, match=rf"^error: {refused}: stopped, .* of answers; .* took .* seconds: .*x\+\d"
+    ) as error:
         run_program(program, *arguments, "--grader", "math", "--output", "out.csv")
-    assert "run again" in str(error.value) and not (slow_files / "out.csv").exists() and not (slow_files / "T.gz").exists()
+    assert (
+        "run again" in str(error.value)
+        and not (slow_files / "out.csv").exists()
+        and not (slow_files / "T.gz").exists()
+    )
 
 
 @pytest.mark.slow
@@ -84,10 +125,21 @@ def test_answers_of_a_usual_speed_are_graded_and_slow_ones_use_up_the_time(slow_
     usage = expressions.Usage()
     monkeypatch.setattr(expressions, "usage", usage)
     run_program(
-        "measure_difficulty", "--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "math", "--output", "out.csv"
+        "measure_difficulty",
+        "--problems",
+        "P.jsonl",
+        "--completions",
+        "C.jsonl",
+        "--grader",
+        "math",
+        "--output",
+        "out.csv",
     )
     assert (slow_files / "out.csv").exists()
-    assert usage.questions > 20 and 0 < usage.seconds < expressions.ALLOWED_SECONDS_EACH * usage.questions
+    assert (
+        usage.questions > 20
+        and 0 < usage.seconds < expressions.ALLOWED_SECONDS_EACH * usage.questions
+    )
     before = usage.seconds
     monkeypatch.setattr(expressions, "SECONDS", (0.2, 0.3))
     assert expressions.equal("1", "9^{9^{9^{9^{9}}}}") is None

@@ -10,7 +10,11 @@ from hardgrpo.runtime import files
 
 def run(program: str, *arguments) -> None:
     done = subprocess.run(
-        [sys.executable, path_of(program), *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, path_of(program), *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
@@ -25,10 +29,27 @@ def test_the_hardest_are_chosen_by_the_first_samples_and_told_by_the_others(tmp_
     ]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
     files.write_jsonl(tmp_path / "C.jsonl", completions)
-    measured = ["--problems", tmp_path / "P.jsonl", "--completions", tmp_path / "C.jsonl", "--grader", "final_number"]
-    run("measure_difficulty", *measured, "--samples", 2, "--held-out", 2, "--output", tmp_path / "D.csv")
+    measured = [
+        "--problems",
+        tmp_path / "P.jsonl",
+        "--completions",
+        tmp_path / "C.jsonl",
+        "--grader",
+        "final_number",
+    ]
+    run(
+        "measure_difficulty",
+        *measured,
+        "--samples",
+        2,
+        "--held-out",
+        2,
+        "--output",
+        tmp_path / "D.csv",
+    )
     rows = files.read_rows(
-        tmp_path / "D.csv", {"id": str, "samples": int, "pass_rate": float, "held_out": int, "held_out_correct": int}
+        tmp_path / "D.csv",
+        {"id": str, "samples": int, "pass_rate": float, "held_out": int, "held_out_correct": int},
     )
     assert {row["id"]: (row["pass_rate"], row["held_out_correct"]) for row in rows} == {
         "a": (0, 2),
@@ -38,7 +59,17 @@ def test_the_hardest_are_chosen_by_the_first_samples_and_told_by_the_others(tmp_
     }
     assert {(row["samples"], row["held_out"]) for row in rows} == {(2, 2)}
     policy = json.dumps({"rule": "hard", "budget": 0.5})
-    run("select_subset", "--difficulty", tmp_path / "D.csv", "--policy", policy, "--seed", 0, "--output", tmp_path / "S.csv")
+    run(
+        "select_subset",
+        "--difficulty",
+        tmp_path / "D.csv",
+        "--policy",
+        policy,
+        "--seed",
+        0,
+        "--output",
+        tmp_path / "S.csv",
+    )
     facts = json.loads((tmp_path / "S.json").read_text())
     assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["a", "d"]
     assert (facts["mean_pass_rate"], facts["zero_share"]) == (0.25, 0.5)

@@ -1,4 +1,5 @@
-"""Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and by name what cases have found."""
+"""Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and by name
+what cases have found."""
 
 import argparse
 import contextlib
@@ -33,7 +34,9 @@ from hardgrpo.study.spec import Spec
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "cases"), [("files", 500), ("configuration", 60), ("arguments", 240), ("texts", 240)])
+@pytest.mark.parametrize(
+    ("kind", "cases"), [("files", 500), ("configuration", 60), ("arguments", 240), ("texts", 240)]
+)
 def test_a_thousand_hostile_cases_end_well(kind, cases):
     fuzz(cases, "--kind", kind, "--without-snakemake")
 
@@ -69,7 +72,11 @@ def test_every_call_that_is_made_hostile_is_one_that_its_program_takes(name, mon
     def stop(parser):
         parse(parser, CALLS[name])  # exits if an option is unknown or missing
         known = parser.format_help()
-        assert [word for word in CALLS[name] if word.startswith("--") and not re.search(rf"{word}\b", known)] == []
+        assert [
+            word
+            for word in CALLS[name]
+            if word.startswith("--") and not re.search(rf"{word}\b", known)
+        ] == []
         raise Parsed
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
@@ -79,14 +86,19 @@ def test_every_call_that_is_made_hostile_is_one_that_its_program_takes(name, mon
 
 def fuzz(cases: int, *arguments: str) -> None:
     command = [sys.executable, "-m", "fuzzing", "--cases", str(cases), *arguments]
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
+    paths = os.pathsep.join(
+        [str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    )
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found = re.search(r"^(\d+) cases of \d+ targets, 0 findings", done.stdout, re.MULTILINE)
     assert found and int(found[1]) >= 0.9 * cases
 
 
-# --- files ---------------------------------------------------------------------------------------------------------
+# --- files
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,7 +147,9 @@ def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
     began = time.process_time()
     assert files.read_rows(tmp_path / "x.csv", {"id": str}) == [{"id": "a"}]
     assert len(sources.read_rows(tmp_path / "x.csv")[0]) == WIDTH + 1
-    (tmp_path / "x.jsonl").write_text(json.dumps(dict.fromkeys(names, 1))[:-1] + f', "{names[-1]}": 2}}\n')
+    (tmp_path / "x.jsonl").write_text(
+        json.dumps(dict.fromkeys(names, 1))[:-1] + f', "{names[-1]}": 2}}\n'
+    )
     with pytest.raises(UserError, match=f"'{names[-1]}' occurs twice in an object"):
         files.read_jsonl(tmp_path / "x.jsonl", {"id": str})
     assert time.process_time() - began < 20
@@ -143,7 +157,9 @@ def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
 
 def test_a_byte_order_mark_and_long_cells_are_read(tmp_path):
     (tmp_path / "x.csv").write_text("\ufeffid,rate\r\n" + "a" * 300_000 + ",1\r\n")
-    assert files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float}) == [{"id": "a" * 300_000, "rate": 1.0}]
+    assert files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float}) == [
+        {"id": "a" * 300_000, "rate": 1.0}
+    ]
 
 
 def test_a_carriage_return_that_a_model_wrote_comes_back(tmp_path):
@@ -156,7 +172,12 @@ def test_a_carriage_return_that_a_model_wrote_comes_back(tmp_path):
 
 def evaluated(**changed) -> dict:
     whole = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
-    return whole | dict.fromkeys(evaluations.GRADES, 0) | dict.fromkeys(evaluations.OPTIONAL, 0) | changed
+    return (
+        whole
+        | dict.fromkeys(evaluations.GRADES, 0)
+        | dict.fromkeys(evaluations.OPTIONAL, 0)
+        | changed
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +211,11 @@ def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
         ("? [1]\n: 2\n", "not valid YAML"),
         ("a: 1\n__use_yte__: true\n", "has Snakemake run the file as a program"),
         ("a: !!python/object/apply:os.system [id]\n", "not valid YAML"),
-        ("a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)), "aliases"),
+        (
+            "a0: &a0 [x, x]\n"
+            + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)),
+            "aliases",
+        ),
     ],
 )
 def test_yaml_that_says_two_things_or_never_ends_is_refused(tmp_path, text, words):
@@ -199,7 +224,10 @@ def test_yaml_that_says_two_things_or_never_ends_is_refused(tmp_path, text, word
         files.read_yaml(tmp_path / "x.yaml")
 
 
-@pytest.mark.parametrize("listed", [5, {"x": 5}, {"../x": {"bytes": 3, "sha256": ""}}, {"/x": {"bytes": 3, "sha256": ""}}])
+@pytest.mark.parametrize(
+    "listed",
+    [5, {"x": 5}, {"../x": {"bytes": 3, "sha256": ""}}, {"/x": {"bytes": 3, "sha256": ""}}],
+)
 def test_a_manifest_that_is_none_or_leaves_its_folder_is_refused(tmp_path, listed):
     (tmp_path / "manifest.json").write_text(json.dumps({"files": listed, "steps": listed}))
     with pytest.raises(UserError, match="not a manifest"):
@@ -214,7 +242,9 @@ def test_a_manifest_does_not_vouch_for_files_outside_of_its_folder(tmp_path, nam
     (tmp_path / "outside/x.json").write_text("private")
     folder = tmp_path / "folder"
     folder.mkdir()
-    (folder / name.split("/")[0]).symlink_to(tmp_path / "outside" / ("x.json" if "/" not in name else ""))
+    (folder / name.split("/")[0]).symlink_to(
+        tmp_path / "outside" / ("x.json" if "/" not in name else "")
+    )
     listed = {name: {"bytes": 7, "sha256": files.sha256(tmp_path / "outside/x.json")}}
     (folder / "manifest.json").write_text(json.dumps({"files": listed}))
     with pytest.raises(UserError, match="outside of"):
@@ -223,7 +253,9 @@ def test_a_manifest_does_not_vouch_for_files_outside_of_its_folder(tmp_path, nam
     (folder / name.split("/")[0]).unlink()
     (folder / "inner").mkdir()
     (folder / name).write_text("private")
-    assert provenance.check_manifest(tmp_path / "linked")["files"] == listed, "the folder itself may be on another disk"
+    assert provenance.check_manifest(tmp_path / "linked")["files"] == listed, (
+        "the folder itself may be on another disk"
+    )
 
 
 def test_other_state_files_that_are_none_are_refused(tmp_path):
@@ -236,7 +268,9 @@ def test_other_state_files_that_are_none_are_refused(tmp_path):
     (tmp_path / "store").write_text('[{"id": "a"}]\n')
     with pytest.raises(UserError, match="the file was changed"):
         Store(tmp_path / "store").batches()
-    (tmp_path / "calibration.json").write_text('{"jobs": 1, "groups": [{"of": {}, "slowness": "fast"}]}')
+    (tmp_path / "calibration.json").write_text(
+        '{"jobs": 1, "groups": [{"of": {}, "slowness": "fast"}]}'
+    )
     with pytest.raises(UserError, match="not a calibration"):
         calibration.read(str(tmp_path / "calibration.json"))
 
@@ -248,7 +282,8 @@ def test_a_recording_whose_numbers_are_none_is_refused(tmp_path, row):
         completions.read_recording(str(tmp_path / "R.jsonl"), [{"id": "p", "question": "q"}])
 
 
-# --- configuration, arguments, messages ----------------------------------------------------------------------------
+# --- configuration, arguments, messages
+# ----------------------------------------------------------------------------
 
 
 def test_a_name_that_ends_in_a_line_feed_is_refused():
@@ -274,7 +309,10 @@ def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
     for name in (".x.json.tmp", ".model.tmp", "model"):
         (tmp_path / name).symlink_to("elsewhere")
     files.write_json(tmp_path / "x.json", {"a": 1})
-    with pytest.raises(UserError, match="model: a link to a folder is in the way"), files.atomic(tmp_path / "model") as folder:
+    with (
+        pytest.raises(UserError, match="model: a link to a folder is in the way"),
+        files.atomic(tmp_path / "model") as folder,
+    ):
         folder.mkdir()
         (folder / "manifest.json").write_text('{"a": 1}')
     assert (tmp_path / "elsewhere/manifest.json").read_text() == "{}"
@@ -282,11 +320,26 @@ def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("policy", "words"), [("[", "not valid JSON"), ("5", "expected a JSON object, found int"), ("[" * 100_000, "too large")]
+    ("policy", "words"),
+    [
+        ("[", "not valid JSON"),
+        ("5", "expected a JSON object, found int"),
+        ("[" * 100_000, "too large"),
+    ],
 )
 def test_an_argument_that_is_no_json_is_named(policy, words):
     with pytest.raises(UserError, match=words):
-        run_program("select_subset", "--difficulty", "D.csv", "--policy", policy, "--seed", "0", "--output", "out.csv")
+        run_program(
+            "select_subset",
+            "--difficulty",
+            "D.csv",
+            "--policy",
+            policy,
+            "--seed",
+            "0",
+            "--output",
+            "out.csv",
+        )
 
 
 def test_messages_are_one_printable_line_of_readable_length():
@@ -295,12 +348,30 @@ def test_messages_are_one_printable_line_of_readable_length():
     assert len(printable("x" * 10**6)) < LONGEST_MESSAGE
     assert str(UserError("a\nb", "c")) == "a\\nb\nc"
     assert explain(MemoryError()).startswith("more memory is requested than is available")
-    for words in ("std::bad_alloc", "DefaultCPUAllocator: can't allocate memory", "can't start new thread"):
-        assert explain(RuntimeError(words)).startswith("more memory is requested than is available"), words
+    for words in (
+        "std::bad_alloc",
+        "DefaultCPUAllocator: can't allocate memory",
+        "can't start new thread",
+    ):
+        assert explain(RuntimeError(words)).startswith(
+            "more memory is requested than is available"
+        ), words
 
 
 def test_cells_that_a_spreadsheet_would_compute_are_made_inert():
-    for cell in ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "=cmd|' /C calc'!A0", "'=1", "''-1"):
+    for cell in (
+        "=1+1",
+        "+1+1",
+        "-1+1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "\uff1d1",
+        "=cmd|' /C calc'!A0",
+        "'=1",
+        "''-1",
+    ):
         assert (
             spreadsheets.escape_formulas(cell) == "'" + cell
             and spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
@@ -320,7 +391,18 @@ CELLS = [
     "x;\uff1d1",
     "x\n\n-1+A1",
 ]
-CELLS += ["x;'=1", "x;''=1", "x; =1", "- a\n- b", "x;-5", "x;'-5", "a;b", "'a;'b", "x;=1;'=2\n''=3", "=1;=2"]
+CELLS += [
+    "x;'=1",
+    "x;''=1",
+    "x; =1",
+    "- a\n- b",
+    "x;-5",
+    "x;'-5",
+    "a;b",
+    "'a;'b",
+    "x;=1;'=2\n''=3",
+    "=1;=2",
+]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -329,10 +411,17 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
     inert = spreadsheets.escape_formulas(cell)
     assert spreadsheets.unescape_formulas(inert) == cell
     text = files.csv_text(["id", "question", "answer"], [["7", inert, "1"]])
-    cells = [part for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) for part in row]
-    cells += [part for line in text.splitlines() for part in line.split(delimiter)]  # a reader that knows no quotes
+    cells = [
+        part
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        for part in row
+    ]
+    # a reader that knows no quotes
+    cells += [part for line in text.splitlines() for part in line.split(delimiter)]
     number = re.compile(r'[+-]?[\d.,"]+')
-    assert [part for part in cells if part[:1] in tuple("=+-@\uff1d") and not number.fullmatch(part)] == []
+    assert [
+        part for part in cells if part[:1] in tuple("=+-@\uff1d") and not number.fullmatch(part)
+    ] == []
 
 
 @given(st.text(alphabet="=+-@;'\"\t\n\r1a ,\uff1d", max_size=12))
@@ -340,11 +429,16 @@ def test_what_was_made_inert_comes_back(cell):
     assert spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
 
 
-@pytest.mark.parametrize("form", ["<<: [{nine}]", "? <<\n  : [{nine}]", "'<<': [{nine}]", "x: {{<<: [{nine}]}}\n  <<: [{nine}]"])
+@pytest.mark.parametrize(
+    "form",
+    ["<<: [{nine}]", "? <<\n  : [{nine}]", "'<<': [{nine}]", "x: {{<<: [{nine}]}}\n  <<: [{nine}]"],
+)
 def test_merge_keys_that_grow_tenfold_with_each_line_are_refused_at_once(tmp_path, form):
     lines = ["a0: &a0 {x: 1, y: 2}"]
     for level in range(1, 30):
-        lines.append(f"a{level}: &a{level}\n  " + form.format(nine=", ".join([f"*a{level - 1}"] * 9)))
+        lines.append(
+            f"a{level}: &a{level}\n  " + form.format(nine=", ".join([f"*a{level - 1}"] * 9))
+        )
     (tmp_path / "x.yaml").write_text("\n".join(lines))
     before = time.process_time()
     with contextlib.suppress(UserError):  # quoted, '<<' is a key like others
@@ -355,8 +449,14 @@ def test_merge_keys_that_grow_tenfold_with_each_line_are_refused_at_once(tmp_pat
 
 @pytest.mark.slow
 def test_merge_keys_of_a_usual_size_and_many_keys_are_read(tmp_path):
-    lines = ["base: &base {a: 1, b: 2}"] + [f"k{number}: {{<<: *base, a: {number}}}" for number in range(5000)]
-    (tmp_path / "x.yaml").write_text("\n".join([*lines, "more: {" + ", ".join(f"n{number}: 1" for number in range(20_000)) + "}"]))
+    lines = ["base: &base {a: 1, b: 2}"] + [
+        f"k{number}: {{<<: *base, a: {number}}}" for number in range(5000)
+    ]
+    (tmp_path / "x.yaml").write_text(
+        "\n".join(
+            [*lines, "more: {" + ", ".join(f"n{number}: 1" for number in range(20_000)) + "}"]
+        )
+    )
     content = files.read_yaml(tmp_path / "x.yaml")
     assert content["k7"] == {"a": 7, "b": 2} and len(content["more"]) == 20_000
 

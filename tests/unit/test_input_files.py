@@ -41,7 +41,9 @@ def empty_folder(tmp_path, monkeypatch):
 def test_a_probe_is_all_its_shards():
     shards = inputs().probe(job(model="qwen3-4b", task="gsm8k"))
     assert shards == [f"results/probe/qwen3-4b/gsm8k/shard{shard}.jsonl.gz" for shard in range(4)]
-    assert inputs().probe(job(model="qwen3-4b-recorded", task="gsm8k")) == ["results/probe/qwen3-4b-recorded/gsm8k/shard0.jsonl.gz"]
+    assert inputs().probe(job(model="qwen3-4b-recorded", task="gsm8k")) == [
+        "results/probe/qwen3-4b-recorded/gsm8k/shard0.jsonl.gz"
+    ]
 
 
 def test_a_probe_that_stops_early_is_one_file():
@@ -50,8 +52,13 @@ def test_a_probe_that_stops_early_is_one_file():
         config["tasks"]["gsm8k"]["probe"]["stop"] = {"confidence": 0.95}
         config["studies"] = {}
 
-    assert inputs(stop).probe(job(model="smollm2-135m", task="gsm8k")) == "results/probe/smollm2-135m/gsm8k/stopped.jsonl.gz"
-    assert len(inputs(stop).probe(job(model="qwen3-4b", task="gsm8k"))) == 4, "only the probe of `subset` stops"
+    assert (
+        inputs(stop).probe(job(model="smollm2-135m", task="gsm8k"))
+        == "results/probe/smollm2-135m/gsm8k/stopped.jsonl.gz"
+    )
+    assert len(inputs(stop).probe(job(model="qwen3-4b", task="gsm8k"))) == 4, (
+        "only the probe of `subset` stops"
+    )
 
 
 def test_a_cut_task_takes_the_completions_and_the_prompts_of_the_longer_task():
@@ -74,8 +81,10 @@ def test_recorded_completions_are_of_all_problems():
     ("policy", "files"),
     [
         ("hard", {"difficulty": "results/difficulty/tiny-seed0/swaps.csv"}),
-        ("hard_once", {"difficulty": "results/difficulty/tiny-seed0/swaps_once.csv"}),  # probed on another task
-        ("half_by_small", {"difficulty": "results/difficulty/small-seed0/swaps.csv"}),  # probed by another model
+        # probed on another task
+        ("hard_once", {"difficulty": "results/difficulty/tiny-seed0/swaps_once.csv"}),
+        # probed by another model
+        ("half_by_small", {"difficulty": "results/difficulty/small-seed0/swaps.csv"}),
         ("agreement_lowest", {"signals": "results/signals/tiny-seed0/swaps.csv"}),
         (
             "predicted_half",
@@ -92,7 +101,9 @@ def test_a_policy_chooses_by_the_measure_that_it_names(policy, files):
 
 def test_a_policy_for_a_task_without_labels_reads_no_pass_rates():
     unlabelled = lambda config: config["tasks"]["swaps"].update(labelled=False)
-    assert inputs(unlabelled).measures(job(**RUN | {"policy": "random"})) == {"questions": "results/tasks/swaps/questions.jsonl"}
+    assert inputs(unlabelled).measures(job(**RUN | {"policy": "random"})) == {
+        "questions": "results/tasks/swaps/questions.jsonl"
+    }
     assert inputs(unlabelled).measures(job(**RUN | {"policy": "annotated"})) == {
         "questions": "results/tasks/swaps/questions.jsonl",
         "annotated": "results/tasks/swaps/annotated.jsonl",
@@ -156,15 +167,22 @@ RECORDED_RUN = job(model="qwen3-4b-recorded", task="gsm8k", policy="hard")
 def test_recorded_checkpoints_come_in_the_order_of_their_steps():
     for step in ("100", "20", "0", "last"):
         write_file(f"data/hard/{step}.jsonl")
-    assert inputs(record).recorded_steps(RECORDED_RUN) == {20: "data/hard/20.jsonl", 100: "data/hard/100.jsonl"}
-    assert inputs(record).recorded_checkpoints(RECORDED_RUN) == ["data/hard/20.jsonl", "data/hard/100.jsonl"]
+    assert inputs(record).recorded_steps(RECORDED_RUN) == {
+        20: "data/hard/20.jsonl",
+        100: "data/hard/100.jsonl",
+    }
+    assert inputs(record).recorded_checkpoints(RECORDED_RUN) == [
+        "data/hard/20.jsonl",
+        "data/hard/100.jsonl",
+    ]
 
 
 def test_a_run_without_recorded_checkpoints_needs_a_file_that_does_not_exist():
     assert inputs(record).recorded_steps(RECORDED_RUN) == {"N": "data/hard/N.jsonl"}
 
 
-# --- recordings in the form of their authors ------------------------------------------------------------------------
+# --- recordings in the form of their authors
+# ------------------------------------------------------------------------
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ORIGINAL = job(model="mine", task="gsm8k", policy="hard", eval_task="gsm8k")
@@ -188,7 +206,10 @@ def record_original(config: dict) -> None:
 
 def pin(**sizes: int) -> None:
     """Write a lock with checkpoints of run `hard` (s100=5: checkpoint 100 has 5 bytes)."""
-    files = {f"runs_M/checkpoint-{step[1:]}/test.json": {"bytes": size, "sha256": "0" * 64} for step, size in sizes.items()}
+    files = {
+        f"runs_M/checkpoint-{step[1:]}/test.json": {"bytes": size, "sha256": "0" * 64}
+        for step, size in sizes.items()
+    }
     entry = {"commit": COMMIT, "files": files}
     Path("inputs.lock").write_text(json.dumps({"repositories": {f"someone/runs@{COMMIT}": entry}}))
 
@@ -198,13 +219,15 @@ def test_checkpoints_of_a_repository_are_those_of_the_lock_and_of_the_local_fold
     write_file("data/runs/runs_M/checkpoint-30/test.json")
     write_file("data/runs/runs_M/checkpoint-0/test.json")
     assert inputs(record_original).recorded_steps(ORIGINAL) == {
-        step: f"results/recordings/mine/gsm8k/hard/checkpoint-{step}.jsonl.gz" for step in (30, 200, 1000)
+        step: f"results/recordings/mine/gsm8k/hard/checkpoint-{step}.jsonl.gz"
+        for step in (30, 200, 1000)
     }
 
 
 def test_checkpoints_that_were_published_empty_are_left_out_with_a_line(monkeypatch):
     pin(s100=5, s200=0)
-    write_file("data/runs/runs_M/checkpoint-200/test.json")  # a download of another commit: the lock decides
+    # a download of another commit: the lock decides
+    write_file("data/runs/runs_M/checkpoint-200/test.json")
     Path("data/runs/runs_M/checkpoint-300").mkdir()
     Path("data/runs/runs_M/checkpoint-300/test.json").touch()
     files, lines = inputs(record_original), []
@@ -212,7 +235,10 @@ def test_checkpoints_that_were_published_empty_are_left_out_with_a_line(monkeypa
     assert list(files.recorded_steps(ORIGINAL)) == list(files.recorded_steps(ORIGINAL)) == [100]
     assert len(lines) == 2, "each is named once"
     for line, step in zip(lines, (200, 300)):
-        assert f"runs_M/checkpoint-{step}/test.json is empty (0 bytes)" in line and f"checkpoint {step} of hard is left out" in line
+        assert (
+            f"runs_M/checkpoint-{step}/test.json is empty (0 bytes)" in line
+            and f"checkpoint {step} of hard is left out" in line
+        )
 
 
 def test_a_run_of_a_repository_without_checkpoints_needs_a_file_that_says_so():
@@ -239,7 +265,16 @@ def test_originals_are_read_locally_or_downloaded():
 
 def test_a_trajectory_may_name_its_local_file():
     trajectory = job(model="qwen2.5-math-1.5b-trajectory", task="dsr_sub")
-    assert inputs().recorded_trajectory(trajectory) == "results/recordings/qwen2.5-math-1.5b-trajectory/trajectory.csv"
-    assert inputs().original_trajectory(trajectory).startswith("results/originals/ypwang61--One-Shot-RLVR@")
+    assert (
+        inputs().recorded_trajectory(trajectory)
+        == "results/recordings/qwen2.5-math-1.5b-trajectory/trajectory.csv"
+    )
+    assert (
+        inputs()
+        .original_trajectory(trajectory)
+        .startswith("results/originals/ypwang61--One-Shot-RLVR@")
+    )
     write_file("data/original/one_shot_rlvr/acc_step_500.json")
-    assert inputs().original_trajectory(trajectory) == "data/original/one_shot_rlvr/acc_step_500.json"
+    assert (
+        inputs().original_trajectory(trajectory) == "data/original/one_shot_rlvr/acc_step_500.json"
+    )

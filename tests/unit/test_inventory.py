@@ -1,4 +1,5 @@
-"""Every sentence of the papers that an experiment can answer names what answers it here, or why nothing does."""
+"""Every sentence of the papers that an experiment can answer names what answers it here, or why
+nothing does."""
 
 import csv
 
@@ -9,7 +10,9 @@ from hardgrpo.report import registry
 from hardgrpo.study import configuration
 
 CONFIG = project_config.config()
-WITH_CLAIMS = CONFIG | {"claims": {claim["id"] for claim in claims.read(ROOT / "paper/claims.yaml")}}
+WITH_CLAIMS = CONFIG | {
+    "claims": {claim["id"] for claim in claims.read(ROOT / "paper/claims.yaml")}
+}
 KNOWN = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
     "study": "studies", "task": "tasks", "model": "models", "policy": "policies", "recipe": "recipes", "claim": "claims",
 }.items()} | {"figure": set(registry.FIGURES), "table": set(registry.TABLES), "rule": {"probe"}}  # fmt: skip
@@ -29,10 +32,17 @@ def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
         assert row["here"] or row["why_not"], row["number"]
 
 
-# --- what is built and what is not -----------------------------------------------------------------------------------
+# --- what is built and what is not
+# -----------------------------------------------------------------------------------
 
 SCHEMA = configuration.schema()
-SECTIONS = {"policy": "policies", "recipe": "recipes", "task": "tasks", "model": "models", "study": "studies"}
+SECTIONS = {
+    "policy": "policies",
+    "recipe": "recipes",
+    "task": "tasks",
+    "model": "models",
+    "study": "studies",
+}
 
 
 def alternatives(part: dict) -> list[dict]:
@@ -40,7 +50,11 @@ def alternatives(part: dict) -> list[dict]:
     if "$ref" in part:
         return alternatives(SCHEMA["$defs"][part["$ref"].rsplit("/", 1)[1]])
     options = [*part.get("oneOf", []), *part.get("anyOf", [])]
-    return [alternative for option in options for alternative in alternatives(option)] if options else [part]
+    return (
+        [alternative for option in options for alternative in alternatives(option)]
+        if options
+        else [part]
+    )
 
 
 def is_in_schema(name: str) -> bool:
@@ -49,12 +63,17 @@ def is_in_schema(name: str) -> bool:
     section, *steps = path.split(".")
     parts = alternatives(SCHEMA["$defs"][section.capitalize()])
     for step in steps:
-        parts = [inner for part in parts for inner in alternatives(part.get("properties", {}).get(step, {"enum": []}))]
+        parts = [
+            inner
+            for part in parts
+            for inner in alternatives(part.get("properties", {}).get(step, {"enum": []}))
+        ]
     return any(not value or value in part.get("enum", [part.get("const")]) for part in parts)
 
 
 def is_used(name: str, here: str) -> bool:
-    """Whether an entry of the configuration that `here` names has the key, with its value if it names one."""
+    """Whether an entry of the configuration that `here` names has the key, with its value if it
+    names one."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
     for kind, _, entry in (word.partition(":") for word in here.split()):
@@ -74,11 +93,20 @@ def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
             if row["here"] and not (is_in_schema(name) and is_used(name, row["here"])):
                 found.append((row["number"], f"nothing that it names has {name}"))
             if not row["here"] and is_in_schema(name):
-                found.append((row["number"], f"it says that nothing answers it, and the configuration has {name}"))
+                found.append(
+                    (
+                        row["number"],
+                        f"it says that nothing answers it, and the configuration has {name}",
+                    )
+                )
         says_missing = any(word in row["why_not"] for word in ("built", "not run"))
         if says_missing and (row["here"] or not row["keys"]):
-            found.append((row["number"], "it says that something is missing, but not which key would be"))
-        tasks = [word.removeprefix("task:") for word in row["here"].split() if word.startswith("task:")]
+            found.append(
+                (row["number"], "it says that something is missing, but not which key would be")
+            )
+        tasks = [
+            word.removeprefix("task:") for word in row["here"].split() if word.startswith("task:")
+        ]
         if "in no study" in row["why_not"]:
             used = {task for study in CONFIG["studies"].values() for task in study["tasks"]}
             found += [(row["number"], "all its tasks are in studies")] if set(tasks) <= used else []
@@ -90,17 +118,39 @@ def test_rows_say_of_the_configuration_what_is_true():
 
 
 def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configuration():
-    row = {"number": "7", "here": "", "keys": "policy.by=agreement", "why_not": "measures that need no labels are not built yet"}
+    row = {
+        "number": "7",
+        "here": "",
+        "keys": "policy.by=agreement",
+        "why_not": "measures that need no labels are not built yet",
+    }
     assert contradictions([row]), "they are"
     assert contradictions([row | {"keys": ""}]), "it must say which key"
     assert contradictions([row | {"keys": "policy.by=influence"}]) == []
-    assert contradictions([row | {"here": "policy:hard", "why_not": ""}]), "policy hard does not go by agreement"
-    assert contradictions([row | {"keys": "recipe.selector.kind=curriculum", "why_not": "no curriculum is built"}])
-    assert contradictions([row | {"here": "recipe:mini", "keys": "recipe.selector.kind=curriculum", "why_not": ""}])
+    assert contradictions([row | {"here": "policy:hard", "why_not": ""}]), (
+        "policy hard does not go by agreement"
+    )
+    assert contradictions(
+        [row | {"keys": "recipe.selector.kind=curriculum", "why_not": "no curriculum is built"}]
+    )
+    assert contradictions(
+        [row | {"here": "recipe:mini", "keys": "recipe.selector.kind=curriculum", "why_not": ""}]
+    )
 
 
 def test_every_claim_answers_a_sentence_of_its_paper():
-    named = {name.removeprefix("claim:") for row in ROWS for name in row["here"].split() if name.startswith("claim:")}
-    of_papers = {claim["id"] for claim in claims.read(ROOT / "paper/claims.yaml") if claim["paper"] not in ("here", "this study")}
+    named = {
+        name.removeprefix("claim:")
+        for row in ROWS
+        for name in row["here"].split()
+        if name.startswith("claim:")
+    }
+    of_papers = {
+        claim["id"]
+        for claim in claims.read(ROOT / "paper/claims.yaml")
+        if claim["paper"] not in ("here", "this study")
+    }
     others = {"low_tiers_over_as_many", "learnable_over_random", "dynamic_over_plain"}
-    assert of_papers - named == others, "a control that LDS lacks; HE's Table 2; DAPO, which neither of the two papers runs"
+    assert of_papers - named == others, (
+        "a control that LDS lacks; HE's Table 2; DAPO, which neither of the two papers runs"
+    )

@@ -1,4 +1,5 @@
-"""What kind of gain: finishing, sharpening and new solving add up; replicates with bases of their own; sound answers; same answers."""
+"""What kind of gain: finishing, sharpening and new solving add up; replicates with bases of their
+own; sound answers; same answers."""
 
 import contextlib
 import dataclasses
@@ -19,7 +20,12 @@ from hardgrpo.runtime import files
 
 CONFIG = {
     "studies": {
-        "hand": {"models": ["m"], "tasks": ["t"], "arms": [{"policy": ["hard", "easy"], "recipe": ["r"]}], "seeds": [0, 1]}
+        "hand": {
+            "models": ["m"],
+            "tasks": ["t"],
+            "arms": [{"policy": ["hard", "easy"], "recipe": ["r"]}],
+            "seeds": [0, 1],
+        }
     },
     "models": {"m": {"source": {"kind": "pretrain", "seed": "own"}}},
     "tasks": {"t": {"completion_tokens": 8, "test": {"reach": {"samples": 3, "seed": 1}}}},
@@ -33,10 +39,18 @@ def load(folder, config: dict):
 
 
 def write(folder, path, found: dict[int, dict[str, list]], sound=None, tiers=None) -> None:
-    """An evaluation: step -> problem -> answer of each sample; 'right' is right, None is no answer."""
+    """An evaluation: step -> problem -> answer of each sample; 'right' is right, None is no
+    answer."""
     rows = [
         dict.fromkeys(evaluations.COLUMNS)
-        | {"step": step, "id": name, "tier": (tiers or {}).get(name), "decoding": "sampled", "sample": sample, "answer": answer}
+        | {
+            "step": step,
+            "id": name,
+            "tier": (tiers or {}).get(name),
+            "decoding": "sampled",
+            "sample": sample,
+            "answer": answer,
+        }
         | dict.fromkeys(("correct", "strict", "lenient"), int(answer == "right"))
         | {
             "undecided": 0,
@@ -52,16 +66,39 @@ def write(folder, path, found: dict[int, dict[str, list]], sound=None, tiers=Non
 
 def world(folder, sound=None, tiers=None):
     """Two replicates, each with a base of its own. Base 0 never solves b, base 1 never solves a."""
-    say = lambda sure, text: {"a": [text] * 2 if sure == "a" else ["wrong"] * 2, "b": [text] * 2 if sure == "b" else ["wrong"] * 2}
+    say = lambda sure, text: {
+        "a": [text] * 2 if sure == "a" else ["wrong"] * 2,
+        "b": [text] * 2 if sure == "b" else ["wrong"] * 2,
+    }
     write(folder, "m-seed0/base/t.csv.gz", {0: say("a", "right")}, sound, tiers)
     write(folder, "m-seed1/base/t.csv.gz", {0: say("b", "right")}, sound, tiers)
-    write(folder, "m-seed0/reach/t.csv.gz", {0: {"a": ["right", "wrong", "right"], "b": ["wrong"] * 3}}, sound)
-    write(folder, "m-seed1/reach/t.csv.gz", {0: {"a": ["wrong"] * 3, "b": ["wrong", "right", "wrong"]}}, sound)
-    trained = {"hard": ({"a": ["right"] * 2, "b": ["right", "wrong"]}, {"a": ["right"] * 2, "b": ["right"] * 2})}
-    trained["easy"] = ({"a": ["right"] * 2, "b": ["wrong"] * 2}, {"a": ["wrong"] * 2, "b": ["wrong", "right"]})
+    write(
+        folder,
+        "m-seed0/reach/t.csv.gz",
+        {0: {"a": ["right", "wrong", "right"], "b": ["wrong"] * 3}},
+        sound,
+    )
+    write(
+        folder,
+        "m-seed1/reach/t.csv.gz",
+        {0: {"a": ["wrong"] * 3, "b": ["wrong", "right", "wrong"]}},
+        sound,
+    )
+    trained = {
+        "hard": (
+            {"a": ["right"] * 2, "b": ["right", "wrong"]},
+            {"a": ["right"] * 2, "b": ["right"] * 2},
+        )
+    }
+    trained["easy"] = (
+        {"a": ["right"] * 2, "b": ["wrong"] * 2},
+        {"a": ["wrong"] * 2, "b": ["wrong", "right"]},
+    )
     for policy, runs in trained.items():
         for seed, answers in enumerate(runs):
-            write(folder, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: answers}, sound, tiers)
+            write(
+                folder, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: answers}, sound, tiers
+            )
     return load(folder, CONFIG)
 
 
@@ -69,21 +106,30 @@ def test_each_replicate_is_compared_with_its_own_base(tmp_path):
     cells = world(tmp_path)
     assert cells[0].base_rates().tolist() == [[1, 0], [0, 1]]
     rows = {row["policy"]: row for row in gains_and_differences.gains(cells)}
-    assert rows["hard"]["gain"] == pytest.approx(np.mean([0, 0.5, 1, 0])) and rows["easy"]["gain"] == pytest.approx(-0.5 / 4)
-    # Gains of the replicates are .25 and .5 for hard: their spread is that of replicates with their own bases.
+    assert rows["hard"]["gain"] == pytest.approx(np.mean([0, 0.5, 1, 0])) and rows["easy"][
+        "gain"
+    ] == pytest.approx(-0.5 / 4)
+    # Gains of the replicates are .25 and .5 for hard: their spread is that of replicates with their
+    # own bases.
     assert cells[0].seeds == [0, 1] and rows["hard"]["seeds"] == 2
-    (base,) = [row for row in accuracies.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0]
+    (base,) = [
+        row for row in accuracies.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0
+    ]
     assert base["accuracy"] == 0.5 and base["seeds"] == 2
 
 
 def test_new_solving_is_the_gain_where_the_own_base_never_was_right(tmp_path):
     rows = {row["policy"]: row for row in gain_kinds.kinds(world(tmp_path)) if row["tier"] is None}
     assert rows["hard"]["out_of_reach"] == 0.5 and rows["hard"]["reach_samples"] == 3
-    assert rows["hard"]["new_solving"] == pytest.approx((0.5 + 1) / 4), "b of replicate 0, a of replicate 1"
-    assert rows["hard"]["sharpening"] == pytest.approx(0) and rows["hard"]["finishing"] == pytest.approx(0), (
-        "all was answered before"
+    assert rows["hard"]["new_solving"] == pytest.approx((0.5 + 1) / 4), (
+        "b of replicate 0, a of replicate 1"
     )
-    assert rows["easy"]["new_solving"] == pytest.approx(0) and rows["easy"]["sharpening"] == pytest.approx(-0.5 / 4)
+    assert rows["hard"]["sharpening"] == pytest.approx(0) and rows["hard"][
+        "finishing"
+    ] == pytest.approx(0), "all was answered before"
+    assert rows["easy"]["new_solving"] == pytest.approx(0) and rows["easy"][
+        "sharpening"
+    ] == pytest.approx(-0.5 / 4)
     assert rows["hard"]["accuracy_out_of_reach"] == pytest.approx(0.75)
 
 
@@ -98,9 +144,15 @@ def test_where_steps_are_checked_a_lucky_answer_is_not_within_reach(tmp_path):
 
 
 def test_tiers_have_kinds_of_their_own(tmp_path):
-    rows = {row["tier"]: row for row in gain_kinds.kinds(world(tmp_path, tiers={"a": 1, "b": 2})) if row["policy"] == "hard"}
+    rows = {
+        row["tier"]: row
+        for row in gain_kinds.kinds(world(tmp_path, tiers={"a": 1, "b": 2}))
+        if row["policy"] == "hard"
+    }
     assert list(rows) == [None, "1", "2"]
-    assert rows["1"]["new_solving"] == pytest.approx(0.5) and rows["2"]["new_solving"] == pytest.approx(0.25)
+    assert rows["1"]["new_solving"] == pytest.approx(0.5) and rows["2"][
+        "new_solving"
+    ] == pytest.approx(0.25)
     for part in ("gain", "new_solving", "sharpening"):
         assert rows[None][part] == pytest.approx((rows["1"][part] + rows["2"][part]) / 2)
 
@@ -109,18 +161,25 @@ def test_without_reach_samples_there_are_no_kinds(tmp_path):
     world(tmp_path)
     plain = CONFIG | {"tasks": {"t": {"completion_tokens": 8, "test": {}}}}
     cells = load(tmp_path, plain)
-    assert cells[0].reach is None and gain_kinds.kinds(cells) == accuracies.base_pass_at_k(cells) == []
+    assert (
+        cells[0].reach is None and gain_kinds.kinds(cells) == accuracies.base_pass_at_k(cells) == []
+    )
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9))
 def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
     rng = np.random.default_rng(seed)
     answered, base_answered = rng.integers(0, 5, (2, replicates, problems)) / 4
-    correct, base_correct = answered * rng.integers(0, 2, answered.shape), base_answered * rng.integers(0, 2, answered.shape)
+    correct, base_correct = (
+        answered * rng.integers(0, 2, answered.shape),
+        base_answered * rng.integers(0, 2, answered.shape),
+    )
     lost = rng.random(answered.shape) < rng.random()
     parts = gain_kinds.split(base_answered, base_correct, answered, correct, lost)
     assert np.abs(sum(parts) - (correct - base_correct)).max() < 1e-12
-    nothing_lost = gain_kinds.split(base_answered, base_correct, answered, correct, np.zeros_like(lost))
+    nothing_lost = gain_kinds.split(
+        base_answered, base_correct, answered, correct, np.zeros_like(lost)
+    )
     assert not nothing_lost[2].any(), "what is within reach is not new"
 
 
@@ -128,7 +187,9 @@ def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
 def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
     samples = np.random.default_rng(seed).integers(0, 2, (3, 6)).tolist()
     folder = tmp_path
-    answers = {f"p{i}": ["right" if right else "wrong" for right in one] for i, one in enumerate(samples)}
+    answers = {
+        f"p{i}": ["right" if right else "wrong" for right in one] for i, one in enumerate(samples)
+    }
     for seed in (0, 1):
         for what in ("base", "reach"):
             write(folder, f"m-seed{seed}/{what}/t.csv.gz", {0: answers})
@@ -137,34 +198,51 @@ def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
     rows = {row["k"]: row for row in accuracies.base_pass_at_k(load(folder, CONFIG))}
     assert list(rows) == [1, 2, 4, 6]
     for k in rows:
-        by_hand = np.mean([np.mean([any(drawn) for drawn in itertools.combinations(one, k)]) for one in samples])
+        by_hand = np.mean(
+            [np.mean([any(drawn) for drawn in itertools.combinations(one, k)]) for one in samples]
+        )
         assert rows[k]["pass"] == pytest.approx(by_hand, abs=1e-12)
 
 
 def test_same_answers_by_hand(tmp_path):
     row = next(row for row in gain_kinds.same_answers(world(tmp_path)) if row["policy"] == "hard")
-    assert row["base_same"] == 1 and row["same"] == pytest.approx((1 + 0 + 1 + 1) / 4) and row["base_entropy"] == 0
+    assert (
+        row["base_same"] == 1
+        and row["same"] == pytest.approx((1 + 0 + 1 + 1) / 4)
+        and row["base_entropy"] == 0
+    )
     assert row["entropy"] == pytest.approx(-np.log2(0.75))
 
 
 def test_a_majority_vote_by_hand(tmp_path):
-    """Two of three right; a tie of right and wrong, where one sample has no answer; nobody answers."""
+    """Two of three right; a tie of right and wrong, where one sample has no answer; nobody
+    answers."""
     before = {"a": ["wrong", "wrong", "right"], "b": ["wrong"] * 3, "c": [None] * 3}
     after = {"a": ["right", "right", "wrong"], "b": ["right", "wrong", None], "c": [None] * 3}
     for seed in (0, 1):
         write(tmp_path, f"m-seed{seed}/base/t.csv.gz", {0: before})
         write(tmp_path, f"m-seed{seed}/reach/t.csv.gz", {0: before})
         for policy in ("hard", "easy"):
-            write(tmp_path, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: after if policy == "hard" else before})
+            write(
+                tmp_path,
+                f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz",
+                {5: after if policy == "hard" else before},
+            )
     rows = {row["policy"]: row for row in gain_kinds.majority(load(tmp_path, CONFIG))}
-    assert rows["hard"]["base"] == 0 and rows["hard"]["majority"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert rows["hard"]["base"] == 0 and rows["hard"]["majority"] == pytest.approx(
+        (1 + 0.5 + 0) / 3
+    )
     assert rows["hard"]["k"] == 3 and rows["easy"]["gain"] == 0
     assert gain_kinds.majority(world(tmp_path / "two")) == [], "of two samples there is no majority"
 
 
-# --- the steps of a solution -----------------------------------------------------------------------------------------
+# --- the steps of a solution
+# -----------------------------------------------------------------------------------------
 
-SOURCES = {"swaps": {"objects": [3, 4, 5], "length": [1, 2, 3, 4, 5]}, "arithmetic": {"length": [1, 2, 3, 4, 5]}}
+SOURCES = {
+    "swaps": {"objects": [3, 4, 5], "length": [1, 2, 3, 4, 5]},
+    "arithmetic": {"length": [1, 2, 3, 4, 5]},
+}
 NO_SLIPS = {"swaps": 0.0, "arithmetic": dict.fromkeys("+-*/", 0.0)}
 SLIPS = {"swaps": 0.3, "arithmetic": dict.fromkeys("+-*/", 0.3)}
 
@@ -174,7 +252,11 @@ def test_a_demonstration_is_sound_if_nothing_slipped_and_only_then(family):
     rng, seen = random.Random(1), set()
     for _ in range(300):
         chain = tasks.FAMILIES[family](rng, SOURCES[family])
-        problem = {"source": f"generated:{family}:1", "question": chain.question, "answer": chain.answer}
+        problem = {
+            "source": f"generated:{family}:1",
+            "question": chain.question,
+            "answer": chain.answer,
+        }
         manner = [(0.2, 0.4, 0.4)] if family == "swaps" else []
         text = generated.DEMONSTRATE[family](chain, rng, SLIPS[family], *manner)
         clean = generated.DEMONSTRATE[family](chain, rng, NO_SLIPS[family], *manner)
@@ -189,37 +271,66 @@ def test_a_demonstration_is_sound_if_nothing_slipped_and_only_then(family):
 
 def test_steps_of_other_problems_are_not_checked():
     assert steps.is_sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
-    assert steps.is_sound({"source": "generated:shuffled_objects:15", "question": "?"}, "(A)") is None
+    assert (
+        steps.is_sound({"source": "generated:shuffled_objects:15", "question": "?"}, "(A)") is None
+    )
     assert steps.is_sound({"question": "?"}, "(A)") is None
 
 
-# --- what decides who wins -------------------------------------------------------------------------------------------
+# --- what decides who wins
+# -------------------------------------------------------------------------------------------
 
 
 def test_leads_by_replicate_and_their_line(tmp_path):
     difficulty = []
     for seed, rates in enumerate(([0, 0, 0.5, 1], [0.5, 0.5, 1, 1])):
         difficulty.append(tmp_path / f"difficulty/m-seed{seed}/t.csv")
-        files.write_rows(difficulty[-1], ["id", "pass_rate"], [{"id": str(i), "pass_rate": rate} for i, rate in enumerate(rates)])
+        files.write_rows(
+            difficulty[-1],
+            ["id", "pass_rate"],
+            [{"id": str(i), "pass_rate": rate} for i, rate in enumerate(rates)],
+        )
     rows = hard_leads.leads(world(tmp_path), [str(path) for path in difficulty])
-    assert [(row["minus"], row["seed"], row["lead"]) for row in rows] == [("easy", 0, 0.25), ("easy", 1, 0.75)]
-    assert [(row["zero_share"], row["mixed_share"], row["base_accuracy"]) for row in rows] == [(0.5, 0.25, 0.5), (0, 0.5, 0.5)]
+    assert [(row["minus"], row["seed"], row["lead"]) for row in rows] == [
+        ("easy", 0, 0.25),
+        ("easy", 1, 0.75),
+    ]
+    assert [(row["zero_share"], row["mixed_share"], row["base_accuracy"]) for row in rows] == [
+        (0.5, 0.25, 0.5),
+        (0, 0.5, 0.5),
+    ]
     assert hard_leads.lead_regressions(rows) == [], "two points make no line"
-    many = [rows[0] | {"seed": i, "lead": 0.1 + 0.5 * x, "zero_share": x} for i, x in enumerate((0.0, 0.1, 0.3, 0.6, 0.7))]
+    many = [
+        rows[0] | {"seed": i, "lead": 0.1 + 0.5 * x, "zero_share": x}
+        for i, x in enumerate((0.0, 0.1, 0.3, 0.6, 0.7))
+    ]
     (line,) = [row for row in hard_leads.lead_regressions(many) if row["predictor"] == "zero_share"]
     assert line["slope"] == pytest.approx(0.5) and line["points"] == 5 and line["model"] == "m"
 
 
 def test_whether_the_lead_depends_on_the_model(tmp_path):
-    """Welch's test by hand: leads of 0.25 and 0.75 in one model; the same, turned and doubled, in the other."""
+    """Welch's test by hand: leads of 0.25 and 0.75 in one model; the same, turned and doubled, in
+    the other."""
     one = world(tmp_path / "one")
     hard, easy = one
     assert hard_leads.lead_by_model(one) == [], "one model"
-    other = [dataclasses.replace(easy, model="n", policy="hard"), dataclasses.replace(hard, model="n", policy="easy")]
+    other = [
+        dataclasses.replace(easy, model="n", policy="hard"),
+        dataclasses.replace(hard, model="n", policy="easy"),
+    ]
     (row,) = hard_leads.lead_by_model([*one, *other])
     assert (row["models"], row["least"], row["most"], row["seeds"]) == (2, -0.5, 0.5, 2)
-    assert row["p"] == pytest.approx(stats.ttest_ind([0.25, 0.75], [-0.25, -0.75], equal_var=False).pvalue)
+    assert row["p"] == pytest.approx(
+        stats.ttest_ind([0.25, 0.75], [-0.25, -0.75], equal_var=False).pvalue
+    )
     assert row["spread"] == pytest.approx(math.sqrt(0.5 - 0.125 / 2))
-    single = [dataclasses.replace(cell, runs=cell.runs[:1], bases=cell.bases[:1], seeds=[0]) for cell in [*one, *other]]
+    single = [
+        dataclasses.replace(cell, runs=cell.runs[:1], bases=cell.bases[:1], seeds=[0])
+        for cell in [*one, *other]
+    ]
     (row,) = hard_leads.lead_by_model(single)
-    assert math.isnan(row["p"]) and math.isnan(row["spread"]) and (row["least"], row["most"]) == (-0.25, 0.25)
+    assert (
+        math.isnan(row["p"])
+        and math.isnan(row["spread"])
+        and (row["least"], row["most"]) == (-0.25, 0.25)
+    )

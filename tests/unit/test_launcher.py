@@ -10,7 +10,8 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.slow  # imports torch
 
-# The first process fails once the second has started: a signal to a Python that still starts would print a traceback.
+# The first process fails once the second has started: a signal to a Python that still starts would
+# print a traceback.
 PROGRAM = """import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 if os.environ["RANK"] == "1":
@@ -27,15 +28,27 @@ while not os.path.exists("started"):
         ("os.kill(os.getpid(), signal.SIGKILL)", "error: SIGKILL ended a process of this training"),
         ("os.abort()", "error: SIGABRT ended a process of this training"),
         ("sys.exit('error: something is wrong')", "error: something is wrong"),
-        ("os.kill(os.getppid(), signal.SIGINT); time.sleep(60)", "error: stopped by SIGINT; start the same command again"),
+        (
+            "os.kill(os.getppid(), signal.SIGINT); time.sleep(60)",
+            "error: stopped by SIGINT; start the same command again",
+        ),
     ],
 )
 def test_a_failure_is_one_line(failure, words, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM + failure + "\n")
-    command = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone", "--nproc_per_node", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "hardgrpo.training.launcher",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+    ]
     command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT", str(tmp_path / "program.py")]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 1 and len(errors) == 1 and errors[0].startswith(words), done.stderr
     assert "Traceback" not in done.stderr

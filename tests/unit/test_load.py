@@ -1,4 +1,5 @@
-"""The catalogue, files of the user over it, entries that extend others, and the place of a mistake in a file."""
+"""The catalogue, files of the user over it, entries that extend others, and the place of a mistake
+in a file."""
 
 import json
 import shutil
@@ -29,14 +30,21 @@ def test_an_entry_holds_the_values_of_the_entry_that_it_extends(tmp_path):
 
 def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
     recipes = "recipes: {a: {x: 1}, b: {extends: a, y: 2}}\n"
-    config = load.read(written(tmp_path, config="recipes: {a: {x: 9}, own: {extends: a}}\n", config__recipes=recipes))
+    config = load.read(
+        written(
+            tmp_path, config="recipes: {a: {x: 9}, own: {extends: a}}\n", config__recipes=recipes
+        )
+    )
     assert config["recipes"] == {"a": {"x": 9}, "b": {"x": 1, "y": 2}, "own": {"x": 9}}
 
 
 @pytest.mark.parametrize(
     ("recipes", "words"),
     [
-        ("recipes: {alpha: {x: 1}, b: {extends: alpah}}", ["config: recipes.b.extends", "'alpah'", "did you mean 'alpha'"]),
+        (
+            "recipes: {alpha: {x: 1}, b: {extends: alpah}}",
+            ["config: recipes.b.extends", "'alpah'", "did you mean 'alpha'"],
+        ),
         ("recipes: {a: {extends: b}, b: {extends: a}}", ["recipes.a.extends", "circle"]),
         ("recipes: {a: {extends: [b]}}", ["recipes.a.extends"]),
         *(
@@ -61,11 +69,27 @@ def test_a_mistake_in_the_catalogue_is_named(tmp_path, recipes, words):
 @pytest.mark.parametrize(
     ("place", "file", "text"),
     [
-        ("studies.paper.arms[1].tasks", "config/studies/paper.yaml", "llama-3.1-8b-instruct, tasks: gsm8k"),
-        ("studies.paper.arms.1.modles", "config/studies/paper.yaml", "llama-3.1-8b-instruct, tasks: gsm8k"),
-        ("models.qwen2.5-3b-instruct.source", "config/models.yaml", "revision: aa8e72537993ba99e69dfaafa59ed015b17504d1"),
+        (
+            "studies.paper.arms[1].tasks",
+            "config/studies/paper.yaml",
+            "llama-3.1-8b-instruct, tasks: gsm8k",
+        ),
+        (
+            "studies.paper.arms.1.modles",
+            "config/studies/paper.yaml",
+            "llama-3.1-8b-instruct, tasks: gsm8k",
+        ),
+        (
+            "models.qwen2.5-3b-instruct.source",
+            "config/models.yaml",
+            "revision: aa8e72537993ba99e69dfaafa59ed015b17504d1",
+        ),
         ("recipes.dapo.loss", "config/recipes.yaml", "dapo: {"),
-        ("tasks.gsm8k.source.train.0.revision", "config/tasks.yaml", "split: train, local: gsm8k/train.jsonl"),
+        (
+            "tasks.gsm8k.source.train.0.revision",
+            "config/tasks.yaml",
+            "split: train, local: gsm8k/train.jsonl",
+        ),
         ("subset.policy", "config.yaml", "subset: {"),
         ("recipes.own.loss", "my.yaml", "own:"),
         ("recipes.dapo.beta", "my.yaml", "beta: 0.1"),
@@ -76,7 +100,9 @@ def test_a_place_has_a_file_and_a_line(tmp_path, monkeypatch, place, file, text)
     shutil.copy(ROOT / "config.yaml", tmp_path)
     (tmp_path / "my.yaml").write_text("recipes:\n  own: {extends: dapo}\n  dapo:\n    beta: 0.1\n")
     monkeypatch.chdir(tmp_path)
-    name, _, line = load.locate(place, [*load.sources(), Path("config.yaml"), Path("my.yaml")]).rpartition(":")
+    name, _, line = load.locate(
+        place, [*load.sources(), Path("config.yaml"), Path("my.yaml")]
+    ).rpartition(":")
     assert name == file and text in Path(file).read_text().splitlines()[int(line) - 1]
 
 
@@ -91,7 +117,9 @@ def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypa
     mine = "recipes:\n  mini:\n    learning_rte: 1.0\n    beta: -1\npolicies:\n  hard: {budget: 2}\nstudies: {mini: {seeds: []}}\n"
     (tmp_path / "my.yaml").write_text(mine)
     monkeypatch.chdir(tmp_path)
-    config = load.complete(load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(mine)))
+    config = load.complete(
+        load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(mine))
+    )
     with pytest.raises(UserError) as refused:
         checks.check(config, "config.yaml", [*load.sources(), Path("config.yaml"), Path("my.yaml")])
     lines = str(refused.value).splitlines()
@@ -101,7 +129,9 @@ def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypa
         "my.yaml:4: recipes.mini.beta",
         "my.yaml:7: studies.mini.seeds",
     ]
-    assert sorted(line[: line.index(": ", line.index(": ") + 2)] for line in lines) == sorted(places), lines
+    assert sorted(line[: line.index(": ", line.index(": ") + 2)] for line in lines) == sorted(
+        places
+    ), lines
 
 
 @pytest.mark.parametrize("value", [None, {"kind": None}])
@@ -171,10 +201,17 @@ def test_an_unknown_name_in_one_study_hides_no_mistake_of_another(section):
     config = load.read(ROOT)
     name = {"tasks": "swaps", "models": "tiny", "policies": "hard", "recipes": "mini"}[section]
     del config[section][name]
-    users = [study for study, entry in config["studies"].items() if name in json.dumps(entry).replace('"', " ").split()]
+    users = [
+        study
+        for study, entry in config["studies"].items()
+        if name in json.dumps(entry).replace('"', " ").split()
+    ]
     with pytest.raises(UserError) as refused:
         checks.check(config, "config.yaml")
-    assert all(f"config.yaml: studies.{study}." in str(refused.value) for study in users), (users, refused.value)
+    assert all(f"config.yaml: studies.{study}." in str(refused.value) for study in users), (
+        users,
+        refused.value,
+    )
 
 
 def test_a_study_whose_name_has_a_dot_is_found_in_its_file(tmp_path):

@@ -19,14 +19,19 @@ LOCKS = sorted(path.stem for path in (ROOT / "envs").glob("*.lock"))
 def test_every_package_of_a_lock_has_one_version_and_checksums(name):
     for package, entry in write_locks.read_lock(name).items():
         assert sum("==" in line.partition(" ; ")[0] for line in entry) == 1, f"{package}: {entry}"
-        checksums = [line for line in entry if re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line)]
+        checksums = [
+            line for line in entry if re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line)
+        ]
         notes = [line for line in entry if line.startswith("    #")]
         assert checksums and len(entry) == 1 + len(checksums) + len(notes), f"{package}: {entry}"
 
 
 @pytest.mark.parametrize("name", write_locks.ORDER)
 def test_a_lock_holds_what_is_pinned(name):
-    locked = {package: write_locks.pinned_version(entry) for package, entry in write_locks.read_lock(name).items()}
+    locked = {
+        package: write_locks.pinned_version(entry)
+        for package, entry in write_locks.read_lock(name).items()
+    }
     pinned = {
         write_locks.normalize_name(package): version
         for package, version in write_locks.read_pins(ROOT / f"envs/{name}.txt").items()
@@ -36,23 +41,32 @@ def test_a_lock_holds_what_is_pinned(name):
 
 def test_locks_agree_where_one_environment_holds_them():
     locked = {
-        name: {package: write_locks.pinned_version(entry) for package, entry in write_locks.read_lock(name).items()}
+        name: {
+            package: write_locks.pinned_version(entry)
+            for package, entry in write_locks.read_lock(name).items()
+        }
         for name in LOCKS
     }
-    assert locked["build"].items() <= locked["figures"].items() <= locked["training"].items() <= locked["development"].items()
+    assert (
+        locked["build"].items()
+        <= locked["figures"].items()
+        <= locked["training"].items()
+        <= locked["development"].items()
+    )
     assert locked["training"]["torch"] == locked["vllm-cpu"]["torch"], "cuda.lock is for both"
 
 
 def test_the_builds_of_torch_for_cpus_are_of_the_version_that_is_pinned():
     """`make locks` does not write their lock."""
     version = write_locks.pinned_version(write_locks.read_lock("torch-cpu")["torch"])
-    assert version == write_locks.pinned_version(write_locks.read_lock("training")["torch"]) + "+cpu", (
-        "correct envs/torch-cpu.lock by hand"
-    )
+    assert (
+        version == write_locks.pinned_version(write_locks.read_lock("training")["torch"]) + "+cpu"
+    ), "correct envs/torch-cpu.lock by hand"
 
 
 def test_the_lock_names_all_that_its_packages_need():
-    """Of what is installed here; uv reads the needs of one wheel of a release and takes them for those of all."""
+    """Of what is installed here; uv reads the needs of one wheel of a release and takes them for
+    those of all."""
     locked = names_in(ROOT / "envs/development.lock") | names_in(ROOT / "envs/cuda.lock")
     for package in locked:
         try:
@@ -63,7 +77,8 @@ def test_the_lock_names_all_that_its_packages_need():
         missing = [
             need.name
             for need in required
-            if normal(need.name) not in locked and (not need.marker or need.marker.evaluate({"extra": ""}))
+            if normal(need.name) not in locked
+            and (not need.marker or need.marker.evaluate({"extra": ""}))
         ]
         assert not missing, f"{package} needs {missing}: pin it in envs/, then make locks"
 
@@ -97,4 +112,6 @@ def test_locks_written_again_are_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["write_locks.py"])
     write_locks.main()
     for name in LOCKS:
-        assert (tmp_path / f"envs/{name}.lock").read_text() == (ROOT / f"envs/{name}.lock").read_text(), name
+        assert (tmp_path / f"envs/{name}.lock").read_text() == (
+            ROOT / f"envs/{name}.lock"
+        ).read_text(), name

@@ -1,7 +1,9 @@
-"""Estimates of GPU memory against calculations by hand: four models, three recipes, 250 tokens a completion, prompts of 400 tokens.
+"""Estimates of GPU memory against calculations by hand: four models, three recipes, 250 tokens a
+completion, prompts of 400 tokens.
 
-Of each model: weights N and those of its embedding E; a layer's width and, for a token, the values that its recomputation keeps
-(10 x width + 3 x feed-forward width) and that an adapter adds (outputs of its maps); A, the weights of an adapter of rank 32.
+Of each model: weights N and those of its embedding E; a layer's width and, for a token, the values
+that its recomputation keeps (10 x width + 3 x feed-forward width) and that an adapter adds (outputs
+of its maps); A, the weights of an adapter of rank 32.
 """
 
 from dataclasses import dataclass
@@ -17,7 +19,8 @@ GB, TILE = 1e9, 4096 * 32768 * 2  # bytes of the tile of scores that the loss co
 
 @dataclass
 class Hand:
-    """By hand, in units of 1e9 bytes on a GPU: what stays, what an update adds, and vLLM's share of 79.1 GiB."""
+    """By hand, in units of 1e9 bytes on a GPU: what stays, what an update adds, and vLLM's share of
+    79.1 GiB."""
 
     weights: float
     optimiser: float
@@ -28,19 +31,23 @@ class Hand:
 
 
 BY_HAND = {
-    # N 4.0225e9, E .389e9 (tied), 36 layers of .1009e9, width 2,560, 54,784 + 30,720 values a token, A 66.06e6
+    # N 4.0225e9, E .389e9 (tied), 36 layers of .1009e9, width 2,560, 54,784 + 30,720 values a
+    # token, A 66.06e6
     ("qwen3-4b", "as_written"): Hand(
         8.045 + 0.264, 0.528, 0.264, 16 * 650 * (36 * 2560 + 85504) * 2e-9 + 16 * 250 * 2560 * 6e-9 + TILE / GB, share=0.3
     ),
-    ("qwen3-4b", "as_written_full"): Hand(  # each of two GPUs holds half; two layers and the embedding are gathered
+    # each of two GPUs holds half; two layers and the embedding are gathered
+    ("qwen3-4b", "as_written_full"): Hand(
         8.045, 16.09, 8.045,
         8 * 650 * (36 * 2560 + 54784) * 2e-9 + 8 * 250 * 2560 * 6e-9 + TILE / GB + 0.389 * 4 + 2 * 0.1009 * 2 + 0.389 * 8,
         8.045, 0.2,
     ),
-    ("qwen3-4b", "as_released_july"): Hand(  # 36 x .1009e9 weights in 4.16 bits, the embedding in bf16
+    # 36 x .1009e9 weights in 4.16 bits, the embedding in bf16
+    ("qwen3-4b", "as_released_july"): Hand(
         3.633 * 0.52 + 0.389 * 2 + 0.264, 0.132, 0.264, 16 * 650 * (36 * 2560 + 85504) * 2e-9 + 16 * 250 * 2560 * 6e-9 + TILE / GB
     ),
-    # N 14.768e9, E .7779e9 (twice), 40 layers of .3303e9, width 5,120, 103,424 + 52,224 values a token, A 128.45e6
+    # N 14.768e9, E .7779e9 (twice), 40 layers of .3303e9, width 5,120, 103,424 + 52,224 values a
+    # token, A 128.45e6
     ("qwen3-14b", "as_written"): Hand(
         29.537 + 0.514, 1.028, 0.514, 8 * 650 * (40 * 5120 + 155648) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB, share=0.5
     ),
@@ -53,7 +60,8 @@ BY_HAND = {
         13.212 * 0.52 + 2 * 0.7779 * 2 + 0.514, 0.257, 0.514,
         8 * 650 * (40 * 5120 + 155648) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB,
     ),
-    # N 14.659e9, E .5138e9 (twice), 40 layers of .3408e9 in four matrices, width 5,120, 104,960 + 53,760 values a token, A 111.4e6
+    # N 14.659e9, E .5138e9 (twice), 40 layers of .3408e9 in four matrices, width 5,120, 104,960 +
+    # 53,760 values a token, A 111.4e6
     ("phi-4", "as_written"): Hand(
         29.319 + 0.446, 0.891, 0.446, 8 * 650 * (40 * 5120 + 158720) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB, share=0.5
     ),
@@ -66,7 +74,8 @@ BY_HAND = {
         13.631 * 0.52 + 2 * 0.5138 * 2 + 0.446, 0.223, 0.446,
         8 * 650 * (40 * 5120 + 158720) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB,
     ),
-    # N 8.030e9, E .5253e9 (twice), 32 layers of .2181e9, width 4,096, 83,968 + 43,008 values a token, A 83.89e6
+    # N 8.030e9, E .5253e9 (twice), 32 layers of .2181e9, width 4,096, 83,968 + 43,008 values a
+    # token, A 83.89e6
     ("llama-3.1-8b-instruct", "as_written"): Hand(
         16.060 + 0.336, 0.671, 0.336, 16 * 650 * (32 * 4096 + 126976) * 2e-9 + 16 * 250 * 4096 * 6e-9 + TILE / GB, share=0.35
     ),
@@ -91,14 +100,17 @@ def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
     assert need["vllm"] == pytest.approx(hand.share * 79.1)
     stays = (hand.weights + hand.optimiser + hand.reference) * gib + 1.5
     sampling = stays + hand.share * 79.1
-    updating = stays + (hand.gradients + hand.activations) * gib + (2.0 if hand.share else 0.0)  # vLLM sleeps, but for 2 GiB
+    # vLLM sleeps, but for 2 GiB
+    updating = stays + (hand.gradients + hand.activations) * gib + (2.0 if hand.share else 0.0)
     assert need["total"] == pytest.approx(max(sampling, updating), rel=0.01)
 
 
 def test_scores_of_long_completions_take_no_memory():
-    """The loss computes them in tiles. 16 x 1,024 x 151,936 of them in float32, three times, would be 28 GiB."""
+    """The loss computes them in tiles. 16 x 1,024 x 151,936 of them in float32, three times, would
+    be 28 GiB."""
     short, long = (
-        memory.run_memory(CONFIG, "qwen3-4b", "as_released_later", task)["activations"] for task in ("gsm8k", "gsm8k_1024")
+        memory.run_memory(CONFIG, "qwen3-4b", "as_released_later", task)["activations"]
+        for task in ("gsm8k", "gsm8k_1024")
     )
     assert long - short < 5
 
@@ -123,30 +135,44 @@ def test_a_model_that_fuses_its_matrices_has_four_parts_of_an_adapter_a_layer():
     with torch.device("meta"):
         model = Phi3ForCausalLM(config)
     shape = memory.shape_of(config.to_dict())
-    assert shape["fused"] and memory.parameters(shape) == sum(weights.numel() for weights in model.parameters())
+    assert shape["fused"] and memory.parameters(shape) == sum(
+        weights.numel() for weights in model.parameters()
+    )
     recipe = CONFIG["recipes"]["as_written"] | {"adapter": {"rank": 5, "alpha": 5, "dropout": 0.0}}
     adapted = get_peft_model(model, recipes.adapter_configuration(recipe))
-    assert memory.adapter_parameters(shape, 5) == sum(w.numel() for w in adapted.parameters() if w.requires_grad)
+    assert memory.adapter_parameters(shape, 5) == sum(
+        w.numel() for w in adapted.parameters() if w.requires_grad
+    )
     assert memory.adapter_parameters(CONFIG["models"]["phi-4"]["shape"], 32) == 111_411_200
 
 
-@pytest.mark.parametrize("model", [name for name, entry in CONFIG["models"].items() if "gpus" in entry])
+@pytest.mark.parametrize(
+    "model", [name for name, entry in CONFIG["models"].items() if "gpus" in entry]
+)
 def test_vllm_has_room_for_weights_and_cache(model):
     """Beside each recipe with vLLM, of completions of 250 tokens."""
     for recipe, training in CONFIG["recipes"].items():
         if training.get("generation") == "vllm":
             gpus = settings.training_gpus(CONFIG, model, recipe)
-            assert gpus["vllm_memory"] * memory.GPU_GIB > memory.vllm_memory(CONFIG["models"][model]["shape"], 650), recipe
+            assert gpus["vllm_memory"] * memory.GPU_GIB > memory.vllm_memory(
+                CONFIG["models"][model]["shape"], 650
+            ), recipe
 
 
 # --- on a CPU ---
 
 
 def test_memory_on_a_cpu_by_hand():
-    """Qwen2.5-Coder-0.5B-Instruct: 24 layers, width 896, feed-forward 4,864, 2 heads of keys and values of 64, 151,936 words."""
+    """Qwen2.5-Coder-0.5B-Instruct: 24 layers, width 896, feed-forward 4,864, 2 heads of keys and
+    values of 64, 151,936 words."""
     shape = CONFIG["models"]["qwen2.5-coder-0.5b-instruct"]["shape"]
-    assert memory.parameters(shape) == 630_167_424  # the file has 2,520,702,368 bytes of float32 with its header
-    cache, prompt, scores = 24 * 2 * 128 * (100 + 400) * 4, 100 * (4 * 896 + 3 * 4864) * 4, 151936 * (4 + 32)
+    # the file has 2,520,702,368 bytes of float32 with its header
+    assert memory.parameters(shape) == 630_167_424
+    cache, prompt, scores = (
+        24 * 2 * 128 * (100 + 400) * 4,
+        100 * (4 * 896 + 3 * 4864) * 4,
+        151936 * (4 + 32),
+    )
     assert memory.sampled_row_bytes(shape, 100, 400) == cache + prompt + scores
     recipe = CONFIG["recipes"]["mini_adapter"]
     outputs = 896 + 128 + 128 + 4864 + 4864 + 896 + 896
@@ -154,15 +180,23 @@ def test_memory_on_a_cpu_by_hand():
     assert memory.trained_row_bytes(shape, recipe, 300) == 300 * token * 4
     # All rollouts of an update at once would need more than most machines without a GPU have.
     assert 32 * memory.trained_row_bytes(shape, recipe, 300) > 30 * GB
-    assert 5 < memory.cpu_training_memory(shape, recipe, 200) < 8 and 5 < memory.cpu_sampling_memory(shape, 400, 512) < 8
+    assert (
+        5 < memory.cpu_training_memory(shape, recipe, 200) < 8
+        and 5 < memory.cpu_sampling_memory(shape, 400, 512) < 8
+    )
 
 
-@pytest.mark.parametrize("row_bytes, rows, expected", [(1e9, 8, 4), (1e9, 3, 3), (1e6, 512, 512), (1e12, 8, 1)])
+@pytest.mark.parametrize(
+    "row_bytes, rows, expected", [(1e9, 8, 4), (1e9, 3, 3), (1e6, 512, 512), (1e12, 8, 1)]
+)
 def test_a_cpu_computes_as_many_rows_at_once_as_fit(row_bytes, rows, expected):
     assert memory.rows_at_once(row_bytes, rows) == expected
 
 
-@pytest.mark.parametrize("model", [name for name, entry in CONFIG["models"].items() if entry["source"]["kind"] == "pretrain"])
+@pytest.mark.parametrize(
+    "model",
+    [name for name, entry in CONFIG["models"].items() if entry["source"]["kind"] == "pretrain"],
+)
 def test_models_of_the_miniature_sample_and_train_all_rows_at_once(model):
     """Other batches would change the last bits of committed results."""
     from hardgrpo.planning import durations

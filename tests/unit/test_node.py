@@ -1,4 +1,5 @@
-"""What a node lacks is one line with the remedy, before anything is loaded. torch is a stand-in, which says that it sees GPUs."""
+"""What a node lacks is one line with the remedy, before anything is loaded. torch is a stand-in,
+which says that it sees GPUs."""
 
 import json
 import os
@@ -16,7 +17,8 @@ from hardgrpo.runtime import node, user_settings
 from hardgrpo.runtime.errors import UserError
 from interruptible_run import COLD
 
-# Like a torch for GPUs, as far as the programs use it before they load anything. It notes which GPUs are visible when CUDA starts.
+# Like a torch for GPUs, as far as the programs use it before they load anything. It notes which
+# GPUs are visible when CUDA starts.
 TORCH = """
 import json, os
 from types import SimpleNamespace
@@ -37,7 +39,8 @@ OLD = "The NVIDIA driver on your system is too old (found version 12040)."
 
 
 class Node:
-    """A node with GPUs. `train` and `probe` start programs there until they look for a model, which is not there."""
+    """A node with GPUs. `train` and `probe` start programs there until they look for a model, which
+    is not there."""
 
     def __init__(self, folder: Path):
         self.folder, self.log = folder, folder / "cuda.log"
@@ -46,8 +49,12 @@ class Node:
 
     def torch(self, trouble: str = "", built: str = "'13.0'") -> None:
         (self.folder / "torch").mkdir(exist_ok=True)
-        (self.folder / "torch/__init__.py").write_text(TORCH.format(trouble=trouble, log=str(self.log)))
-        (self.folder / "torch/version.py").write_text(f"from typing import Optional\ncuda: Optional[str] = {built}\n")
+        (self.folder / "torch/__init__.py").write_text(
+            TORCH.format(trouble=trouble, log=str(self.log))
+        )
+        (self.folder / "torch/version.py").write_text(
+            f"from typing import Optional\ncuda: Optional[str] = {built}\n"
+        )
 
     def compiler(self, script: str) -> str:
         path = self.folder / "cc"
@@ -57,7 +64,11 @@ class Node:
 
     def run(self, program: str, *arguments, **env: str) -> str:
         """The one line with which a program ends."""
-        kept = {name: value for name, value in COLD.items() if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)}
+        kept = {
+            name: value
+            for name, value in COLD.items()
+            if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)
+        }
         own = {
             "PYTHONPATH": f"{self.folder}:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
@@ -72,18 +83,45 @@ class Node:
             check=False,
             env=kept | own | env,
         )
-        assert done.returncode == 1 and done.stderr.count("\n") == 1 and done.stderr.startswith("error: "), (
-            done.stdout + done.stderr
-        )
+        assert (
+            done.returncode == 1
+            and done.stderr.count("\n") == 1
+            and done.stderr.startswith("error: ")
+        ), done.stdout + done.stderr
         return done.stderr
 
     def train(self, *arguments, **env: str) -> str:
-        return self.run("train_grpo", "--spec", "spec.yaml", "--output", "out", "--gpus", "1", "--gpu-gib", "20", *arguments, **env)
+        return self.run(
+            "train_grpo",
+            "--spec",
+            "spec.yaml",
+            "--output",
+            "out",
+            "--gpus",
+            "1",
+            "--gpu-gib",
+            "20",
+            *arguments,
+            **env,
+        )
 
     def probe(self, **env: str) -> str:
-        given = {"--model": "m", "--problems": "p", "--prompt": "{question}", "--samples": 1, "--completion-tokens": 1, "--seed": 1}
+        given = {
+            "--model": "m",
+            "--problems": "p",
+            "--prompt": "{question}",
+            "--samples": 1,
+            "--completion-tokens": 1,
+            "--seed": 1,
+        }
         return self.run(
-            "probe", *(str(part) for pair in given.items() for part in pair), "--gpus", "1", "--output", "o.jsonl.gz", **env
+            "probe",
+            *(str(part) for pair in given.items() for part in pair),
+            "--gpus",
+            "1",
+            "--output",
+            "o.jsonl.gz",
+            **env,
         )
 
 
@@ -96,10 +134,14 @@ def test_with_all_that_is_needed_the_programs_go_on(there):
     for said in (there.train(), there.probe()):
         assert "no manifest.json" in said
     kept = there.folder / f"hardgrpo-kernels-{os.getuid()}"
-    assert {path.name for path in kept.iterdir()} == set(node.CACHES.values()) and kept.stat().st_mode & 0o077 == 0
+    assert {path.name for path in kept.iterdir()} == set(
+        node.CACHES.values()
+    ) and kept.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize(("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")])
+@pytest.mark.parametrize(
+    ("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")]
+)
 def test_a_training_on_one_gpu_sees_one_before_cuda_starts(there, visible, expected):
     """Set later, the variable changes nothing: the trainer would find several GPUs and end."""
     there.train(**({"CUDA_VISIBLE_DEVICES": visible} if visible else {}))
@@ -110,25 +152,44 @@ def test_a_torch_for_cpus_is_named_where_gpus_are_asked_for(there):
     there.torch(built="None")
     nowhere = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
     for said in (there.train(**nowhere), there.probe(**nowhere)):
-        assert "torch for GPUs is not installed (/nowhere/python" in said and "`make gpu`" in said and "take `gpus` out" in said
-    (there.folder / "python").write_text("#!/bin/sh\nprintf 'error: started again\\n' >&2; exit 1\n")
+        assert (
+            "torch for GPUs is not installed (/nowhere/python" in said
+            and "`make gpu`" in said
+            and "take `gpus` out" in said
+        )
+    (there.folder / "python").write_text(
+        "#!/bin/sh\nprintf 'error: started again\\n' >&2; exit 1\n"
+    )
     (there.folder / "python").chmod(0o755)
-    assert there.train(HARDGRPO_VLLM_PYTHON=str(there.folder / "python")) == "error: started again\n"
+    assert (
+        there.train(HARDGRPO_VLLM_PYTHON=str(there.folder / "python")) == "error: started again\n"
+    )
 
 
 def test_an_old_driver_is_named_with_what_cuda_needs(there):
     there.torch(trouble=OLD)
     for said in (there.train(), there.probe()):
-        assert OLD in said and "CUDA 13.0 needs 580" in said and "cuda-compat" in said and "nvidia-smi" in said
+        assert (
+            OLD in said
+            and "CUDA 13.0 needs 580" in said
+            and "cuda-compat" in said
+            and "nvidia-smi" in said
+        )
 
 
 def test_a_compiler_is_needed_for_training_alone(there):
     nothing = there.folder / "empty"
     nothing.mkdir()
     said = there.train(PATH=str(nothing))
-    assert "neither gcc nor clang is there" in said and "module load gcc" in said and "containers" in said
+    assert (
+        "neither gcc nor clang is there" in said
+        and "module load gcc" in said
+        and "containers" in said
+    )
     assert "CC is no-such-cc, which is not there" in there.train(CC="no-such-cc")
-    assert "no manifest.json" in there.probe(PATH=str(nothing)), "transformers samples without compiled kernels"
+    assert "no manifest.json" in there.probe(PATH=str(nothing)), (
+        "transformers samples without compiled kernels"
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +203,10 @@ def test_a_compiler_is_needed_for_training_alone(there):
             "echo 'probe.c:2:10: fatal error: stdlib.h: No such file' >&2; exit 1",
             ["cannot compile a C file", "stdlib.h", "module load gcc"],
         ),
-        ('for last; do :; done; echo nothing > "$last"', ["cannot be loaded", "TRITON_CACHE_DIR", "noexec"]),
+        (
+            'for last; do :; done; echo nothing > "$last"',
+            ["cannot be loaded", "TRITON_CACHE_DIR", "noexec"],
+        ),
     ],
     ids=["no headers", "no C library", "noexec"],
 )
@@ -157,7 +221,11 @@ def test_a_cache_that_cannot_be_written_is_named(there, variable):
     (there.folder / "file").write_text("")
     place = str(there.folder / "file/cache")
     said = there.train(**{variable: place})
-    assert place in said and "cannot be written" in said and ("set TMPDIR" if "TMPDIR" in variable else f"set {variable}") in said
+    assert (
+        place in said
+        and "cannot be written" in said
+        and ("set TMPDIR" if "TMPDIR" in variable else f"set {variable}") in said
+    )
 
 
 def test_a_cache_that_others_can_write_is_not_used(there):
@@ -167,10 +235,14 @@ def test_a_cache_that_others_can_write_is_not_used(there):
     assert "can be written by other users" in there.train()
 
 
-@pytest.mark.parametrize(("glibc", "is_refused"), [("2.17", True), ("2.28", False), ("2.36", False)])
+@pytest.mark.parametrize(
+    ("glibc", "is_refused"), [("2.17", True), ("2.28", False), ("2.36", False)]
+)
 def test_a_c_library_older_than_torch_needs_is_named(monkeypatch, glibc, is_refused):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", glibc))
     if not is_refused:
         return node.check(compiles=False)
-    with pytest.raises(UserError, match=r"glibc is 2\.17 on this node, and torch needs 2\.28: choose nodes"):
+    with pytest.raises(
+        UserError, match=r"glibc is 2\.17 on this node, and torch needs 2\.28: choose nodes"
+    ):
         node.check(compiles=False)

@@ -103,8 +103,40 @@ def test_one_number(text, value):
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", ".", "-", "none", "1,2", "1,-2", "3, 5, 7", "70,00", "0,123", "1234,567", "70 0000", "3-4", "1+1", "2:00", "5 or 6"]
-    + ["2k", "5x", "3ab", "5 x", "2 ab", "5i", r"3\pi", "3 pi", r"3\sqrt{2}", r"\sqrt2", "5!", "2^{10}", "18^2", "52_8"]
+    [
+        "",
+        " ",
+        ".",
+        "-",
+        "none",
+        "1,2",
+        "1,-2",
+        "3, 5, 7",
+        "70,00",
+        "0,123",
+        "1234,567",
+        "70 0000",
+        "3-4",
+        "1+1",
+        "2:00",
+        "5 or 6",
+    ]
+    + [
+        "2k",
+        "5x",
+        "3ab",
+        "5 x",
+        "2 ab",
+        "5i",
+        r"3\pi",
+        "3 pi",
+        r"3\sqrt{2}",
+        r"\sqrt2",
+        "5!",
+        "2^{10}",
+        "18^2",
+        "52_8",
+    ]
     + [
         "4210_{5}",
         "1/0",
@@ -131,7 +163,18 @@ def test_one_number(text, value):
         "5 =",
         "x =",
     ]
-    + [r"\text{two}", r"2:00\ \text{pm}", "1.234,56", "9" * 300, "\\", "{", r"\frac", r"\frac{", "$", "%"],
+    + [
+        r"\text{two}",
+        r"2:00\ \text{pm}",
+        "1.234,56",
+        "9" * 300,
+        "\\",
+        "{",
+        r"\frac",
+        r"\frac{",
+        "$",
+        "%",
+    ],
 )
 def test_not_exactly_one_number(text):
     assert read_number(text) is None
@@ -145,7 +188,11 @@ def test_a_bare_letter_may_be_a_unit_of_a_completion_but_not_of_a_reference():
 @given(st.fractions(), st.booleans())
 def test_every_fraction_in_every_notation(value, spaced):
     above, below, minus = abs(value.numerator), value.denominator, "-" if value < 0 else ""
-    for text in (f"{above}/{below}", rf"\frac{{{above}}}{{{below}}}", rf"\dfrac{{{above:,}}}{{{below:,}}}"):
+    for text in (
+        f"{above}/{below}",
+        rf"\frac{{{above}}}{{{below}}}",
+        rf"\dfrac{{{above:,}}}{{{below:,}}}",
+    ):
         assert read_number(minus + text) == value
     whole, rest = divmod(above, below)
     if whole and rest:
@@ -154,20 +201,40 @@ def test_every_fraction_in_every_notation(value, spaced):
 
 
 @given(
-    st.integers(), st.sampled_from(["{:,}", "{}", "{}.0", "{}.", r"\${}", r"{}\%", "{} dollars", r"x = {}", r"{}\text{{ cm}}^2"])
+    st.integers(),
+    st.sampled_from(
+        [
+            "{:,}",
+            "{}",
+            "{}.0",
+            "{}.",
+            r"\${}",
+            r"{}\%",
+            "{} dollars",
+            r"x = {}",
+            r"{}\text{{ cm}}^2",
+        ]
+    ),
 )
 def test_every_integer_in_every_notation(value, form):
     assert read_number(form.format(value)) == value
     assert read_number(form.format(value).replace(",", r"\,").replace("-", "\u2212")) == value
 
 
-@given(st.decimals(allow_nan=False, allow_infinity=False, places=5, min_value=-(10**9), max_value=10**9))
+@given(
+    st.decimals(
+        allow_nan=False, allow_infinity=False, places=5, min_value=-(10**9), max_value=10**9
+    )
+)
 def test_decimals_are_exact(value):
     assert read_number(f"{value:f}") == Fraction(value)
     assert read_number(f"{value:,f}") == Fraction(value)
 
 
-PIECES = re.findall(r"\S+| $", r"1 , . / - 23 456 7890 { } \frac \text{ cm ^2 = x _ \$ $ % \, \! ( ) million and * \circ i pi ")
+PIECES = re.findall(
+    r"\S+| $",
+    r"1 , . / - 23 456 7890 { } \frac \text{ cm ^2 = x _ \$ $ % \, \! ( ) million and * \circ i pi ",
+)
 
 
 @given(st.text(max_size=300) | st.lists(st.sampled_from(PIECES), max_size=80).map("".join))
@@ -181,8 +248,44 @@ def test_whatever_is_written_reading_numbers_is_quick_and_raises_nothing(text):
 
 @pytest.mark.parametrize(
     "piece",
-    ["1", "1,", "1 ", "{", "}", r"\frac", r"\text{", "a", "a-", " a", "$", "*", "-", r"\!", "1/", "^2", "=", "(a)"]
-    + [".1", "²", "½", "π", r"\overline{1}", r"\approx", " of a", "th", "10^", "e1", r"\frac{a}{", r"\ ", "m/", "_", "`", "("],
+    [
+        "1",
+        "1,",
+        "1 ",
+        "{",
+        "}",
+        r"\frac",
+        r"\text{",
+        "a",
+        "a-",
+        " a",
+        "$",
+        "*",
+        "-",
+        r"\!",
+        "1/",
+        "^2",
+        "=",
+        "(a)",
+    ]
+    + [
+        ".1",
+        "²",
+        "½",
+        "π",
+        r"\overline{1}",
+        r"\approx",
+        " of a",
+        "th",
+        "10^",
+        "e1",
+        r"\frac{a}{",
+        r"\ ",
+        "m/",
+        "_",
+        "`",
+        "(",
+    ],
 )
 @pytest.mark.parametrize("end", ["", "!", "}", "\\"])
 def test_repetition_is_quick_too(piece, end):

@@ -1,4 +1,5 @@
-"""A configuration of the first form is refused with its translation, which has the same runs and tests."""
+"""A configuration of the first form is refused with its translation, which has the same runs and
+tests."""
 
 import itertools
 
@@ -15,10 +16,15 @@ from hardgrpo.study.settings import as_list, eval_tasks, has_arm
 MODELS, TASKS, POLICIES, RECIPES = ["m", "n"], ["t", "u", "v"], ["a", "b", "c"], ["x", "y"]
 NAMES = {"model": MODELS, "task": TASKS, "policy": POLICIES, "recipe": RECIPES}
 ENTRIES = st.dictionaries(st.sampled_from(list(NAMES)), st.none(), min_size=1).flatmap(
-    lambda keys: st.fixed_dictionaries({key: st.lists(st.sampled_from(NAMES[key]), min_size=1, unique=True) for key in keys})
+    lambda keys: st.fixed_dictionaries(
+        {key: st.lists(st.sampled_from(NAMES[key]), min_size=1, unique=True) for key in keys}
+    )
 )
 TESTS = st.fixed_dictionaries(
-    {"model": st.lists(st.sampled_from(MODELS), min_size=1, unique=True), "tested_on": st.sampled_from(TASKS)}
+    {
+        "model": st.lists(st.sampled_from(MODELS), min_size=1, unique=True),
+        "tested_on": st.sampled_from(TASKS),
+    }
 )
 
 
@@ -26,24 +32,38 @@ TESTS = st.fixed_dictionaries(
 @given(st.lists(st.one_of(ENTRIES, TESTS), max_size=5))
 def test_the_translation_has_the_same_runs_and_tests(exclude):
     also = {"t": ["u", "v"]}
-    old = {"models": MODELS, "tasks": TASKS, "policies": POLICIES, "recipes": RECIPES, "exclude": exclude, "also_tested_on": also}
+    old = {
+        "models": MODELS,
+        "tasks": TASKS,
+        "policies": POLICIES,
+        "recipes": RECIPES,
+        "exclude": exclude,
+        "also_tested_on": also,
+    }
     new = old_form.translate(old)
     for combination in itertools.product(MODELS, TASKS, POLICIES, RECIPES):
         names = dict(zip(NAMES, combination))
         excluded = any(
-            "tested_on" not in entry and all(names[key] in as_list(value) for key, value in entry.items()) for entry in exclude
+            "tested_on" not in entry
+            and all(names[key] in as_list(value) for key, value in entry.items())
+            for entry in exclude
         )
         arms = [
             arm
             for arm in new["arms"]
             for values in itertools.product(
-                as_list(arm.get("models", MODELS)), as_list(arm.get("tasks", TASKS)), as_list(arm["policy"]), as_list(arm["recipe"])
+                as_list(arm.get("models", MODELS)),
+                as_list(arm.get("tasks", TASKS)),
+                as_list(arm["policy"]),
+                as_list(arm["recipe"]),
             )
             if values == combination
         ]
         assert len(arms) == (not excluded) and has_arm(new, **names) == (not excluded), (names, new)
     for model, test in itertools.product(MODELS, also["t"]):
-        excluded = any(entry.get("tested_on") == test and model in entry["model"] for entry in exclude)
+        excluded = any(
+            entry.get("tested_on") == test and model in entry["model"] for entry in exclude
+        )
         assert (test in eval_tasks(new, "t", model)) == (not excluded)
 
 
@@ -99,4 +119,6 @@ def test_a_study_that_has_no_form_is_refused_with_its_place(changes):
 def test_a_pair_of_arms_in_both_forms_is_translated():
     study = {"models": ["m"], "also_compared": [[{"policy": "a", "recipe": "x"}, "b, y"]]}
     assert old_form.is_old(study)
-    assert old_form.translate(study)["also_compared"] == [[{"policy": "a", "recipe": "x"}, {"policy": "b", "recipe": "y"}]]
+    assert old_form.translate(study)["also_compared"] == [
+        [{"policy": "a", "recipe": "x"}, {"policy": "b", "recipe": "y"}]
+    ]

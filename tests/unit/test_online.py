@@ -1,4 +1,5 @@
-"""The trainer that asks a selector: what it trains on, what it counts, and PRIME's token rewards by hand."""
+"""The trainer that asks a selector: what it trains on, what it counts, and PRIME's token rewards by
+hand."""
 
 import functools
 
@@ -19,13 +20,24 @@ PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 
 
 @pytest.fixture
 def training(tiny, tmp_path):
-    """A short training by the online trainer: four prompts, four rollouts of each in a sampling step."""
+    """A short training by the online trainer: four prompts, four rollouts of each in a sampling
+    step."""
     from hardgrpo.training.online_trainer import OnlineTrainer
 
     def train(reward=long, updates=3, selector=None, process=None, micro_batch=None, **changes):
-        recipe = {"updates": updates, "prompts_per_update": 4, "group_size": 4, "reward": "correct", "process": process}
+        recipe = {
+            "updates": updates,
+            "prompts_per_update": 4,
+            "group_size": 4,
+            "reward": "correct",
+            "process": process,
+        }
         recipe |= {"selector": selector}
-        made = online_selectors.make(recipe, online_selectors.Pool(list(rows())), 3) if selector else None
+        made = (
+            online_selectors.make(recipe, online_selectors.Pool(list(rows())), 3)
+            if selector
+            else None
+        )
         kind = functools.partial(OnlineTrainer, rows=rows(), selector=made, recipe=recipe)
         return Training(kind, tiny, tmp_path, reward, micro_batch, updates, **changes)
 
@@ -54,7 +66,11 @@ def total(run: Training, name: str) -> float:
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 
-@pytest.mark.parametrize("changes", [{}, {"adapter": ADAPTER}, {"micro_batch": 4}, {"advantage": "standardised"}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"adapter": ADAPTER}, {"micro_batch": 4}, {"advantage": "standardised"}],
+    ids=str,
+)
 def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, changes):
     with_process, without = training(process=PROCESS | {"weight": 0.0}, **changes), plain(**changes)
     assert with_process.completions == without.completions
@@ -67,7 +83,8 @@ def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, cha
 
 def test_the_reward_model_learns_which_completions_are_right(training):
     run = training(process=PROCESS, selector={"kind": "beta", "replay": 1, "buffer": 8}, updates=3)
-    assert run.log[0]["process_loss"] == pytest.approx(0.6931, abs=1e-3)  # it begins as the policy: every score is 0
+    # it begins as the policy: every score is 0
+    assert run.log[0]["process_loss"] == pytest.approx(0.6931, abs=1e-3)
     batch, process = run.trainer._join(run.trainer.buffer), run.trainer.process_rewards
     process.recipe = PROCESS | {"beta": 0.5}
     losses = []
@@ -78,30 +95,38 @@ def test_the_reward_model_learns_which_completions_are_right(training):
 
 
 def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(training, tiny):
-    """Trained at a rate of nothing, the policy stays where it was, whatever weights its modules were lent."""
+    """Trained at a rate of nothing, the policy stays where it was, whatever weights its modules
+    were lent."""
     from transformers import AutoModelForCausalLM
 
     before = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32)
     run = training(process=PROCESS, learning_rate=1e-30)
     assert all(torch.allclose(w, b, atol=1e-20) for w, b in zip(run.weights, before.parameters()))
     trained = run.trainer.process_rewards.weights
-    assert any(not torch.equal(trained[name], weights) for name, weights in before.named_parameters() if name in trained)
+    assert any(
+        not torch.equal(trained[name], weights)
+        for name, weights in before.named_parameters()
+        if name in trained
+    )
 
 
 def test_token_advantages_of_a_batch_by_hand():
-    """Two rollouts of a group, with three tokens and two. The last token of each has no process reward."""
+    """Two rollouts of a group, with three tokens and two. The last token of each has no process
+    reward."""
     from hardgrpo.training.process_rewards import token_advantages
 
     rewards = torch.tensor([[0.2, -0.1, 9.0], [0.4, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
-    # Sums of a token's and later rewards: .1, -.1 | .4. The largest without sign, .4, divides all: .5, -.25 | 1.
-    # Means of a rollout: .125 | 1. Less the other's: -.5, -1.25 | .875; and sums of these and later ones.
+    # Sums of a token's and later rewards: .1, -.1 | .4. The largest without sign, .4, divides all:
+    # .5, -.25 | 1. Means of a rollout: .125 | 1. Less the other's: -.5, -1.25 | .875; and sums of
+    # these and later ones.
     expected = torch.tensor([[-1.75, -1.25, 0.0], [0.875, 0.0, 0.0]])
     torch.testing.assert_close(token_advantages(rewards, mask, 2), expected, atol=1e-5, rtol=1e-5)
 
 
 class TwoTokens(torch.nn.Module):
-    """A policy of two weights: at every place the log-probabilities of its two tokens are the logarithm of their softmax."""
+    """A policy of two weights: at every place the log-probabilities of its two tokens are the
+    logarithm of their softmax."""
 
     def __init__(self):
         super().__init__()
@@ -109,7 +134,8 @@ class TwoTokens(torch.nn.Module):
 
 
 def test_token_rewards_of_a_batch_by_hand():
-    """Two rollouts of two tokens: 0 0 is right, 1 1 is wrong. The reward model learns to tell them apart, and rewards token 0."""
+    """Two rollouts of two tokens: 0 0 is right, 1 1 is wrong. The reward model learns to tell them
+    apart, and rewards token 0."""
     from types import SimpleNamespace
 
     from hardgrpo.training.process_rewards import ProcessRewards
@@ -118,18 +144,37 @@ def test_token_rewards_of_a_batch_by_hand():
         return torch.log_softmax(model.weights, 0)[ids[:, -tokens:]], None
 
     arguments = SimpleNamespace(per_device_train_batch_size=1)
-    trainer = SimpleNamespace(model=TwoTokens(), args=arguments, _get_per_token_logps_and_entropies=of_tokens)
-    process = ProcessRewards(trainer, {"weight": 0.5, "beta": 1.0, "learning_rate": 0.5, "max_grad_norm": 100.0})
+    trainer = SimpleNamespace(
+        model=TwoTokens(), args=arguments, _get_per_token_logps_and_entropies=of_tokens
+    )
+    process = ProcessRewards(
+        trainer, {"weight": 0.5, "beta": 1.0, "learning_rate": 0.5, "max_grad_norm": 100.0}
+    )
     ones = torch.ones(2, 2, dtype=torch.long)
-    batch = {"prompt_ids": ones, "prompt_mask": ones, "completion_ids": torch.tensor([[0, 0], [1, 1]]), "completion_mask": ones}
-    found = process.learn(batch | {"advantages": torch.tensor([1.0, -1.0])}, torch.tensor([1.0, 0.0]), 2)
+    batch = {
+        "prompt_ids": ones,
+        "prompt_mask": ones,
+        "completion_ids": torch.tensor([[0, 0], [1, 1]]),
+        "completion_mask": ones,
+    }
+    found = process.learn(
+        batch | {"advantages": torch.tensor([1.0, -1.0])}, torch.tensor([1.0, 0.0]), 2
+    )
     assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)  # both scores were 0
-    # The gradient is -.5 for the weight of token 0 and .5 for that of token 1. AdamW's first step is the learning rate: .5 and -.5.
-    torch.testing.assert_close(process.weights["weights"].detach(), torch.tensor([0.5, -0.5]), atol=1e-5, rtol=0)
-    # Token 0 is rewarded with log(2 sigmoid(1)) = .3799, token 1 with log(2 sigmoid(-1)) = -.6201. The first token of each counts; divided
-    # by .6201: .6126 and -1. Less the other rollout's mean: 1.6126 and -1.6126. Half of that, beside the outcome's 1 and -1.
-    torch.testing.assert_close(found, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0)
-    assert torch.equal(trainer.model.weights, torch.zeros(2)), "the policy has its own weights again"
+    # The gradient is -.5 for the weight of token 0 and .5 for that of token 1. AdamW's first step
+    # is the learning rate: .5 and -.5.
+    torch.testing.assert_close(
+        process.weights["weights"].detach(), torch.tensor([0.5, -0.5]), atol=1e-5, rtol=0
+    )
+    # Token 0 is rewarded with log(2 sigmoid(1)) = .3799, token 1 with log(2 sigmoid(-1)) = -.6201.
+    # The first token of each counts; divided by .6201: .6126 and -1. Less the other rollout's mean:
+    # 1.6126 and -1.6126. Half of that, beside the outcome's 1 and -1.
+    torch.testing.assert_close(
+        found, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0
+    )
+    assert torch.equal(trainer.model.weights, torch.zeros(2)), (
+        "the policy has its own weights again"
+    )
 
 
 def test_a_step_without_enough_groups_changes_no_weight(training, tiny):
@@ -142,12 +187,18 @@ def test_a_step_without_enough_groups_changes_no_weight(training, tiny):
 
 
 def test_rollouts_that_are_kept_and_thrown_away_add_up(training):
-    for selector in ({"kind": "dynamic", "groups": 3}, {"kind": "dynamic", "groups": 6}, {"kind": "skip", "groups": 3}):
+    for selector in (
+        {"kind": "dynamic", "groups": 3},
+        {"kind": "dynamic", "groups": 6},
+        {"kind": "skip", "groups": 3},
+    ):
         run = training(selector=selector, updates=6)
         assert total(run, "rollouts") == 6 * 16
         assert all(entry["kept"] + entry["thrown_away"] == entry["rollouts"] for entry in run.log)
         full = selector["groups"] * 4
-        assert total(run, "trained") * full <= total(run, "kept") < (total(run, "trained") + 1) * full
+        assert (
+            total(run, "trained") * full <= total(run, "kept") < (total(run, "trained") + 1) * full
+        )
         assert 0 < total(run, "trained") < 6 or selector["groups"] == 3
         assert total(run, "labels") <= 4
 
@@ -159,7 +210,10 @@ def test_an_update_takes_exactly_the_groups_that_have_a_signal(training):
 
 
 def test_a_pool_without_a_signal_ends_with_one_line(training):
-    with pytest.raises(UserError, match=r"dynamic: 12 prompts were tried in 3 sampling steps, and only 0 of the 4 groups"):
+    with pytest.raises(
+        UserError,
+        match=r"dynamic: 12 prompts were tried in 3 sampling steps, and only 0 of the 4 groups",
+    ):
         training(never, 9, {"kind": "dynamic", "most_steps": 3})
 
 
@@ -184,16 +238,22 @@ def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monke
 
 
 def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(training):
-    """At a learning rate of nothing the policy of every sampling step is the same: the ratios are 1, and nothing is clipped."""
+    """At a learning rate of nothing the policy of every sampling step is the same: the ratios are
+    1, and nothing is clipped."""
     selector = {"kind": "beta", "replay": 3, "buffer": 5}
     run = training(selector=selector, updates=5, learning_rate=1e-12)
     assert [entry["replayed"] for entry in run.log][0] == 0 and run.log[-1]["replayed"] == 12
     assert len(run.trainer.buffer) == 5
     assert all(entry["clip_ratio/region_mean"] == 0 for entry in run.log)
     batch = run.trainer._join(run.trainer.buffer)
-    ids, mask = (torch.cat([batch[f"prompt_{what}"], batch[f"completion_{what}"]], dim=1) for what in ("ids", "mask"))
+    ids, mask = (
+        torch.cat([batch[f"prompt_{what}"], batch[f"completion_{what}"]], dim=1)
+        for what in ("ids", "mask")
+    )
     with torch.no_grad():
-        found = run.trainer._get_per_token_logps_and_entropies(run.trainer.model, ids, mask, batch["completion_ids"].size(1))[0]
+        found = run.trainer._get_per_token_logps_and_entropies(
+            run.trainer.model, ids, mask, batch["completion_ids"].size(1)
+        )[0]
     difference = (found - batch["old_per_token_logps"]) * batch["completion_mask"]
     assert difference.abs().max() < 1e-4
     moved = training(selector=selector, updates=5, learning_rate=5e-2)
@@ -206,15 +266,22 @@ def test_groups_come_back_from_a_file_as_they_were(training, tmp_path):
     kept = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=3).trainer.buffer
     rollout_groups.save(tmp_path / "groups.state", {"buffer": kept, "pending": []})
     found = rollout_groups.load(tmp_path / "groups.state")
-    assert found["pending"] == [] and [group.prompt for group in found["buffer"]] == [group.prompt for group in kept]
+    assert found["pending"] == [] and [group.prompt for group in found["buffer"]] == [
+        group.prompt for group in kept
+    ]
     for one, other in zip(
-        rollout_groups.join(found["buffer"], 0, "cpu").items(), rollout_groups.join(kept, 0, "cpu").items(), strict=True
+        rollout_groups.join(found["buffer"], 0, "cpu").items(),
+        rollout_groups.join(kept, 0, "cpu").items(),
+        strict=True,
     ):
         assert one[0] == other[0] and torch.equal(one[1], other[1])
 
 
 def test_micro_batches_that_an_update_does_not_fill_are_refused(training):
-    with pytest.raises(UserError, match=r"an update has 4 new rollouts, which cannot be shared out over 8 micro-batches"):
+    with pytest.raises(
+        UserError,
+        match=r"an update has 4 new rollouts, which cannot be shared out over 8 micro-batches",
+    ):
         training(selector={"kind": "dynamic", "groups": 1}, micro_batch=2)
 
 
@@ -229,22 +296,33 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
     recipe = {"group_size": 8}
     online_trainer.check_buffer_memory(recipe, 250, 250, {"replay": 4, "buffer": 512})
     spec = SimpleNamespace(
-        training=recipe | {"prompts_per_update": 8, "selector": {"kind": "targeted", "replay": 4, "buffer": 100_000}},
+        training=recipe
+        | {
+            "prompts_per_update": 8,
+            "selector": {"kind": "targeted", "replay": 4, "buffer": 100_000},
+        },
         completion_tokens=250,
     )
-    with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):  # before the pool is embedded
+    # before the pool is embedded
+    with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):
         online_trainer.build_trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):
         online_trainer.check_buffer_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})
 
 
 @pytest.mark.parametrize("replay", [0, 2])
-def test_beside_vllm_only_replayed_groups_have_the_probabilities_of_an_earlier_policy(training, monkeypatch, replay):
+def test_beside_vllm_only_replayed_groups_have_the_probabilities_of_an_earlier_policy(
+    training, monkeypatch, replay
+):
     StandIn.install(monkeypatch)
     batches, compute = [], Trainer._compute_loss
     monkeypatch.setattr(
-        Trainer, "_compute_loss", lambda trainer, model, batch: batches.append(batch) or compute(trainer, model, batch)
+        Trainer,
+        "_compute_loss",
+        lambda trainer, model, batch: batches.append(batch) or compute(trainer, model, batch),
     )
-    run = training(selector={"kind": "beta", "replay": replay, "buffer": 8}, generation="vllm", updates=3)
+    run = training(
+        selector={"kind": "beta", "replay": replay, "buffer": 8}, generation="vllm", updates=3
+    )
     assert (total(run, "replayed") > 0) == bool(replay) and len(batches) == 3
     assert all(("old_per_token_logps" in batch) == bool(replay) for batch in batches)

@@ -1,4 +1,5 @@
-"""Which files and folders may be taken over: those that no untrusted account can have made or can change."""
+"""Which files and folders may be taken over: those that no untrusted account can have made or can
+change."""
 
 import os
 import subprocess
@@ -11,7 +12,9 @@ from conftest import ROOT
 from hardgrpo.runtime import ownership
 
 NOBODY = 65534
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another account")
+AS_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can make files of another account"
+)
 
 
 @pytest.fixture
@@ -27,7 +30,16 @@ def test_own_paths_may_be_taken_over_also_those_that_do_not_exist_yet(folder, mo
     (folder / "file").touch(0o644)
     (folder.parent / "link").symlink_to("folder")
     monkeypatch.chdir(folder)
-    for path in (folder, folder / "file", folder / "new/newer", "file", "../folder/file", folder.parent / "link/file", "/", "/etc"):
+    for path in (
+        folder,
+        folder / "file",
+        folder / "new/newer",
+        "file",
+        "../folder/file",
+        folder.parent / "link/file",
+        "/",
+        "/etc",
+    ):
         assert ownership.problem(path) is None, path
 
 
@@ -51,14 +63,22 @@ def test_a_group_with_other_members_may_not_write(folder, monkeypatch):
 
 
 def test_the_group_of_the_account_alone_may_write(folder, monkeypatch):
-    """Debian and Red Hat give each account a group of its own, and home folders that this group may write to."""
+    """Debian and Red Hat give each account a group of its own, and home folders that this group may
+    write to."""
     folder.chmod(0o775)
     group = os.stat(folder).st_gid
     account = ownership.pwd.struct_passwd(("me", "x", os.geteuid(), group, "", "/", ""))
     monkeypatch.setattr(ownership.pwd, "getpwuid", lambda number: account)
-    for name, members, is_safe in (("me", [], True), ("me", ["me"], True), ("me", ["you"], False), ("users", [], False)):
+    for name, members, is_safe in (
+        ("me", [], True),
+        ("me", ["me"], True),
+        ("me", ["you"], False),
+        ("users", [], False),
+    ):
         monkeypatch.setattr(
-            ownership.grp, "getgrgid", lambda number, entry=(name, "x", group, members): ownership.grp.struct_group(entry)
+            ownership.grp,
+            "getgrgid",
+            lambda number, entry=(name, "x", group, members): ownership.grp.struct_group(entry),
         )
         assert (ownership.problem(folder) is None) == is_safe, (name, members)
 
@@ -106,12 +126,17 @@ def test_in_a_container_files_of_the_hosts_root_are_roots(folder, monkeypatch, t
 
 
 @AS_ROOT
-def test_in_a_container_no_environment_of_another_account_of_the_host_is_taken_over(folder, monkeypatch, tmp_path):
+def test_in_a_container_no_environment_of_another_account_of_the_host_is_taken_over(
+    folder, monkeypatch, tmp_path
+):
     """All accounts of the host but this one seem to be nobody."""
     monkeypatch.setattr(ownership, "ID_MAP", tmp_path / "uid_map")
     (tmp_path / "uid_map").write_text("         0       1000          1\n")
     os.chown(folder, NOBODY, NOBODY)
-    assert f"{folder} belongs to an account that has no number in this container" in ownership.problem(folder)
+    assert (
+        f"{folder} belongs to an account that has no number in this container"
+        in ownership.problem(folder)
+    )
     assert ownership.problem(folder, owners=[NOBODY]) is None  # ENVIRONMENTS_OWNER=nobody
 
 
@@ -124,7 +149,9 @@ def test_the_program_needs_no_package_and_says_what_to_do(folder):
     folder.chmod(0o777)
     done = call("--remedy", "use a home folder", folder / "new")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith(f"error: {folder} can be written by every account") and done.stderr.endswith(
-        "; use a home folder\n"
+    assert done.stderr.startswith(
+        f"error: {folder} can be written by every account"
+    ) and done.stderr.endswith("; use a home folder\n")
+    assert call("--owner", "no such account", folder).stderr.startswith(
+        "error: there is no account 'no such account'"
     )
-    assert call("--owner", "no such account", folder).stderr.startswith("error: there is no account 'no such account'")

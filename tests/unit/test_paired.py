@@ -1,4 +1,5 @@
-"""Paired differences by checkpoint, k, tier and test, and what the easiest tier gains beyond the hardest, by hand."""
+"""Paired differences by checkpoint, k, tier and test, and what the easiest tier gains beyond the
+hardest, by hand."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ SEEDS, TIERS, STEPS = [0, 1, 2], ["1", "1", "2", "2", "10", "10"], (15, 30)
 
 
 def frame(rates: dict[int, list[float]], stem: str = "p") -> pd.DataFrame:
-    """An evaluation with four samples a problem: step -> the share of each problem's samples that are right."""
+    """An evaluation with four samples a problem: step -> the share of each problem's samples that
+    are right."""
     rows = [
         {
             "step": step,
@@ -30,25 +32,47 @@ def frame(rates: dict[int, list[float]], stem: str = "p") -> pd.DataFrame:
 
 
 def cell(policy, task="t", test="t", seeds=SEEDS, luck=1, stem="p") -> Cell:
-    """A cell of random evaluations: each seed has a base of its own, the same for every policy and task."""
+    """A cell of random evaluations: each seed has a base of its own, the same for every policy and
+    task."""
     draw = lambda rng: rng.integers(1, 4, len(TIERS)) / 4
     bases = [frame({0: draw(np.random.default_rng([7, seed]))}, stem) for seed in seeds]
     rng = np.random.default_rng([luck, *map(ord, f"{policy} {task} {test}")])
-    return Cell("m", task, test, policy, "r", bases, [frame({step: draw(rng) for step in STEPS}, stem) for _ in seeds], seeds)
+    return Cell(
+        "m",
+        task,
+        test,
+        policy,
+        "r",
+        bases,
+        [frame({step: draw(rng) for step in STEPS}, stem) for _ in seeds],
+        seeds,
+    )
 
 
 def found(*cells: Cell) -> dict[tuple, dict]:
     rows = paired.paired(list(cells))
     assert all(row.keys() == set(registry.SUMMARIES["paired"].columns) for row in rows)
-    by_key = {tuple(row[name] for name in ("task", "eval_task", "policy", "minus", "what", "at")): row for row in rows}
+    by_key = {
+        tuple(row[name] for name in ("task", "eval_task", "policy", "minus", "what", "at")): row
+        for row in rows
+    }
     assert len(by_key) == len(rows)
     return by_key
 
 
 def same(row: dict, values: np.ndarray) -> bool:
     expected = statistics.mean_interval(values)
-    shown = [row["difference"], row["difference_low"], row["difference_high"], row["problems"], row["seeds"]]
-    return shown == pytest.approx([expected.estimate, expected.low, expected.high, values.shape[1], values.shape[0]], nan_ok=True)
+    shown = [
+        row["difference"],
+        row["difference_low"],
+        row["difference_high"],
+        row["problems"],
+        row["seeds"],
+    ]
+    return shown == pytest.approx(
+        [expected.estimate, expected.low, expected.high, values.shape[1], values.shape[0]],
+        nan_ok=True,
+    )
 
 
 def test_policies_are_paired_by_problem_and_seed_at_checkpoints_by_k_and_by_tier():
@@ -86,11 +110,23 @@ def test_a_paired_difference_is_narrower_than_an_unpaired_one_where_problems_are
     """Problems of very different difficulty, policies that differ little: what pairing is for."""
     base = np.array([0.25, 0.25, 0.5, 0.5, 1.0, 1.0])
     make = lambda policy, up: Cell(
-        "m", "t", "t", policy, "r", [frame({0: base})], [frame({15: base, 30: base - up}) for _ in SEEDS], SEEDS
+        "m",
+        "t",
+        "t",
+        policy,
+        "r",
+        [frame({0: base})],
+        [frame({15: base, 30: base - up}) for _ in SEEDS],
+        SEEDS,
     )
     one, other = make("hard", 0.0), make("easy", 0.25)
     row = found(one, other)["t", "t", "hard", "easy", "checkpoint", "15"]
-    unpaired = np.hypot(*(np.ptp([e.low, e.high]) for e in (statistics.mean_interval(c.rates(15)) for c in (one, other))))
+    unpaired = np.hypot(
+        *(
+            np.ptp([e.low, e.high])
+            for e in (statistics.mean_interval(c.rates(15)) for c in (one, other))
+        )
+    )
     assert row["difference_high"] - row["difference_low"] == 0 and unpaired > 0.5
 
 
@@ -104,25 +140,65 @@ def test_gains_of_the_easiest_and_the_hardest_tier_in_points_and_in_log_odds():
     assert [row["points"], row["points_low"]] == pytest.approx([expected.estimate, expected.low])
     logit = lambda p: np.log(p / (1 - p))
     odds = [logit(trained[:, of].mean()) - logit(base[:, of].mean()) for of in (easy, hard)]
-    assert row["log_odds"] == pytest.approx(odds[0] - odds[1]) and row["log_odds_low"] < row["log_odds"] < row["log_odds_high"]
+    assert (
+        row["log_odds"] == pytest.approx(odds[0] - odds[1])
+        and row["log_odds_low"] < row["log_odds"] < row["log_odds_high"]
+    )
 
 
 def test_a_ceiling_makes_points_fall_with_the_tier_and_log_odds_rise():
     right = {"1": (444, 472), "2": (305, 378)}  # of 500: 88.8 to 94.4 %, and 61.0 to 75.6 %
     rows = lambda end: [
-        {"step": 30 * end, "id": f"{tier}-{i}", "tier": tier, "decoding": "sampled", "sample": 0, "correct": int(i < of[end])}
+        {
+            "step": 30 * end,
+            "id": f"{tier}-{i}",
+            "tier": tier,
+            "decoding": "sampled",
+            "sample": 0,
+            "correct": int(i < of[end]),
+        }
         for tier, of in right.items()
         for i in range(500)
     ]
-    ceiling = Cell("m", "t", "t", "random", "r", [pd.DataFrame(rows(0))], [pd.DataFrame(rows(1)) for _ in SEEDS], SEEDS)
+    ceiling = Cell(
+        "m",
+        "t",
+        "t",
+        "random",
+        "r",
+        [pd.DataFrame(rows(0))],
+        [pd.DataFrame(rows(1)) for _ in SEEDS],
+        SEEDS,
+    )
     (row,) = paired.tier_trends([ceiling])
-    assert row["points"] < 0 < row["log_odds"], "the hardest tier gains more points; in log odds the easiest does"
+    assert row["points"] < 0 < row["log_odds"], (
+        "the hardest tier gains more points; in log odds the easiest does"
+    )
 
 
 def test_a_tier_that_is_always_solved_has_no_log_odds_and_one_tier_no_row():
     full = frame({0: [1, 1, 0.5, 0.5, 0.5, 0.5]})
-    one = Cell("m", "t", "t", "random", "r", [full], [frame({15: [1] * 6, 30: [1, 1, 0.5, 0.5, 0.75, 0.5]}) for _ in SEEDS], SEEDS)
+    one = Cell(
+        "m",
+        "t",
+        "t",
+        "random",
+        "r",
+        [full],
+        [frame({15: [1] * 6, 30: [1, 1, 0.5, 0.5, 0.75, 0.5]}) for _ in SEEDS],
+        SEEDS,
+    )
     (row,) = paired.tier_trends([one])
-    assert np.isnan([row["log_odds"], row["log_odds_low"], row["log_odds_high"]]).all() and row["points"] == pytest.approx(-0.125)
-    alike = Cell("m", "t", "t", "random", "r", *([each.assign(tier="1") for each in of] for of in (one.bases, one.runs)), SEEDS)
+    assert np.isnan([row["log_odds"], row["log_odds_low"], row["log_odds_high"]]).all() and row[
+        "points"
+    ] == pytest.approx(-0.125)
+    alike = Cell(
+        "m",
+        "t",
+        "t",
+        "random",
+        "r",
+        *([each.assign(tier="1") for each in of] for of in (one.bases, one.runs)),
+        SEEDS,
+    )
     assert paired.tier_trends([alike]) == [] and paired.tier_trends([]) == [] == paired.paired([])

@@ -1,4 +1,5 @@
-"""The paper's paragraphs say what the tables hold: which verdict, which ends, and nothing where there is nothing to say."""
+"""The paper's paragraphs say what the tables hold: which verdict, which ends, and nothing where
+there is nothing to say."""
 
 import pandas as pd
 
@@ -7,17 +8,23 @@ from hardgrpo.report import paragraphs, registry
 
 
 class Numbers:
-    """As in report/numbers.py: macros of rows. Here a macro is the value itself, so that sentences can be read."""
+    """As in report/numbers.py: macros of rows. Here a macro is the value itself, so that sentences
+    can be read."""
 
     def __init__(self, **tables):
         known = registry.columns(*registry.NUMBERED)
         frames = {name: pd.DataFrame(tables.get(name, []), columns=known[name]) for name in known}
-        self.tables = {name: arms.add_labels(frame, "").assign(line=2) for name, frame in frames.items()}
+        self.tables = {
+            name: arms.add_labels(frame, "").assign(line=2) for name, frame in frames.items()
+        }
 
     def add(self, key, table, row, columns, how):
         if how.startswith("part"):  # of a gain: a whole, low, high, and all parts
             columns = [columns[2 + int(how.removeprefix("part "))], *columns[1:3]]
-        return "/".join(f"{getattr(row, column):.2f}" if how != "text" else str(getattr(row, column)) for column in columns)
+        return "/".join(
+            f"{getattr(row, column):.2f}" if how != "text" else str(getattr(row, column))
+            for column in columns
+        )
 
 
 CELL = {"model": "m", "task": "t", "eval_task": "t"}
@@ -29,14 +36,37 @@ def interval(name, value):
 
 
 def claim(paper, task, estimate, verdict, primary=1):
-    found = {"id": f"{paper}_claim", "paper": paper, "primary": primary, "model": "m", "task": task, "eval_task": task}
-    said = {"population": "new base models", "claim": f"something of {paper}", "estimate": estimate, "low": estimate - 0.1}
+    found = {
+        "id": f"{paper}_claim",
+        "paper": paper,
+        "primary": primary,
+        "model": "m",
+        "task": task,
+        "eval_task": task,
+    }
+    said = {
+        "population": "new base models",
+        "claim": f"something of {paper}",
+        "estimate": estimate,
+        "low": estimate - 0.1,
+    }
     return found | said | {"high": estimate + 0.1, "p_holm": 0.01, "verdict": verdict}
 
 
 def kind(task, policy, gain, finishing, sharpening, new, tier=None):
-    row = {"model": "m", "task": task, "eval_task": task, "policy": policy, "tier": tier, "gain": gain}
-    parts = interval("finishing", finishing) | interval("sharpening", sharpening) | interval("new_solving", new)
+    row = {
+        "model": "m",
+        "task": task,
+        "eval_task": task,
+        "policy": policy,
+        "tier": tier,
+        "gain": gain,
+    }
+    parts = (
+        interval("finishing", finishing)
+        | interval("sharpening", sharpening)
+        | interval("new_solving", new)
+    )
     return row | parts | {"out_of_reach": 0.4, "reach_samples": 64}
 
 
@@ -52,16 +82,23 @@ def test_the_abstract_tells_each_primary_claim_and_of_what_the_largest_gain_is_m
     assert said.count(". ") == 4 and said.endswith("."), "five sentences"
     he = "That something of HE (HE) is contradicted on t (-0.30/-0.40/-0.20 points) and undecided on u (0.00/-0.10/0.10 points)."
     assert he in said and "(LDS) is supported on t (0.20/" in said and "0.90" not in said
-    assert "on t the 0.50 points of easy are 0.10/0.00/0.20 finishing, 0.30/0.20/0.40 sharpening and 0.10/" in said
+    assert (
+        "on t the 0.50 points of easy are 0.10/0.00/0.20 finishing, 0.30/0.20/0.40 sharpening and 0.10/"
+        in said
+    )
     assert "new base models of this kind" in said and "each with a base model" in said
     shared = paragraphs.abstract(numbers, STUDY | {"own_bases": False})
-    assert "say nothing about another base model" in shared and "each with a base model" not in shared
+    assert (
+        "say nothing about another base model" in shared and "each with a base model" not in shared
+    )
     assert paragraphs.abstract(numbers, STUDY | {"recipe": {}}) == "", "nothing was trained"
 
 
 def test_many_verdicts_are_counted():
     rows = [claim("HE", f"t{i}", 0.1, "supported" if i < 2 else "undecided") for i in range(5)]
-    assert "of 5 pairs of model and task 3 undecided and 2 supported" in paragraphs.abstract(Numbers(claims=rows), STUDY)
+    assert "of 5 pairs of model and task 3 undecided and 2 supported" in paragraphs.abstract(
+        Numbers(claims=rows), STUDY
+    )
 
 
 def test_a_paragraph_names_the_ends_and_leaves_the_rest_to_the_table():
@@ -75,16 +112,31 @@ def test_a_paragraph_names_the_ends_and_leaves_the_rest_to_the_table():
         CELL | {"policy": "b", "minus": "c", "difference": 0.1, "p_holm": 0.2, "mdd": 0.1},
     ]
     said = paragraphs.gains(Numbers(gains=rows, differences=differences))
-    assert "0.10/0.00/0.20 (a) to 0.30/0.20/0.40 (b) points" in said and "0.20/0.10/0.30 (c)" not in said
+    assert (
+        "0.10/0.00/0.20 (a) to 0.30/0.20/0.40 (b) points" in said
+        and "0.20/0.10/0.30 (c)" not in said
+    )
     assert "changes by -0.10/-0.20/0.00 (b) to 0.05/" in said
-    assert "Resolved after Holm's correction over all pairs of policies: b over a ($p$" in said and "over c" not in said
+    assert (
+        "Resolved after Holm's correction over all pairs of policies: b over a ($p$" in said
+        and "over c" not in said
+    )
     alone = paragraphs.gains(Numbers(gains=rows[:1]))
     assert "0.10/0.00/0.20 (a) points." in alone and " to " not in alone
 
 
 def test_without_rows_nothing_is_said():
     empty = Numbers()
-    for name in ("judged", "gains", "made_of", "leads", "explained", "elsewhere", "unsolved", "followed"):
+    for name in (
+        "judged",
+        "gains",
+        "made_of",
+        "leads",
+        "explained",
+        "elsewhere",
+        "unsolved",
+        "followed",
+    ):
         assert getattr(paragraphs, name)(empty) == "", name
     assert paragraphs.limits_compared(empty, {"tight": "ample"}) == ""
 
@@ -99,6 +151,9 @@ def test_the_graders_are_compared_at_the_end_of_each_arm():
         "policy": policy, "step": step, "tier": None, "grading": grading, "gain": gain, **interval("finishing", finishing)
     }  # fmt: skip
     rows = [row("long", 100, 0.1, 0.0, name) for name in ("task", "strict", "lenient")]
-    rows += [row("best", 50, 0.4, value, name) for name, value in (("task", 0.1), ("strict", 0.1), ("lenient", 0.3))]
+    rows += [
+        row("best", 50, 0.4, value, name)
+        for name, value in (("task", 0.1), ("strict", 0.1), ("lenient", 0.3))
+    ]
     graders = paragraphs.finishing_by_grader(Numbers(), arms.add_labels(pd.DataFrame(rows), ""))
     assert graders == {"arm": "best", "strict": "0.10/0.00/0.20", "lenient": "0.30/0.20/0.40"}

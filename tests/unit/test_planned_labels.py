@@ -19,13 +19,29 @@ GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
         ({"rule": "random", "budget": 0.1}, GRPO, 500, 50),
         ({"rule": "random", "budget": 0.1}, MAJORITY, 500, 0),
         ({"rule": "random", "budget": 0.1}, STEPS | {"objective": "sft"}, 500, 50),
-        ({"rule": "lowest", "by": "agreement", "budget": {"money": 60, "label_price": 2}}, GRPO, 500, 30),
+        (
+            {"rule": "lowest", "by": "agreement", "budget": {"money": 60, "label_price": 2}},
+            GRPO,
+            500,
+            30,
+        ),
         ({"rule": "lowest", "by": "agreement", "budget": {"prompts": 7}}, GRPO, None, 7),
         ({"rule": "lowest", "by": "agreement", "budget": 0.1}, GRPO, None, None),
-        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, GRPO, 500, 50),
-        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, MAJORITY, 500, 10),
+        (
+            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
+            GRPO,
+            500,
+            50,
+        ),
+        (
+            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
+            MAJORITY,
+            500,
+            10,
+        ),
         ({"rule": "all"}, GRPO, 500, 500),
-        ({"rule": "all"}, GRPO | {"updates": 50}, 500, 400),  # it ends before it has come to all of them
+        # it ends before it has come to all of them
+        ({"rule": "all"}, GRPO | {"updates": 50}, 500, 400),
         ({"rule": "all"}, GRPO, None, None),
         ({"rule": "low_tiers", "highest_tier": 3}, GRPO, 500, None),
         ({"rule": "annotated"}, GRPO, 500, None),
@@ -43,12 +59,20 @@ def test_a_run_that_chooses_while_it_trains_buys_no_more_than_it_samples(kind, b
 
 
 def test_a_plan_says_what_each_arm_of_a_study_buys():
-    rows = {(row["task"], row["arm"]): row["labels"] for row in label_counts.planned_labels(CONFIG, "mini_labels")}
+    rows = {
+        (row["task"], row["arm"]): row["labels"]
+        for row in label_counts.planned_labels(CONFIG, "mini_labels")
+    }
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
     assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
-    assert rows["swaps", "agreement_lowest, mini_rest"] == 50, "the majority's answers for the rest cost nothing"
+    assert rows["swaps", "agreement_lowest, mini_rest"] == 50, (
+        "the majority's answers for the rest cost nothing"
+    )
     said = label_counts.format_lines(label_counts.planned_labels(CONFIG, "mini_labels"))
-    assert "         0  random, mini_majority" in said and "  mini_labels, swaps, a pool of 500" in said
+    assert (
+        "         0  random, mini_majority" in said
+        and "  mini_labels, swaps, a pool of 500" in said
+    )
     assert (
         label_counts.format_lines(label_counts.planned_labels(CONFIG, "recordings"))
         == label_counts.format_lines(label_counts.planned_labels(CONFIG, "trajectories"))

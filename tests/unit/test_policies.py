@@ -8,7 +8,10 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 
 POOLS = st.dictionaries(
-    st.text("abcdefgh0123456789", min_size=1, max_size=6), st.integers(0, 10).map(lambda k: k / 10), min_size=2, max_size=60
+    st.text("abcdefgh0123456789", min_size=1, max_size=6),
+    st.integers(0, 10).map(lambda k: k / 10),
+    min_size=2,
+    max_size=60,
 )
 BUDGETS = st.floats(0.01, 1.0)
 SEEDS = st.integers(0, 5)
@@ -52,7 +55,10 @@ def test_no_prompt_left_out_is_harder_than_one_in_hard(pool, budget, seed):
 
 @given(POOLS, st.floats(0.01, 0.5), SEEDS)
 def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget, seed):
-    subset, size = chosen(pool, "middle", seed, budget=budget), policies.subset_size(budget, len(pool))
+    subset, size = (
+        chosen(pool, "middle", seed, budget=budget),
+        policies.subset_size(budget, len(pool)),
+    )
     centre, low, high = policies._quartiles(list(pool.values()))
     if subset is None:
         assert size == 0 or sum(low <= rate <= high for rate in pool.values()) < size
@@ -90,7 +96,10 @@ def test_the_random_choice_of_the_released_code_is_that_of_datasets():
 
 @given(POOLS, BUDGETS, SEEDS)
 def test_nearest_half_leaves_no_nearer_prompt_out(pool, budget, seed):
-    subset, distance = chosen(pool, "nearest_half", seed, budget=budget), lambda i: abs(pool[i] - 0.5)
+    subset, distance = (
+        chosen(pool, "nearest_half", seed, budget=budget),
+        lambda i: abs(pool[i] - 0.5),
+    )
     assert (subset is None) == (policies.subset_size(budget, len(pool)) == 0)
     left = [distance(i) for i in pool if subset and i not in subset.ids]
     if left:
@@ -101,12 +110,18 @@ def test_nearest_half_breaks_ties_on_both_sides_of_it_by_the_seed():
     pool = {f"{side}{i}": side for side in (0.4, 0.6) for i in range(20)} | {"far": 0.0}
     subsets = [policies.select(pool, "nearest_half", seed, budget=0.5) for seed in (0, 1)]
     assert all(0 < sum(pool[i] == 0.4 for i in subset.ids) < 20 for subset in subsets)
-    assert set(subsets[0].ids) != set(subsets[1].ids) and (subsets[0].tied, subsets[0].tied_chosen) == (40, 20)
+    assert set(subsets[0].ids) != set(subsets[1].ids) and (
+        subsets[0].tied,
+        subsets[0].tied_chosen,
+    ) == (40, 20)
 
 
 @given(POOLS, BUDGETS, SEEDS)
 def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed):
-    subset, size = chosen(pool, "hard_solvable", seed, budget=budget), policies.subset_size(budget, len(pool))
+    subset, size = (
+        chosen(pool, "hard_solvable", seed, budget=budget),
+        policies.subset_size(budget, len(pool)),
+    )
     if subset is None:
         assert size == 0 or sum(rate > 0 for rate in pool.values()) < size
     else:
@@ -118,7 +133,8 @@ def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed)
 @given(POOLS, st.floats(0.05, 1.0), SEEDS)
 def test_base_wrong_and_base_right_split_the_pool(pool, threshold, seed):
     wrong, right, matched = (
-        chosen(pool, rule, seed, threshold=threshold) for rule in ("base_wrong", "base_right", "base_right_matched")
+        chosen(pool, rule, seed, threshold=threshold)
+        for rule in ("base_wrong", "base_right", "base_right_matched")
     )
     ids = [set(s.ids) if s else set() for s in (wrong, right)]
     assert ids[0] | ids[1] == set(pool) and not ids[0] & ids[1]
@@ -146,31 +162,52 @@ def test_low_tiers_takes_the_problems_up_to_a_tier_and_no_others(tiered, highest
         return
     assert set(subset.ids) == low and len(subset.ids) == len(low)
     assert (subset.tied, subset.tied_chosen) == (0, 0), "chance decides nothing"
-    other = policies.select(dict.fromkeys(pool, 0.5), "low_tiers", seed + 1, highest_tier=highest, tiers=tiers)
+    other = policies.select(
+        dict.fromkeys(pool, 0.5), "low_tiers", seed + 1, highest_tier=highest, tiers=tiers
+    )
     assert set(other.ids) == low, "neither pass rates nor the seed matter"
 
 
 @given(tiered_pools(), st.sampled_from([1, 2.5, 3, 4]), SEEDS)
-def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_size_decide(tiered, highest, seed):
+def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_size_decide(
+    tiered, highest, seed
+):
     pool, tiers = tiered
-    low, matched = (chosen(pool, rule, seed, highest_tier=highest, tiers=tiers) for rule in ("low_tiers", "low_tiers_matched"))
+    low, matched = (
+        chosen(pool, rule, seed, highest_tier=highest, tiers=tiers)
+        for rule in ("low_tiers", "low_tiers_matched")
+    )
     assert (low is None) == (matched is None)
     if low is None:
         return
-    assert len(matched.ids) == len(set(matched.ids)) == len(low.ids) and set(matched.ids) <= set(pool)
-    assert (matched.tied, matched.tied_chosen) == (len(pool), len(low.ids)), "drawn from the whole pool"
-    assert matched == policies.select(pool, "low_tiers_matched", seed, highest_tier=highest, tiers=tiers)
-    # As many low problems that are other ones: the same draw, for it looks at neither tier nor pass rate.
+    assert len(matched.ids) == len(set(matched.ids)) == len(low.ids) and set(matched.ids) <= set(
+        pool
+    )
+    assert (matched.tied, matched.tied_chosen) == (len(pool), len(low.ids)), (
+        "drawn from the whole pool"
+    )
+    assert matched == policies.select(
+        pool, "low_tiers_matched", seed, highest_tier=highest, tiers=tiers
+    )
+    # As many low problems that are other ones: the same draw, for it looks at neither tier nor pass
+    # rate.
     others = dict(zip(pool, reversed(list(tiers.values()))))
     swapped = policies.select(
-        {i: 1 - rate for i, rate in pool.items()}, "low_tiers_matched", seed, highest_tier=highest, tiers=others
+        {i: 1 - rate for i, rate in pool.items()},
+        "low_tiers_matched",
+        seed,
+        highest_tier=highest,
+        tiers=others,
     )
     assert set(swapped.ids) == set(matched.ids)
 
 
 def test_low_tiers_matched_draws_anew_with_each_seed():
     pool, tiers = {f"p{i}": 0.5 for i in range(100)}, {f"p{i}": i % 5 for i in range(100)}
-    draws = {frozenset(policies.select(pool, "low_tiers_matched", seed, highest_tier=1, tiers=tiers).ids) for seed in range(5)}
+    draws = {
+        frozenset(policies.select(pool, "low_tiers_matched", seed, highest_tier=1, tiers=tiers).ids)
+        for seed in range(5)
+    }
     assert {len(draw) for draw in draws} == {40} and len(draws) == 5
     low = sum(tiers[i] <= 1 for draw in draws for i in draw) / 200
     assert 0.25 < low < 0.55, "no tier is preferred: 40 % of the pool is low"
@@ -180,7 +217,11 @@ def test_low_tiers_matched_draws_anew_with_each_seed():
 @pytest.mark.parametrize(
     ("tiers", "highest", "words"),
     [
-        ({"a": None, "b": None}, 3, "the problems have no tiers; choose a task that has, or another rule"),
+        (
+            {"a": None, "b": None},
+            3,
+            "the problems have no tiers; choose a task that has, or another rule",
+        ),
         (None, 3, "the problems have no tiers"),
         ({"a": 4, "b": None}, 3, "would be empty .no tier is 3 or lower"),
         ({"a": 1, "b": 2}, None, "highest_tier is missing; say up to which tier"),
@@ -194,7 +235,10 @@ def test_a_rule_by_tier_without_tiers_is_an_error(rule, tiers, highest, words):
 @pytest.mark.parametrize("rule", ["low_tiers", "low_tiers_matched"])
 def test_a_rule_by_tier_does_not_depend_on_the_order_of_the_pool(rule):
     pool, tiers = {f"p{i}": i / 20 for i in range(20)}, {f"p{i}": i % 4 for i in range(20)}
-    one, other = (policies.select(p, rule, 3, highest_tier=1, tiers=tiers) for p in (pool, dict(reversed(pool.items()))))
+    one, other = (
+        policies.select(p, rule, 3, highest_tier=1, tiers=tiers)
+        for p in (pool, dict(reversed(pool.items())))
+    )
     assert one == other
 
 
@@ -220,7 +264,9 @@ def test_ties_at_the_boundary_are_counted(pool, budget, seed):
 
 def test_seeds_break_ties_differently_and_the_same_seed_alike():
     pool = {f"p{i}": 0.0 for i in range(100)}
-    first, again, other = (policies.select(pool, "hard", seed, budget=0.1).ids for seed in (0, 0, 1))
+    first, again, other = (
+        policies.select(pool, "hard", seed, budget=0.1).ids for seed in (0, 0, 1)
+    )
     assert first == again
     assert set(first) != set(other)
 
@@ -236,7 +282,11 @@ def test_a_worked_example():
     assert set(policies.select(pool, "base_wrong", 0, threshold=0.25).ids) == {"a", "b", "c"}
 
 
-@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(["hard", "easy", "random", "lowest", "nearest_half"]))
+@given(
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.sampled_from(["hard", "easy", "random", "lowest", "nearest_half"]),
+)
 def test_a_share_a_number_and_money_that_pay_for_as_many_prompts_choose_the_same(pool, size, rule):
     size = min(size, pool)
     rates = {str(i): (i * 7 % 11) / 11 for i in range(pool)}
@@ -252,10 +302,22 @@ def test_a_share_a_number_and_money_that_pay_for_as_many_prompts_choose_the_same
         ("hard", {"budget": 0}, "budget is 0, expected a share"),
         ("hard", {"budget": 1.5}, "budget is 1.5, expected a share"),
         ("hard", {}, "budget is None"),
-        ("hard", {"budget": {"prompts": 4}}, r"the budget \(4 prompts\) pays for 4 prompts, and the pool has 3; lower it"),
+        (
+            "hard",
+            {"budget": {"prompts": 4}},
+            r"the budget \(4 prompts\) pays for 4 prompts, and the pool has 3; lower it",
+        ),
         ("hard", {"budget": {"prompts": 0}}, "expected a share .*, .prompts: 50., or .money"),
-        ("lowest", {"budget": {"money": 1.9, "label_price": 2}}, "1.9 at 2 a label, is less than one of 3 prompts"),
-        ("lowest", {"budget": {"money": 100, "label_price": 2}}, "100 at 2 a label. pays for 50 prompts, and the pool has 3"),
+        (
+            "lowest",
+            {"budget": {"money": 1.9, "label_price": 2}},
+            "1.9 at 2 a label, is less than one of 3 prompts",
+        ),
+        (
+            "lowest",
+            {"budget": {"money": 100, "label_price": 2}},
+            "100 at 2 a label. pays for 50 prompts, and the pool has 3",
+        ),
         ("lowest", {"budget": {"money": float("nan"), "label_price": 2}}, "expected a share"),
         ("base_wrong", {}, "threshold is missing"),
         ("base_wrong", {"threshold": 0.5}, "would be empty"),
@@ -273,7 +335,8 @@ def test_an_empty_subset_is_an_error_that_says_what_to_do(rule, kwargs, word):
 
 
 @pytest.mark.parametrize(
-    ("rule", "threshold", "remedy"), [("base_right", 1.0, "lower the threshold"), ("base_wrong", 0.1, "raise the threshold")]
+    ("rule", "threshold", "remedy"),
+    [("base_right", 1.0, "lower the threshold"), ("base_wrong", 0.1, "raise the threshold")],
 )
 def test_an_empty_subset_says_which_way_to_move_the_threshold(rule, threshold, remedy):
     with pytest.raises(UserError, match=remedy):
@@ -282,7 +345,8 @@ def test_an_empty_subset_says_which_way_to_move_the_threshold(rule, threshold, r
 
 @pytest.mark.parametrize("rule", ["hard", "easy", "middle", "random", "random_42", "nearest_half"])
 def test_too_few_measured_prompts_are_refused_by_every_rule_with_a_budget(rule):
-    """Prompts without a measure count in the pool, so that the budget can ask for more prompts than have one."""
+    """Prompts without a measure count in the pool, so that the budget can ask for more prompts than
+    have one."""
     rates = {f"p{i}": 0.5 if i < 3 else None for i in range(10)}
     with pytest.raises(UserError, match="asks for 5 prompts, but only 3 qualify"):
         policies.select(rates, rule, 0, budget=0.5)

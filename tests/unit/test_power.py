@@ -14,26 +14,40 @@ FOLDER = ROOT / "results/published"
 
 
 def needed(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
-    return power.required_seeds(CONFIG, study, claims, published.read(FOLDER), published.read_readings(FOLDER), "h100")
+    return power.required_seeds(
+        CONFIG, study, claims, published.read(FOLDER), published.read_readings(FOLDER), "h100"
+    )
 
 
 def test_what_a_design_can_detect_by_hand():
     config = {
         "studies": {
-            "s": {"models": ["m"], "tasks": ["t"], "arms": [{"policy": ["a", "b"], "recipe": ["r"]}], "seeds": [0, 1, 2]}
+            "s": {
+                "models": ["m"],
+                "tasks": ["t"],
+                "arms": [{"policy": ["a", "b"], "recipe": ["r"]}],
+                "seeds": [0, 1, 2],
+            }
             | {"also_tested_on": {"t": ["u"]}}
         },
         "models": {"m": {"source": {"kind": "folder"}}},
         "tasks": {
-            name: {"source": {"kind": "hub", "problems": {"test": problems}}, "test": {"samples": 4}}
+            name: {
+                "source": {"kind": "hub", "problems": {"test": problems}},
+                "test": {"samples": 4},
+            }
             for name, problems in {"t": 500, "u": 15}.items()
         },
     }
     of = lambda seeds, **more: power.detectable_effects(
-        config | {"studies": {"s": config["studies"]["s"] | {"seeds": list(range(seeds))} | more}}, "s"
+        config | {"studies": {"s": config["studies"]["s"] | {"seeds": list(range(seeds))} | more}},
+        "s",
     )
     rows = of(3)
-    assert [(row["test"], row["problems"], row["seeds"]) for row in rows] == [("t", 500, 3), ("u", 15, 3)]
+    assert [(row["test"], row["problems"], row["seeds"]) for row in rows] == [
+        ("t", 500, 3),
+        ("u", 15, 3),
+    ]
     by_hand = 5.653**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + 2.8016**2 * 0.02 / 500
     assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
     assert rows[1]["gain"] > rows[0]["gain"], "fewer problems"
@@ -42,14 +56,21 @@ def test_what_a_design_can_detect_by_hand():
     assert of(1)[0]["difference"] < found[0], "one seed: of these runs alone, and said to be"
     assert rows[0]["primary"] == rows[0]["difference"], "two policies, one task: one comparison"
     four = of(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
-    by_hand = 13.89**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
-    assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), "after Holm's correction for six pairs"
+    by_hand = (
+        13.89**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3
+        + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
+    )
+    assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), (
+        "after Holm's correction for six pairs"
+    )
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
     two = {"arms": [{"policy": ["a", "b"], "recipe": ["r", "q"]}]}
     # a and b by each of two recipes, and each policy between the recipes: four of the six pairs
     assert power.pairs_compared(config, config["studies"]["s"] | two) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
-    assert power.pairs_compared(config, config["studies"]["s"] | two | also) == 5, "a pair that is compared all the same"
+    assert power.pairs_compared(config, config["studies"]["s"] | two | also) == 5, (
+        "a pair that is compared all the same"
+    )
 
 
 def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_have():
@@ -57,9 +78,14 @@ def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_ha
     tasks = lambda **change: {row["task"] for row in needed("paper", [claim | change])}
     assert "gsm8k" in tasks()
     assert tasks(recipe="as_written", minus_recipe="as_written") == tasks()
-    assert tasks(recipe="mini_prime", minus_recipe="mini_prime") == tasks(minus_recipe="mini_prime") == set()
     assert (
-        tasks(only={"task": ["gsm8k"]}) == {"gsm8k"} and tasks(only={"task": ["swaps"]}) == tasks(only={"model": ["tiny"]}) == set()
+        tasks(recipe="mini_prime", minus_recipe="mini_prime")
+        == tasks(minus_recipe="mini_prime")
+        == set()
+    )
+    assert (
+        tasks(only={"task": ["gsm8k"]}) == {"gsm8k"}
+        and tasks(only={"task": ["swaps"]}) == tasks(only={"model": ["tiny"]}) == set()
     )
 
 
@@ -68,10 +94,15 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
     assert {(row["claim"], row["model"], row["task"]) for row in rows} >= {
         ("hard_over_random", "qwen3-4b", "gsm8k"), ("hard_over_easy", "llama-3.1-8b-instruct", "gsm8k"),
     }  # fmt: skip
-    (one,) = [row for row in rows if (row["claim"], row["model"], row["task"]) == ("hard_over_random", "qwen3-4b", "gsm8k")]
+    (one,) = [
+        row
+        for row in rows
+        if (row["claim"], row["model"], row["task"]) == ("hard_over_random", "qwen3-4b", "gsm8k")
+    ]
     assert one["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
     for row in rows:
-        comparisons = 2 if row["claim"] == "hard_over_random" else 1  # the primary claim, on two tasks
+        # the primary claim, on two tasks
+        comparisons = 2 if row["claim"] == "hard_over_random" else 1
         found = lambda seeds, row=row, by=comparisons: (
             power.smallest_effect(CONFIG, row["task"], seeds, 2, by) <= abs(row["published"])
         )
@@ -84,12 +115,18 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
         next(row for row in rows if row["model"] == model and row["claim"] == "hard_over_easy")
         for model in ("qwen3-4b", "qwen3-14b")
     )
-    assert cheap["gpu_hours"] / cheap["takes"] < dear["gpu_hours"] / dear["takes"], "a larger model costs more a seed"
+    assert cheap["gpu_hours"] / cheap["takes"] < dear["gpu_hours"] / dear["takes"], (
+        "a larger model costs more a seed"
+    )
 
 
-@pytest.mark.parametrize("study", [name for name, study in CONFIG["studies"].items() if "aims_at" in study])
+@pytest.mark.parametrize(
+    "study", [name for name, study in CONFIG["studies"].items() if "aims_at" in study]
+)
 def test_a_study_finds_what_it_aims_at(study):
     """In at least one cell; the plan says in which."""
     aims = CONFIG["studies"][study]["aims_at"]
     rows = [row for row in needed(study) if row["aims"]]
-    assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(aims)
+    assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(
+        aims
+    )

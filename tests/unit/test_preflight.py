@@ -1,4 +1,5 @@
-"""What a cluster can give, against what jobs ask for; what Slurm's own words about itself mean; which GPUs a job was given."""
+"""What a cluster can give, against what jobs ask for; what Slurm's own words about itself mean;
+which GPUs a job was given."""
 
 import argparse
 import math
@@ -40,12 +41,23 @@ def test_slurms_words_are_read():
     assert (cpu.default, cpu.minutes, cpu.open) == (True, 2880, True)
     assert (gpu.default, gpu.minutes, old.minutes, old.open) == (False, 1440, math.inf, False)
     assert [(node.cpus, node.mem_mb) for node in cpu.nodes] == [(30, 63000), (64, 32000)]
-    assert [node.gpus for node in gpu.nodes] == [{"h100": 4}, {"nvidia_a100_80gb": 8, "1g.10gb": 7}, {"": 2}]
+    assert [node.gpus for node in gpu.nodes] == [
+        {"h100": 4},
+        {"nvidia_a100_80gb": 8, "1g.10gb": 7},
+        {"": 2},
+    ]
     assert sxm.nodes[0].gpus == {"nvidia_a100-sxm4-80gb": 8, "a+b": 1}
-    assert gpu.nodes[0].features == {"hbm", "ib"} and gpu.nodes[2] is not None and old.nodes == (gpu.nodes[2],)
+    assert (
+        gpu.nodes[0].features == {"hbm", "ib"}
+        and gpu.nodes[2] is not None
+        and old.nodes == (gpu.nodes[2],)
+    )
 
 
-@pytest.mark.parametrize("text, minutes", [("02:00:00", 120), ("1-12:30:00", 2190), ("00:01:30", 1.5), ("UNLIMITED", math.inf)])
+@pytest.mark.parametrize(
+    "text, minutes",
+    [("02:00:00", 120), ("1-12:30:00", 2190), ("00:01:30", 1.5), ("UNLIMITED", math.inf)],
+)
 def test_a_time_limit_in_minutes(text, minutes):
     assert cluster.minutes(text) == minutes
 
@@ -55,12 +67,22 @@ def test_a_time_limit_in_minutes(text, minutes):
     [
         Request("probe"),
         Request("probe", "cpu", cpus=64, mem_mb=32000, minutes=2880),
-        Request("train", "gpu", gpus=4, gpu_name="h100", cpus=48, mem_mb=512000, minutes=1440, constraint="hbm&ib"),
+        Request(
+            "train",
+            "gpu",
+            gpus=4,
+            gpu_name="h100",
+            cpus=48,
+            mem_mb=512000,
+            minutes=1440,
+            constraint="hbm&ib",
+        ),
         Request("train", "gpu", gpus=15, mem_mb=1),  # of any kind
         Request("train", "sxm", gpus=8, gpu_name="nvidia_a100-sxm4-80gb"),
         Request("train", "gpu", gpus=1, gpu_name="1g.10gb"),
         Request("train", "gpu,cpu", minutes=2880, cpus=64),
-        Request("train", "gpu", constraint="[hbm*2&ib]"),  # more than this module understands is left to Slurm
+        # more than this module understands is left to Slurm
+        Request("train", "gpu", constraint="[hbm*2&ib]"),
     ],
 )
 def test_what_a_node_has_is_no_problem(request_):
@@ -70,21 +92,51 @@ def test_what_a_node_has_is_no_problem(request_):
 @pytest.mark.parametrize(
     "request_, said",
     [
-        (Request("train", "gpus", gpus=1), "slurm_partition: the cluster has no 'gpus'; correct gpu_partition or slurm_partition"),
+        (
+            Request("train", "gpus", gpus=1),
+            "slurm_partition: the cluster has no 'gpus'; correct gpu_partition or slurm_partition",
+        ),
         (Request("train", "old"), "slurm_partition: 'old' takes no jobs at present"),
-        (Request("train", "gpu", gpus=5, gpu_name="h100"), "gpu: 5 h100 GPUs requested on one node, at most 4 in partition gpu"),
-        (Request("train", "gpu", gpus=1, gpu_name="v100"), "at most 0 in partition gpu; correct gpu_partition or gpu_name"),
-        (Request("train", "gpu", gpus=1, gpu_name="v100"), "(kinds there: 1g.10gb, h100, nvidia_a100_80gb)"),
+        (
+            Request("train", "gpu", gpus=5, gpu_name="h100"),
+            "gpu: 5 h100 GPUs requested on one node, at most 4 in partition gpu",
+        ),
+        (
+            Request("train", "gpu", gpus=1, gpu_name="v100"),
+            "at most 0 in partition gpu; correct gpu_partition or gpu_name",
+        ),
+        (
+            Request("train", "gpu", gpus=1, gpu_name="v100"),
+            "(kinds there: 1g.10gb, h100, nvidia_a100_80gb)",
+        ),
         (
             Request("train", "gpu", gpus=2, gpu_name="1g.10gb"),
             "gpu: 2 slices 1g.10gb requested, and CUDA shows a process one MIG slice",
         ),
-        (Request("train", "sxm", gpus=1, gpu_name="a+b"), "gpu_name: 'a+b' has characters that Snakemake's plugin refuses"),
-        (Request("train", "cpu", gpus=1), "gpu: 1 GPUs requested on one node, at most 0 in partition cpu"),
-        (Request("train", "cpu", mem_mb=64000), "mem_mb: 64000 MB requested on one node, at most 63000 in partition cpu"),
-        (Request("train", "cpu", cpus=65), "cpus_per_task: 65 CPUs requested on one node, at most 64 in partition cpu"),
-        (Request("train", minutes=2881), "runtime: 2881 min requested, at most 2880 allowed in partition cpu; set longest_runtime"),
-        (Request("train", "gpu", constraint="mi300"), "constraint: no node in partition gpu has 'mi300' (features: hbm, ib)"),
+        (
+            Request("train", "sxm", gpus=1, gpu_name="a+b"),
+            "gpu_name: 'a+b' has characters that Snakemake's plugin refuses",
+        ),
+        (
+            Request("train", "cpu", gpus=1),
+            "gpu: 1 GPUs requested on one node, at most 0 in partition cpu",
+        ),
+        (
+            Request("train", "cpu", mem_mb=64000),
+            "mem_mb: 64000 MB requested on one node, at most 63000 in partition cpu",
+        ),
+        (
+            Request("train", "cpu", cpus=65),
+            "cpus_per_task: 65 CPUs requested on one node, at most 64 in partition cpu",
+        ),
+        (
+            Request("train", minutes=2881),
+            "runtime: 2881 min requested, at most 2880 allowed in partition cpu; set longest_runtime",
+        ),
+        (
+            Request("train", "gpu", constraint="mi300"),
+            "constraint: no node in partition gpu has 'mi300' (features: hbm, ib)",
+        ),
         (
             Request("train", "gpu", 4, "h100", cpus=16, mem_mb=1000000),
             "no single node in partition gpu has 4 h100 GPUs, 1000000 MB",
@@ -110,7 +162,8 @@ def test_what_no_node_has_is_said_with_what_there_is(request_, said):
 def test_snakemakes_plugin_requests_gpus_whose_name_has_a_dash(resources, options, monkeypatch):
     import snakemake_executor_plugin_slurm as plugin
 
-    monkeypatch.setattr(plugin, "set_gres_string", plugin.set_gres_string)  # restored after the test
+    # restored after the test
+    monkeypatch.setattr(plugin, "set_gres_string", plugin.set_gres_string)
     submission.allow_dashes_in_gpu_names()
     assert plugin.set_gres_string(SimpleNamespace(resources=Resources(resources))) == options
 
@@ -122,8 +175,14 @@ class Resources(dict):
 
 
 def test_one_line_for_a_rule_and_a_resource_with_the_largest_amount():
-    lines = problems(*(Request("train", "cpu", mem_mb=mem) for mem in (70000, 90000, 80000)), Request("probe", "cpu", mem_mb=70000))
-    assert [line.split(" MB")[0] for line in lines] == ["rule train: mem_mb: 90000", "rule probe: mem_mb: 70000"]
+    lines = problems(
+        *(Request("train", "cpu", mem_mb=mem) for mem in (70000, 90000, 80000)),
+        Request("probe", "cpu", mem_mb=70000),
+    )
+    assert [line.split(" MB")[0] for line in lines] == [
+        "rule train: mem_mb: 90000",
+        "rule probe: mem_mb: 70000",
+    ]
 
 
 def test_no_partition_and_no_default():
@@ -138,7 +197,9 @@ def test_accounts_are_compared_where_the_cluster_tells_them():
     mine = Request("train", account="Lab_A")
     assert problems(mine, accounts={"lab_a", "lab_b"}) == problems(mine, accounts=None) == []
     (line,) = problems(mine, accounts={"lab_b"})
-    assert "slurm_account: 'Lab_A' is not among your accounts (lab_b); correct slurm_account" in line
+    assert (
+        "slurm_account: 'Lab_A' is not among your accounts (lab_b); correct slurm_account" in line
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +222,11 @@ def test_the_kind_of_gpu_is_compared_where_its_name_says_one(asked, device, same
     import torch
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name=device, total_memory=80 * 10**9))
+    monkeypatch.setattr(
+        torch.cuda,
+        "get_device_properties",
+        lambda _: SimpleNamespace(name=device, total_memory=80 * 10**9),
+    )
     if same:
         environments.check_gpus(1, asked, 70.0)
     else:
@@ -187,14 +252,23 @@ def environment(monkeypatch):
 
 def test_the_grant_is_what_was_asked_for(environment):
     environment(CUDA_VISIBLE_DEVICES="0,1")
-    assert environments.granted_gpus(2) == 2 and environments.granted_gpus(1) == 1 and environments.granted_gpus(0) == 0
-    with pytest.raises(UserError, match=r"GPUs requested: 4, granted: 2 \(CUDA_VISIBLE_DEVICES is '0,1'\); check partition"):
+    assert (
+        environments.granted_gpus(2) == 2
+        and environments.granted_gpus(1) == 1
+        and environments.granted_gpus(0) == 0
+    )
+    with pytest.raises(
+        UserError,
+        match=r"GPUs requested: 4, granted: 2 \(CUDA_VISIBLE_DEVICES is '0,1'\); check partition",
+    ):
         environments.granted_gpus(4)
     environment(CUDA_VISIBLE_DEVICES="")
     with pytest.raises(UserError, match="granted: 0"):
         environments.granted_gpus(1)
     environment()
-    assert environments.granted_gpus(4) == 4, "no scheduler says anything: check_gpus looks at the machine"
+    assert environments.granted_gpus(4) == 4, (
+        "no scheduler says anything: check_gpus looks at the machine"
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,12 +287,16 @@ def test_the_grant_is_what_was_asked_for(environment):
     ],
 )
 def test_gpus_are_counted_as_cuda_shows_them(entries, count, environment):
-    """Slurm names the slices of a GPU by MIG UUIDs, and gives a job without GPUs the entry NoDevFiles."""
+    """Slurm names the slices of a GPU by MIG UUIDs, and gives a job without GPUs the entry
+    NoDevFiles."""
     assert environments.visible_gpus(entries) == count
     for rehearsal in ({}, {environments.REHEARSAL: "1"}):
         environment(CUDA_VISIBLE_DEVICES=entries, **rehearsal)
         with pytest.raises(
-            UserError, match="one MIG slice: ask for whole GPUs" if "MIG" in entries else "check partition and GPUs"
+            UserError,
+            match="one MIG slice: ask for whole GPUs"
+            if "MIG" in entries
+            else "check partition and GPUs",
         ):
             environments.granted_gpus(count + 1)
         if count:
@@ -228,7 +306,9 @@ def test_gpus_are_counted_as_cuda_shows_them(entries, count, environment):
 def test_a_rehearsal_checks_the_grant_and_computes_on_the_cpu(environment):
     environment(CUDA_VISIBLE_DEVICES="3", HARDGRPO_REHEARSAL="1")
     assert environments.granted_gpus(1) == 0 and os.environ["CUDA_VISIBLE_DEVICES"] == ""
-    assert environments.granted_gpus(1) == 0, "also in a program that is started again in another environment"
+    assert environments.granted_gpus(1) == 0, (
+        "also in a program that is started again in another environment"
+    )
     environment(CUDA_VISIBLE_DEVICES="3", HARDGRPO_REHEARSAL="1")
     with pytest.raises(UserError, match="granted: 1"):
         environments.granted_gpus(2)
@@ -245,5 +325,7 @@ def test_the_programs_take_the_same_arguments_about_gpus():
         "gpus": 2, "gpu_name": "h100", "gpu_gib": 70.0,
     }  # fmt: skip
     for program in ("probe", "evaluate", "train_grpo"):
-        shown = subprocess.run([sys.executable, path_of(program), "--help"], capture_output=True, text=True, check=True)
+        shown = subprocess.run(
+            [sys.executable, path_of(program), "--help"], capture_output=True, text=True, check=True
+        )
         assert "--gpu-name" in shown.stdout

@@ -1,4 +1,5 @@
-"""What a probe of K completions buys: against enumeration, by laws, and on recorded completions of a real model."""
+"""What a probe of K completions buys: against enumeration, by laws, and on recorded completions of
+a real model."""
 
 import itertools
 import os
@@ -16,8 +17,11 @@ from hardgrpo.runtime import files
 from hardgrpo.selection import policies, probe_sizes
 
 
-def enumerated(correct: int, total: int, samples: int, group: int) -> dict[int, tuple[float, float, float]]:
-    """{c: (probability, share of mixed groups, pass rate of the others)} over all probes and groups of one prompt."""
+def enumerated(
+    correct: int, total: int, samples: int, group: int
+) -> dict[int, tuple[float, float, float]]:
+    """{c: (probability, share of mixed groups, pass rate of the others)} over all probes and groups
+    of one prompt."""
     outcomes = [1] * correct + [0] * (total - correct)
     by_c: dict[int, list[tuple[float, float]]] = {}
     for probe in itertools.combinations(range(total), samples):
@@ -29,7 +33,10 @@ def enumerated(correct: int, total: int, samples: int, group: int) -> dict[int, 
     return {c: (len(rows) / number, *np.mean(rows, axis=0)) for c, rows in by_c.items()}
 
 
-@pytest.mark.parametrize(("correct", "total", "samples", "group"), [(0, 6, 2, 2), (2, 7, 3, 2), (5, 8, 3, 4), (8, 8, 4, 3)])
+@pytest.mark.parametrize(
+    ("correct", "total", "samples", "group"),
+    [(0, 6, 2, 2), (2, 7, 3, 2), (5, 8, 3, 4), (8, 8, 4, 3)],
+)
 def test_a_prompt_behaves_as_all_its_probes_and_groups_do(correct, total, samples, group):
     behaviour = probe_sizes.by_correct(np.array([correct]), np.array([total]), samples, group)
     expected = enumerated(correct, total, samples, group)
@@ -53,20 +60,26 @@ def test_classes_add_up_to_the_pool_whatever_the_probe(pool, samples, group):
     unprobed = probe_sizes.by_correct(correct, totals, 0, group)
     assert behaviour["share"].sum() == pytest.approx(1)
     for name in ("mixed", "pass_rate", "never_solved"):
-        assert np.nansum(behaviour["share"] * behaviour[name]) == pytest.approx(unprobed[name][0]), (
-            "a probe does not change the pool"
-        )
+        assert np.nansum(behaviour["share"] * behaviour[name]) == pytest.approx(
+            unprobed[name][0]
+        ), "a probe does not change the pool"
 
 
 def test_rules_choose_their_classes_in_order_and_split_ties_evenly():
     shares, c = np.array([0.5, 0.2, 0.2, 0.1]), np.arange(4)
     rank = {rule: probe_sizes.RULES[rule](c, 3) for rule in probe_sizes.RULES}
     assert probe_sizes.choose_shares(shares, rank["hard"], 0.6) == pytest.approx([0.5, 0.1, 0, 0])
-    assert probe_sizes.choose_shares(shares, rank["hard_solvable"], 0.3) == pytest.approx([0, 0.2, 0.1, 0])
-    assert probe_sizes.choose_shares(shares, rank["nearest_half"], 0.2) == pytest.approx([0, 0.1, 0.1, 0])
+    assert probe_sizes.choose_shares(shares, rank["hard_solvable"], 0.3) == pytest.approx(
+        [0, 0.2, 0.1, 0]
+    )
+    assert probe_sizes.choose_shares(shares, rank["nearest_half"], 0.2) == pytest.approx(
+        [0, 0.1, 0.1, 0]
+    )
     assert probe_sizes.choose_shares(shares, rank["easy"], 0.2) == pytest.approx([0, 0, 0.1, 0.1])
     assert probe_sizes.choose_shares(shares, rank["random"], 0.5) == pytest.approx(shares / 2)
-    assert probe_sizes.choose_shares(shares, rank["hard_solvable"], 0.6) is None, "only half of the prompts qualify"
+    assert probe_sizes.choose_shares(shares, rank["hard_solvable"], 0.6) is None, (
+        "only half of the prompts qualify"
+    )
 
 
 @pytest.mark.parametrize("rule", ["hard", "hard_solvable", "nearest_half", "easy"])
@@ -84,13 +97,22 @@ def test_rules_choose_as_many_of_each_rank_as_the_policies_do(rule):
 
 
 def test_a_larger_probe_stops_paying_where_no_later_one_is_better_by_more_than_a_point():
-    rows = [{"rule": "hard", "samples": k, "mixed": mixed} for k, mixed in ((1, 0.5), (2, 0.58), (4, 0.585), (8, 0.5))]
+    rows = [
+        {"rule": "hard", "samples": k, "mixed": mixed}
+        for k, mixed in ((1, 0.5), (2, 0.58), (4, 0.585), (8, 0.5))
+    ]
     assert probe_sizes.sufficient_sizes(rows) == {"hard": 2}
-    assert probe_sizes.sufficient_sizes([*rows, {"rule": "hard", "samples": 16, "mixed": 0.6}]) == {"hard": 16}
+    assert probe_sizes.sufficient_sizes([*rows, {"rule": "hard", "samples": 16, "mixed": 0.6}]) == {
+        "hard": 16
+    }
 
 
 def run(folder, *arguments):
-    return fork_server.run(path_of("compare_probe_sizes"), ["--output", str(folder / "out.csv"), *map(str, arguments)], ROOT)
+    return fork_server.run(
+        path_of("compare_probe_sizes"),
+        ["--output", str(folder / "out.csv"), *map(str, arguments)],
+        ROOT,
+    )
 
 
 def test_the_program_prints_what_each_probe_buys(tmp_path):
@@ -98,10 +120,18 @@ def test_the_program_prints_what_each_probe_buys(tmp_path):
     files.write_rows(tmp_path / "d.csv", ["id", "samples", "correct"], rows)
     done = run(tmp_path, "--difficulty", tmp_path / "d.csv", "--samples", 2, 8)
     assert done.returncode == 0, done.stderr
-    table = files.read_rows(tmp_path / "out.csv", {"rule": str, "samples": int, "mixed": float, "labels": int})
+    table = files.read_rows(
+        tmp_path / "out.csv", {"rule": str, "samples": int, "mixed": float, "labels": int}
+    )
     by_rule = {(row["rule"], row["samples"]): row for row in table}
-    assert by_rule["nearest_half", 8]["mixed"] > by_rule["nearest_half", 2]["mixed"] > by_rule["random", 0]["mixed"]
-    assert by_rule["hard", 8]["mixed"] < by_rule["random", 0]["mixed"], "the hardest are often hopeless"
+    assert (
+        by_rule["nearest_half", 8]["mixed"]
+        > by_rule["nearest_half", 2]["mixed"]
+        > by_rule["random", 0]["mixed"]
+    )
+    assert by_rule["hard", 8]["mixed"] < by_rule["random", 0]["mixed"], (
+        "the hardest are often hopeless"
+    )
     assert (by_rule["hard", 8]["labels"], by_rule["random", 0]["labels"]) == (170, 17)
     assert "nearest_half 8" in done.stdout.splitlines()[-2]
 
@@ -116,23 +146,35 @@ def test_the_program_prints_what_each_probe_buys(tmp_path):
         ("id,samples,correct\n", [], "no rows"),
         ("id,samples\na,16\n", [], "column 'correct' is missing"),
         ("id,samples,correct\n" + "a,8,1\n" * 20, [], "a prompt has only 8 completions"),
-        ("id,samples,correct\n" + "a,40,1\n" * 20, ["--samples", 2, 33], "probes of 33 and a group of 8 need 41"),
+        (
+            "id,samples,correct\n" + "a,40,1\n" * 20,
+            ["--samples", 2, 33],
+            "probes of 33 and a group of 8 need 41",
+        ),
         ("id,samples,correct\na,40,1\n", [], "a share of 0.1 of 1 prompts is less than one"),
         ("id,samples,correct\na,40,1\n", ["--budget", 2], "--budget 2"),
     ],
 )
-def test_what_cannot_be_compared_is_told_in_one_line_and_writes_nothing(tmp_path, text, arguments, words):
+def test_what_cannot_be_compared_is_told_in_one_line_and_writes_nothing(
+    tmp_path, text, arguments, words
+):
     (tmp_path / "d.csv").write_text(text)
     done = run(tmp_path, "--difficulty", tmp_path / "d.csv", *arguments)
-    assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr, (
+        done.stderr
+    )
     assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.recordings
 def test_a_real_model_with_128_completions_per_prompt():
-    """Qwen2.5-Math-7B on DeepScaleR (AdaRFT, arXiv 2504.05520): published pass rates, distinct questions of three designed mixes."""
+    """Qwen2.5-Math-7B on DeepScaleR (AdaRFT, arXiv 2504.05520): published pass rates, distinct
+    questions of three designed mixes."""
     folder = Path(os.environ["HARDGRPO_DATA"]) / "original/adarft"
-    parts = [folder / f"deepscaler_{name}_train.parquet" for name in ("skew_difficult", "skew_easy", "easy_extreme")]
+    parts = [
+        folder / f"deepscaler_{name}_train.parquet"
+        for name in ("skew_difficult", "skew_easy", "easy_extreme")
+    ]
     if not all(path.is_file() for path in parts):
         pytest.skip("the folder has no original/adarft")
     rows = pd.concat([pd.read_parquet(path, columns=["prompt", "extra_info"]) for path in parts])
@@ -141,6 +183,10 @@ def test_a_real_model_with_128_completions_per_prompt():
     assert (len(correct), (correct == 0).sum(), (correct > 124).sum()) == (21554, 2611, 2669)
     totals = np.full(len(correct), 128)
     behaviour = probe_sizes.by_correct(correct, totals, 8, 8)
-    assert behaviour["share"][[0, 1, 2, 4, 7, 8]] == pytest.approx([0.2454, 0.0782, 0.0594, 0.0532, 0.1249, 0.2473], abs=5e-5)
+    assert behaviour["share"][[0, 1, 2, 4, 7, 8]] == pytest.approx(
+        [0.2454, 0.0782, 0.0594, 0.0532, 0.1249, 0.2473], abs=5e-5
+    )
     assert behaviour["never_solved"][0] == pytest.approx(0.494, abs=5e-4)
-    assert probe_sizes.by_correct(correct, totals, 0, 8)["mixed"][0] == pytest.approx(0.5073, abs=5e-5)
+    assert probe_sizes.by_correct(correct, totals, 0, 8)["mixed"][0] == pytest.approx(
+        0.5073, abs=5e-5
+    )

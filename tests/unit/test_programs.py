@@ -1,4 +1,5 @@
-"""Every program of scripts/ is run to its end: by a rule of the small study that the tests make, or by a test that is named here."""
+"""Every program of scripts/ is run to its end: by a rule of the small study that the tests make, or
+by a test that is named here."""
 
 import os
 import re
@@ -52,23 +53,37 @@ RUN_BY_A_TEST = {
     "write_locks": "test_locks_written_again_are_the_same",
     "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone",
 }
-# Programs that write what is generated in the repository from what stands there; all are run below. write_locks asks the package index.
-WRITING = sorted(path.stem for path in SCRIPTS.glob("maintenance/write_*.py") if path.stem != "write_locks")
+# Programs that write what is generated in the repository from what stands there; all are run below.
+# write_locks asks the package index.
+WRITING = sorted(
+    path.stem for path in SCRIPTS.glob("maintenance/write_*.py") if path.stem != "write_locks"
+)
 
 
 def test_every_program_is_run_to_its_end(world):
     """The small study is that of the fixture `finished_world`."""
-    programs = {path.stem for path in SCRIPTS.glob("*/*.py") if "\ndef main(" in path.read_text(encoding="utf-8")}
+    programs = {
+        path.stem
+        for path in SCRIPTS.glob("*/*.py")
+        if "\ndef main(" in path.read_text(encoding="utf-8")
+    }
     world.configure(shrink)
     world.clear()
-    rules = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "rules").glob("*.smk")))
+    rules = "".join(
+        path.read_text(encoding="utf-8") for path in sorted((ROOT / "rules").glob("*.smk"))
+    )
     run_by = {  # rule: program
         rule.split(":")[0]: re.search(r"scripts/\w+/(\w+)\.py", rule)[1]
         for rule in re.split(r"^ *rule ", rules, flags=re.MULTILINE)[1:]
         if re.search(r"scripts/\w+/(\w+)\.py", rule)
     }
-    run = {"draw_figure" if rule.startswith("plot_") else run_by.get(rule, rule) for rule in world.plan()} & programs
-    assert {"train_grpo", "evaluate", "summarize", "draw_figure", "verify"} <= run, "rules and programs are matched"
+    run = {
+        "draw_figure" if rule.startswith("plot_") else run_by.get(rule, rule)
+        for rule in world.plan()
+    } & programs
+    assert {"train_grpo", "evaluate", "summarize", "draw_figure", "verify"} <= run, (
+        "rules and programs are matched"
+    )
     needs_tex = set() if TEX else {"compile_paper"}
     assert sorted(programs - run - set(WRITING) - needs_tex) == sorted(RUN_BY_A_TEST)
 
@@ -85,22 +100,34 @@ def test_what_is_generated_comes_out_as_it_is_committed(program, world):
     shutil.copy(ROOT / "README.md", world.folder / "README.md")
     shutil.copytree(ROOT / "docs", world.folder / "docs")
     shutil.copy(ROOT / "config.yaml", world.folder / "config.yaml")
-    files = [path for name in ("README.md", "docs", "envs") for path in [world.folder / name, *(world.folder / name).rglob("*")]]
+    files = [
+        path
+        for name in ("README.md", "docs", "envs")
+        for path in [world.folder / name, *(world.folder / name).rglob("*")]
+    ]
     for path in files:
         os.utime(path, (0, 0))
     command = [sys.executable, f"scripts/maintenance/{program}.py"]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    written = [path.relative_to(world.folder) for path in files if path.is_file() and path.stat().st_mtime]
+    written = [
+        path.relative_to(world.folder) for path in files if path.is_file() and path.stat().st_mtime
+    ]
     assert written, "it writes something"
-    assert [str(path) for path in written if (world.folder / path).read_bytes() != (ROOT / path).read_bytes()] == []
+    assert [
+        str(path)
+        for path in written
+        if (world.folder / path).read_bytes() != (ROOT / path).read_bytes()
+    ] == []
 
 
 def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
     """Python would show where in the imports it was."""
     command = [sys.executable, path_of("draw_figure"), "--help"]
     slow = tmp_path / "yaml.py"
-    slow.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    slow.write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
     done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
@@ -121,7 +148,11 @@ def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_
     command = [sys.executable, path_of("draw_figure"), "--help"]
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
     done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True)
-    assert done.returncode == 1 and done.stderr.startswith("error: there is no memory") and done.stderr.count("\n") == 1
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith("error: there is no memory")
+        and done.stderr.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize("variables", [{}, {"PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "default"}])
@@ -132,15 +163,25 @@ def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_pat
     program = tmp_path / "program/scripts/x/program.py"
     program.write_text("import os\nimport hardgrpo\nimport yaml\nprint(os.environ['PYTHONPATH'])\n")
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}
-    done = subprocess.run([sys.executable, program], env=os.environ | paths | variables, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, program],
+        env=os.environ | paths | variables,
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, done.stdout) == (0, f"{ROOT / 'src'}\n"), done.stderr
 
 
 @pytest.mark.parametrize(
     ("limit", "words"),
-    [(1 << 40, "error: more memory is requested than is available"), (resource.RLIM_INFINITY, "SystemError: error return without")],
+    [
+        (1 << 40, "error: more memory is requested than is available"),
+        (resource.RLIM_INFINITY, "SystemError: error return without"),
+    ],
 )
-def test_a_library_in_c_that_fails_without_a_reason_had_no_memory_where_memory_is_limited(limit, words):
+def test_a_library_in_c_that_fails_without_a_reason_had_no_memory_where_memory_is_limited(
+    limit, words
+):
     code = """
 from hardgrpo.runtime import errors
 def main(): raise SystemError("error return without exception set")
@@ -162,7 +203,11 @@ def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
     """Also where an exit handler of a library fails, which would show a traceback of its own."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.returncode == 1 and done.stderr.startswith("error: more memory is requested") and done.stderr.count("\n") == 1, (
-        done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith("error: more memory is requested")
+        and done.stderr.count("\n") == 1
+    ), done.stderr

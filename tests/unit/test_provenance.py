@@ -1,4 +1,5 @@
-"""The commit of a result, and whether the code differed from it: what git tells, and null where git cannot tell."""
+"""The commit of a result, and whether the code differed from it: what git tells, and null where git
+cannot tell."""
 
 import json
 import os
@@ -12,7 +13,9 @@ import pytest
 from conftest import ROOT
 
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false"]
-REFUSES = "#!/bin/sh\necho \"fatal: detected dubious ownership in repository at '$PWD'\" >&2\nexit 128\n"
+REFUSES = (
+    "#!/bin/sh\necho \"fatal: detected dubious ownership in repository at '$PWD'\" >&2\nexit 128\n"
+)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -23,7 +26,11 @@ def git(folder: Path, *arguments: str) -> None:
 def clone(tmp_path) -> Path:
     """The package alone, in a repository of its own."""
     folder = tmp_path / "outer/clone"
-    shutil.copytree(ROOT / "src/hardgrpo/runtime", folder / "src/hardgrpo/runtime", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "src/hardgrpo/runtime",
+        folder / "src/hardgrpo/runtime",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     shutil.copy2(ROOT / "src/hardgrpo/__init__.py", folder / "src/hardgrpo")
     git(folder, "init", "--quiet")
     git(folder, "add", "src")
@@ -34,7 +41,14 @@ def clone(tmp_path) -> Path:
 def recorded(folder: Path, **variables: str) -> tuple:
     code = "import json; from hardgrpo.runtime import provenance; print(json.dumps(provenance.version_of_code()))"
     environment = os.environ | {"PYTHONPATH": str(folder / "src")} | variables
-    done = subprocess.run([sys.executable, "-c", code], cwd="/", env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd="/",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     facts = json.loads(done.stdout)
     return facts["commit"] is not None, facts["uncommitted_changes"]
 
@@ -43,7 +57,10 @@ def test_a_clone_with_and_without_changes(clone, tmp_path):
     assert recorded(clone) == (True, False)
     (clone / "untracked").write_text("")
     assert recorded(clone) == (True, False)
-    assert recorded(clone, GIT_DIR=str(tmp_path / "elsewhere"), GIT_WORK_TREE="/") == (True, False), "as in a hook of git"
+    assert recorded(clone, GIT_DIR=str(tmp_path / "elsewhere"), GIT_WORK_TREE="/") == (
+        True,
+        False,
+    ), "as in a hook of git"
     (clone / "src/hardgrpo/runtime/files.py").write_text("")
     assert recorded(clone) == (True, True)
 
@@ -53,7 +70,9 @@ def test_where_git_cannot_tell_it_is_unknown(clone, tmp_path):
     assert recorded(clone, PATH=str(tmp_path / "bin")) == (False, None), "no git"
     (tmp_path / "bin/git").write_text(REFUSES)
     (tmp_path / "bin/git").chmod(0o755)
-    assert recorded(clone, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}") == (False, None), "the folder is another user's"
+    assert recorded(clone, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}") == (False, None), (
+        "the folder is another user's"
+    )
     shutil.rmtree(clone / ".git")
     assert recorded(clone) == (False, None), "no repository"
     git(clone.parent, "init", "--quiet")

@@ -1,4 +1,5 @@
-"""Published numbers of right answers: files of both forms, their numbers by enumeration, claims, and what is wrong with a file."""
+"""Published numbers of right answers: files of both forms, their numbers by enumeration, claims,
+and what is wrong with a file."""
 
 import hashlib
 import itertools
@@ -30,14 +31,28 @@ def run(program: str, *arguments):
     return fork_server.run(path_of(program), list(map(str, arguments)), ROOT)
 
 
-# --- files -------------------------------------------------------------------------------------------------------------
+# --- files
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once(tmp_path):
     first = write_parquet(tmp_path / "first.parquet", [0, 100, 98.4375, 50], ["a", "b", "c", "a"])
     second = write_parquet(tmp_path / "second.parquet", [25, 75], ["b", "d"])
-    done = run("count_answers", "--kind", "probe_sizes", "--samples", 64, "--files", first, second, "--output", tmp_path / "c.csv")
-    assert done.returncode == 0 and "5 prompts with 64 samples each, 1 never solved" in done.stdout, done.stderr
+    done = run(
+        "count_answers",
+        "--kind",
+        "probe_sizes",
+        "--samples",
+        64,
+        "--files",
+        first,
+        second,
+        "--output",
+        tmp_path / "c.csv",
+    )
+    assert (
+        done.returncode == 0 and "5 prompts with 64 samples each, 1 never solved" in done.stdout
+    ), done.stderr
     rows = published_counts.read(tmp_path / "c.csv")
     assert [(row["file"], row["correct"]) for row in rows] == [
         ("first", 64),
@@ -56,11 +71,18 @@ def test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_o
     assert "question" not in (tmp_path / "c.csv").read_text()
 
 
-def test_shares_of_four_decimals_before_and_after_are_counted_whatever_the_number_of_seeds(tmp_path):
-    path = write_csv(tmp_path / "p.csv", [["7", 5 / 32, 0, 1 / 32, 1], ["x", 1, 31 / 32, 3 / 32, 0]], seeds=3)
+def test_shares_of_four_decimals_before_and_after_are_counted_whatever_the_number_of_seeds(
+    tmp_path,
+):
+    path = write_csv(
+        tmp_path / "p.csv", [["7", 5 / 32, 0, 1 / 32, 1], ["x", 1, 31 / 32, 3 / 32, 0]], seeds=3
+    )
     rows = published_counts.convert("before_after", [str(path)], 32)
     names = ["id", "correct", "correct_1", "correct_2", "correct_3"]
-    assert [[row[name] for name in names] for row in rows] == [["7", 5, 0, 1, 32], ["x", 32, 31, 3, 0]]
+    assert [[row[name] for name in names] for row in rows] == [
+        ["7", 5, 0, 1, 32],
+        ["x", 32, 31, 3, 0],
+    ]
 
 
 @pytest.mark.parametrize("samples", [8, 32, 64, 128])
@@ -71,17 +93,35 @@ def test_every_number_of_right_answers_is_read_from_its_rounded_share(samples):
 
 
 BAD_CSV = [
-    ("qid,initial_pass1,pass1_seed1\n1,0.05,0\n", "row 2: column 'initial_pass1' is 0.05; expected a share, a multiple of 1/32"),
-    ("qid,initial_pass1,pass1_seed1\n1,0.5,0.51\n", "row 2: column 'pass1_seed1' is 0.51; expected a share, a multiple of 1/32"),
+    (
+        "qid,initial_pass1,pass1_seed1\n1,0.05,0\n",
+        "row 2: column 'initial_pass1' is 0.05; expected a share, a multiple of 1/32",
+    ),
+    (
+        "qid,initial_pass1,pass1_seed1\n1,0.5,0.51\n",
+        "row 2: column 'pass1_seed1' is 0.51; expected a share, a multiple of 1/32",
+    ),
     ("qid,initial_pass1,pass1_seed1\n1,0.5,1.5\n", "row 2: column 'pass1_seed1' is 1.5"),
     ("qid,initial_pass1,pass1_seed1\n1,0.5,-0.5\n", "row 2: column 'pass1_seed1' is -0.5"),
     ("qid,initial_pass1,pass1_seed1\n1,,0.5\n", "row 2: column 'initial_pass1' is empty"),
-    ("qid,initial_pass1,pass1_seed1\n1,nan,0.5\n", "row 2: column 'initial_pass1' is 'nan', expected float"),
-    ("qid,initial_pass1,pass1_seed1\n1,half,0.5\n", "row 2: column 'initial_pass1' is 'half', expected float"),
+    (
+        "qid,initial_pass1,pass1_seed1\n1,nan,0.5\n",
+        "row 2: column 'initial_pass1' is 'nan', expected float",
+    ),
+    (
+        "qid,initial_pass1,pass1_seed1\n1,half,0.5\n",
+        "row 2: column 'initial_pass1' is 'half', expected float",
+    ),
     ("qid,initial_pass1,pass1_seed1\n,0.5,0.5\n", "row 2: column 'qid' is empty"),
-    ("qid,initial_pass1,pass1_seed1\n1,0.5,0.5\n2,0,0\n1,0.5,0.5\n", "row 4: prompt '1' stands here twice, first in row 2"),
+    (
+        "qid,initial_pass1,pass1_seed1\n1,0.5,0.5\n2,0,0\n1,0.5,0.5\n",
+        "row 4: prompt '1' stands here twice, first in row 2",
+    ),
     ("qid,initial_pass1,pass1_seed1\n1,0.5\n", "row 2: more or fewer cells"),
-    ("qid,initial_pass1\n1,0.5\n", "no column pass1_seed1; expected qid, initial_pass1, pass1_seed1, pass1_seed2, ..."),
+    (
+        "qid,initial_pass1\n1,0.5\n",
+        "no column pass1_seed1; expected qid, initial_pass1, pass1_seed1, pass1_seed2, ...",
+    ),
     ("qid,pass1_seed1\n1,0.5\n", "column 'initial_pass1' is missing"),
     ("initial_pass1,pass1_seed1\n0.5,0.5\n", "column 'qid' is missing"),
     ("qid,initial_pass1,pass1_seed1\n", "the file has no rows"),
@@ -93,14 +133,24 @@ BAD_CSV = [
 def test_a_wrong_table_is_named_in_one_line_and_writes_nothing(tmp_path, text, words):
     (tmp_path / "p.csv").write_text(text)
     done = run(
-        "count_answers", "--kind", "before_after", "--samples", 32, "--files", tmp_path / "p.csv", "--output", tmp_path / "c.csv"
+        "count_answers",
+        "--kind",
+        "before_after",
+        "--samples",
+        32,
+        "--files",
+        tmp_path / "p.csv",
+        "--output",
+        tmp_path / "c.csv",
     )
     assert_refused(done, f"{tmp_path}/p.csv: ", words)
     assert not (tmp_path / "c.csv").exists()
 
 
 def assert_refused(done, *words: str) -> None:
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and done.stderr.startswith("error: "), done.stderr
+    assert (
+        done.returncode == 1 and done.stderr.count("\n") == 1 and done.stderr.startswith("error: ")
+    ), done.stderr
     assert all(word in done.stderr for word in words), done.stderr
 
 
@@ -118,19 +168,41 @@ def assert_refused(done, *words: str) -> None:
 )
 def test_a_wrong_difficulty_is_named_in_one_line(tmp_path, difficulties, words):
     path = write_parquet(tmp_path / "p.parquet", difficulties)
-    done = run("count_answers", "--kind", "probe_sizes", "--samples", 128, "--files", path, "--output", tmp_path / "c.csv")
+    done = run(
+        "count_answers",
+        "--kind",
+        "probe_sizes",
+        "--samples",
+        128,
+        "--files",
+        path,
+        "--output",
+        tmp_path / "c.csv",
+    )
     assert_refused(done, f"{path}: ", words)
 
 
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"prompt": ["a question"], "extra_info": [{"difficulty": 50.0}]}, "row 1: expected `prompt`, a list of messages"),
-        ({"prompt": [[{"content": "q"}]], "extra_info": [{"index": 1}]}, "row 1: expected `prompt`, a list of messages"),
-        ({"prompt": [[{"content": "q"}]]}, "column 'extra_info' is missing; expected prompt, extra_info"),
+        (
+            {"prompt": ["a question"], "extra_info": [{"difficulty": 50.0}]},
+            "row 1: expected `prompt`, a list of messages",
+        ),
+        (
+            {"prompt": [[{"content": "q"}]], "extra_info": [{"index": 1}]},
+            "row 1: expected `prompt`, a list of messages",
+        ),
+        (
+            {"prompt": [[{"content": "q"}]]},
+            "column 'extra_info' is missing; expected prompt, extra_info",
+        ),
         ({"extra_info": [{"difficulty": 50.0}]}, "column 'prompt' is missing"),
         (
-            {"prompt": pyarrow.array([], pyarrow.string()), "extra_info": pyarrow.array([], pyarrow.string())},
+            {
+                "prompt": pyarrow.array([], pyarrow.string()),
+                "extra_info": pyarrow.array([], pyarrow.string()),
+            },
             "the file has no rows",
         ),
     ],
@@ -152,14 +224,32 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path, content):
         published_counts.convert("probe_sizes", [str(tmp_path / "none.parquet")], 128)
 
 
-# --- originals ---------------------------------------------------------------------------------------------------------
+# --- originals
+# ---------------------------------------------------------------------------------------------------------
 
 
 def count(folder: Path, commit: str = "0123abc", *arguments):
     """The numbers of `numbers.csv`, compared with the lock."""
     return run(
-        *("count_answers", "--kind", "before_after", "--files", folder / "numbers.csv", "--samples", "16"),
-        *("--repository", "owner/name", "--commit", commit, "--names", "data/numbers.csv", "--lock", folder / "inputs.lock"),
+        *(
+            "count_answers",
+            "--kind",
+            "before_after",
+            "--files",
+            folder / "numbers.csv",
+            "--samples",
+            "16",
+        ),
+        *(
+            "--repository",
+            "owner/name",
+            "--commit",
+            commit,
+            "--names",
+            "data/numbers.csv",
+            "--lock",
+            folder / "inputs.lock",
+        ),
         *("--output", folder / "out.csv", *arguments),
     )
 
@@ -172,17 +262,27 @@ def test_a_file_must_be_that_of_the_lock(tmp_path):
     facts = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": facts}}
     (tmp_path / "out.csv").unlink()
-    assert_refused(count(tmp_path, "fffffff"), "has files of commit 0123abc, expected commit fffffff")
+    assert_refused(
+        count(tmp_path, "fffffff"), "has files of commit 0123abc, expected commit fffffff"
+    )
     write_csv(path, [["a", 0.25, 0.5, 1.0]])
-    assert_refused(count(tmp_path), f"{path}: is not what", "says of data/numbers.csv of owner/name: found")
+    assert_refused(
+        count(tmp_path), f"{path}: is not what", "says of data/numbers.csv of owner/name: found"
+    )
     assert not (tmp_path / "out.csv").exists()
-    assert count(tmp_path, "0123abc", "--update-inputs").returncode == 0 and (tmp_path / "out.csv").exists()
+    assert (
+        count(tmp_path, "0123abc", "--update-inputs").returncode == 0
+        and (tmp_path / "out.csv").exists()
+    )
 
 
-# --- samples per prompt ------------------------------------------------------------------------------------------------
+# --- samples per prompt
+# ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("counts", [[40, 10, 20, 10, 20], [5, 45, 20, 10, 20], [10, 10, 60, 10, 10], [48, 4, 0, 0, 48]])
+@pytest.mark.parametrize(
+    "counts", [[40, 10, 20, 10, 20], [5, 45, 20, 10, 20], [10, 10, 60, 10, 10], [48, 4, 0, 0, 48]]
+)
 def test_the_middle_is_that_of_the_policy(counts):
     pass_rates = {f"p{c}-{i}": c / 4 for c, count in enumerate(counts) for i in range(count)}
     shares = np.array(counts) / 100
@@ -202,13 +302,23 @@ def analysis(kind: str, **changes) -> dict:
 
 
 def counts_of(correct: list[int], *after: list[int], samples: int) -> list[dict]:
-    rows = [{"file": "f", "id": f"p{n}", "samples": samples, "correct": c} for n, c in enumerate(correct)]
-    return [row | {f"correct_{seed}": numbers[n] for seed, numbers in enumerate(after, start=1)} for n, row in enumerate(rows)]
+    rows = [
+        {"file": "f", "id": f"p{n}", "samples": samples, "correct": c}
+        for n, c in enumerate(correct)
+    ]
+    return [
+        row | {f"correct_{seed}": numbers[n] for seed, numbers in enumerate(after, start=1)}
+        for n, row in enumerate(rows)
+    ]
 
 
 def test_a_file_that_is_too_small_for_the_budget_is_named():
-    with pytest.raises(UserError, match="f: a budget of 0.1 of 3 prompts is less than one prompt; raise the budget"):
-        count_tables.probe_sizes(counts_of([1, 2, 3], samples=8), analysis("probe_sizes", samples=8, probe=2, group=2))
+    with pytest.raises(
+        UserError, match="f: a budget of 0.1 of 3 prompts is less than one prompt; raise the budget"
+    ):
+        count_tables.probe_sizes(
+            counts_of([1, 2, 3], samples=8), analysis("probe_sizes", samples=8, probe=2, group=2)
+        )
 
 
 def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
@@ -223,13 +333,19 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
         assert set(drawn) <= tables.keys()
 
 
-# --- before and after --------------------------------------------------------------------------------------------------
+# --- before and after
+# --------------------------------------------------------------------------------------------------
 
 
 def enumerated(correct: int, after: int, samples: int, probe: int, group: int) -> dict[int, list]:
-    """{c: [(probability, values)]} of one prompt over all probes, measuring samples and groups, by enumeration."""
-    outcomes, outcomes_after = ([1] * number + [0] * (samples - number) for number in (correct, after))
-    mean_mixed = lambda pool: np.mean([0 < sum(members) < group for members in itertools.combinations(pool, group)])
+    """{c: [(probability, values)]} of one prompt over all probes, measuring samples and groups, by
+    enumeration."""
+    outcomes, outcomes_after = (
+        [1] * number + [0] * (samples - number) for number in (correct, after)
+    )
+    mean_mixed = lambda pool: np.mean(
+        [0 < sum(members) < group for members in itertools.combinations(pool, group)]
+    )
     rest = samples - probe
     solved = np.mean([any(members) for members in itertools.combinations(outcomes_after, rest)])
     by_c: dict[int, list] = {}
@@ -253,16 +369,24 @@ def enumerated(correct: int, after: int, samples: int, probe: int, group: int) -
 def test_prompts_of_each_difficulty_are_measured_as_by_enumeration():
     correct, after = [0, 1, 3, 4, 6], [[1, 0, 5, 6, 6], [0, 2, 3, 5, 6]]
     entry = analysis("before_after", samples=6, probe=3, group=2, budget=0.2)
-    rows = {row["correct"]: row for row in count_tables.difficulty_classes(counts_of(correct, *after, samples=6), entry)}
+    rows = {
+        row["correct"]: row
+        for row in count_tables.difficulty_classes(counts_of(correct, *after, samples=6), entry)
+    }
     assert set(rows) == {0, 1, 2, 3}
     for c, row in rows.items():
         cases = [
-            case for seed in after for base, trained in zip(correct, seed) for case in enumerated(base, trained, 6, 3, 2).get(c, [])
+            case
+            for seed in after
+            for base, trained in zip(correct, seed)
+            for case in enumerated(base, trained, 6, 3, 2).get(c, [])
         ]
         weights = np.array([weight for weight, _ in cases])
         assert row["prompts"] == pytest.approx(weights.sum() / 2)
         for name in cases[0][1]:
-            assert row[name] == pytest.approx(np.average([values[name] for _, values in cases], weights=weights)), (c, name)
+            assert row[name] == pytest.approx(
+                np.average([values[name] for _, values in cases], weights=weights)
+            ), (c, name)
 
 
 def test_the_interval_over_all_prompts_is_the_projects_own():
@@ -274,20 +398,31 @@ def test_the_interval_over_all_prompts_is_the_projects_own():
     data = count_tables.BeforeAfter(counts, entry)
     everything = statistics.mean_interval(data.parts(data.gain, np.ones(17)))
     expected = statistics.mean_interval((np.stack(after) - correct) / 32)
-    assert (everything.estimate, everything.low, everything.high) == pytest.approx((expected.estimate, expected.low, expected.high))
-    (random,) = [row for row in count_tables.choices_after(counts, entry) if row["rule"] == "random"]
+    assert (everything.estimate, everything.low, everything.high) == pytest.approx(
+        (expected.estimate, expected.low, expected.high)
+    )
+    (random,) = [
+        row for row in count_tables.choices_after(counts, entry) if row["rule"] == "random"
+    ]
     assert (random["gain"], random["gain_low"]) == pytest.approx((expected.estimate, expected.low))
-    (first, *_, last) = [row for row in count_tables.pass_at_each_k(counts, entry) if row["seed"] is None]
+    (first, *_, last) = [
+        row for row in count_tables.pass_at_each_k(counts, entry) if row["seed"] is None
+    ]
     assert (first["gain"], first["gain_high"]) == pytest.approx((expected.estimate, expected.high))
     solved = (np.stack(after) > 0).mean() - (correct > 0).mean()
     assert last["k"] == 32 and last["gain"] == pytest.approx(solved)
     numbers = count_tables.solved_counts(counts, entry)
-    assert np.mean([row["only_after"] - row["only_before"] for row in numbers]) / 60 == pytest.approx(solved)
-    assert all(row["both"] + row["only_before"] + row["only_after"] + row["never"] == 60 for row in numbers)
+    assert np.mean(
+        [row["only_after"] - row["only_before"] for row in numbers]
+    ) / 60 == pytest.approx(solved)
+    assert all(
+        row["both"] + row["only_before"] + row["only_after"] + row["never"] == 60 for row in numbers
+    )
 
 
 def test_the_interval_of_a_choice_is_that_of_a_ratio():
-    """Prompts with 0 or 8 of 8 right are in one class each, so that the mean of a class is that of its own prompts."""
+    """Prompts with 0 or 8 of 8 right are in one class each, so that the mean of a class is that of
+    its own prompts."""
     generator = np.random.default_rng(5)
     correct = [0] * 40 + [8] * 60
     after = [[*generator.integers(0, 9, 40).tolist(), *[8] * 60]]
@@ -302,8 +437,10 @@ def test_the_interval_of_a_choice_is_that_of_a_ratio():
 @pytest.mark.parametrize(
     ("after", "seeds", "verdicts"),
     [
-        ([0, 12, 32], 5, ["supported", "contradicted"]),  # the hardest learn nothing, the others stay mixed
-        ([16, 32, 32], 5, ["contradicted", "supported"]),  # the hardest learn and are mixed, the others are solved
+        # the hardest learn nothing, the others stay mixed
+        ([0, 12, 32], 5, ["supported", "contradicted"]),
+        # the hardest learn and are mixed, the others are solved
+        ([16, 32, 32], 5, ["contradicted", "supported"]),
         ([16, 32, 32], 3, ["undecided: 3 of 5 replicates"] * 2),
     ],
 )
@@ -311,7 +448,11 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
     correct = [0] * 40 + [12] * 40 + [32] * 40
     generator = np.random.default_rng(1)
     trained = [
-        [int(np.clip(n + generator.integers(-1, 2) * (0 < n < 32), 0, 32)) for n in np.repeat(after, 40)] for _ in range(seeds)
+        [
+            int(np.clip(n + generator.integers(-1, 2) * (0 < n < 32), 0, 32))
+            for n in np.repeat(after, 40)
+        ]
+        for _ in range(seeds)
     ]
     entry, counts = analysis("before_after"), counts_of(correct, *trained, samples=32)
     tables = {
@@ -319,29 +460,57 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
         for name, table in registry.COUNT_TABLES["before_after"].items()
     }
     rows = answers.judge(entry, tables)
-    assert [row["paper"] for row in rows] == ["LDS", "HE"] and [row["verdict"] for row in rows] == verdicts
+    assert [row["paper"] for row in rows] == ["LDS", "HE"] and [
+        row["verdict"] for row in rows
+    ] == verdicts
     assert "| LDS |" in answers.text(entry, tables)
 
 
-# --- the configuration -------------------------------------------------------------------------------------------------
+# --- the configuration
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"probe": 30}, "before_after.yaml:"),
-        ({"probe": 30}, "a probe of 30 and a group of 8 need 38 samples per prompt, and there are 32; lower probe or group"),
+        (
+            {"probe": 30},
+            "a probe of 30 and a group of 8 need 38 samples per prompt, and there are 32; lower probe or group",
+        ),
         ({"kind": "probe_size"}, "analyses.before_after.kind"),
         ({"probe_size": 3}, "unknown key 'probe_size'"),
         (
-            {"claims": [{"id": "c", "paper": "LDS", "claim": "c", "test": "mixed_lead", "replicates": 5}]},
+            {
+                "claims": [
+                    {"id": "c", "paper": "LDS", "claim": "c", "test": "mixed_lead", "replicates": 5}
+                ]
+            },
             "belongs to test mixed_lead",
         ),
-        ({"claims": [CONFIG["analyses"]["before_after"]["claims"][0]] * 2}, "a paper has two claims here"),
-        ({"source": CONFIG["analyses"]["before_after"]["source"] | {"files": ["a.csv", "b.csv"]}}, "reads one file, found 2"),
-        ({"source": CONFIG["analyses"]["before_after"]["source"] | {"folder": "../x"}}, "'..' leaves the repository"),
-        ({"source": CONFIG["analyses"]["before_after"]["source"] | {"files": ["../x.csv"]}}, "analyses.before_after.source.files"),
-        ({"source": CONFIG["analyses"]["before_after"]["source"] | {"commit": "main"}}, "analyses.before_after.source.commit"),
+        (
+            {"claims": [CONFIG["analyses"]["before_after"]["claims"][0]] * 2},
+            "a paper has two claims here",
+        ),
+        (
+            {
+                "source": CONFIG["analyses"]["before_after"]["source"]
+                | {"files": ["a.csv", "b.csv"]}
+            },
+            "reads one file, found 2",
+        ),
+        (
+            {"source": CONFIG["analyses"]["before_after"]["source"] | {"folder": "../x"}},
+            "'..' leaves the repository",
+        ),
+        (
+            {"source": CONFIG["analyses"]["before_after"]["source"] | {"files": ["../x.csv"]}},
+            "analyses.before_after.source.files",
+        ),
+        (
+            {"source": CONFIG["analyses"]["before_after"]["source"] | {"commit": "main"}},
+            "analyses.before_after.source.commit",
+        ),
     ],
 )
 def test_a_wrong_analysis_is_named(change, words):
@@ -355,25 +524,31 @@ def test_a_wrong_analysis_is_named(change, words):
 def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():
     config = project_config.config()
     config["analyses"]["mini"] = config["analyses"]["probing"]
-    with pytest.raises(UserError, match="analyses.mini: a study has the same name; give the analysis another"):
+    with pytest.raises(
+        UserError, match="analyses.mini: a study has the same name; give the analysis another"
+    ):
         checks.check(config, "config.yaml")
     config = project_config.config() | {"study": "probng"}
     with pytest.raises(UserError, match="unknown study 'probng'; did you mean 'probing'"):
         checks.check(config, "config.yaml")
 
 
-# --- the real files ----------------------------------------------------------------------------------------------------
+# --- the real files
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings
 def test_before_and_after_of_a_real_model_is_as_known(recordings_folder):
-    """Known from a computation apart from this project, by the right answers among 8 of the 32 samples."""
+    """Known from a computation apart from this project, by the right answers among 8 of the 32
+    samples."""
     path = recordings_folder / "original/unlearnable_set/per_example.csv"
     if not path.is_file():
         pytest.skip(f"{path} is not there")
     counts = published_counts.convert("before_after", [str(path)], 32)
     rows = count_tables.difficulty_classes(counts, analysis("before_after", probe=8))
-    assert [row["gain"] for row in rows] == pytest.approx([0.092, 0.236, 0.320, 0.354, 0.355, 0.332, 0.287, 0.243, 0.199], abs=5e-4)
+    assert [row["gain"] for row in rows] == pytest.approx(
+        [0.092, 0.236, 0.320, 0.354, 0.355, 0.332, 0.287, 0.243, 0.199], abs=5e-4
+    )
     assert [row["mixed"] for row in rows] == pytest.approx(
         [0.395, 0.693, 0.700, 0.607, 0.486, 0.367, 0.256, 0.169, 0.106], abs=5e-4
     )

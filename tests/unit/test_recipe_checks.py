@@ -16,16 +16,40 @@ KEY = "importance_correction"
 @pytest.mark.parametrize(
     ("recipe", "changes", "words"),
     [
-        ("as_written", {"adapter": None}, ["as_written.base: ", "held in 32 bits", "choose fp32", "add an adapter"]),
+        (
+            "as_written",
+            {"adapter": None},
+            ["as_written.base: ", "held in 32 bits", "choose fp32", "add an adapter"],
+        ),
         ("sft", {"adapter": None}, ["sft.base: ", "held in 32 bits"]),
-        ("as_written", {"precision": "fp32"}, ["as_written.precision: ", "held as bf16", "choose bf16"]),
-        ("as_released_july", {"precision": "fp32"}, ["as_released_july.precision: ", "held as nf4", "choose bf16"]),
+        (
+            "as_written",
+            {"precision": "fp32"},
+            ["as_written.precision: ", "held as bf16", "choose bf16"],
+        ),
+        (
+            "as_released_july",
+            {"precision": "fp32"},
+            ["as_released_july.precision: ", "held as nf4", "choose bf16"],
+        ),
         ("mini", {KEY: MASK}, [f"mini.{KEY}: ", "belongs to generation: vllm", "remove it"]),
-        ("as_released_later", {KEY: MASK}, [f"as_released_later.{KEY}: ", "belongs to generation: vllm"]),
+        (
+            "as_released_later",
+            {KEY: MASK},
+            [f"as_released_later.{KEY}: ", "belongs to generation: vllm"],
+        ),
         ("sft", {KEY: MASK}, [f"sft.{KEY}: ", "belongs to generation: vllm"]),
-        ("as_written", {KEY: MASK | {"mode": "token"}}, [f"as_written.{KEY}.mode: ", "'token' should be"]),
+        (
+            "as_written",
+            {KEY: MASK | {"mode": "token"}},
+            [f"as_written.{KEY}.mode: ", "'token' should be"],
+        ),
         ("as_written", {KEY: MASK | {"limit": 1}}, [f"as_written.{KEY}.limit: ", "largest ratio"]),
-        ("as_written", {KEY: {"mode": "token_mask"}}, [f"as_written.{KEY}: ", "'limit' is missing"]),
+        (
+            "as_written",
+            {KEY: {"mode": "token_mask"}},
+            [f"as_written.{KEY}: ", "'limit' is missing"],
+        ),
         ("as_written", {KEY: "none"}, [f"as_written.{KEY}: ", "null (the default)"]),
     ],
 )
@@ -41,7 +65,13 @@ def test_what_excludes_each_other_is_named(recipe, changes, words):
 
 
 @pytest.mark.parametrize(
-    "changes", [{KEY: MASK}, {KEY: None}, {"base": "fp32", "adapter": None}, {"base": "fp32", "precision": "fp32"}]
+    "changes",
+    [
+        {KEY: MASK},
+        {KEY: None},
+        {"base": "fp32", "adapter": None},
+        {"base": "fp32", "precision": "fp32"},
+    ],
 )
 def test_what_goes_together_is_accepted(changes):
     config = copy.deepcopy(CONFIG)

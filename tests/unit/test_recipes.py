@@ -22,14 +22,34 @@ RECIPE = {
     "warmup_share": 0.1, "weight_decay": 0.0, "max_grad_norm": 1.0, "base": "fp32", "precision": "fp32", "adapter": None,
     "generation": "transformers", "checkpoint_every": 15,
 }  # fmt: skip
-SPEC = Spec("m", "t", "hard", "mini", 3, "models/m", "P.jsonl", "S.csv", "{question}", {}, "final_word", 48, RECIPE)
+SPEC = Spec(
+    "m",
+    "t",
+    "hard",
+    "mini",
+    3,
+    "models/m",
+    "P.jsonl",
+    "S.csv",
+    "{question}",
+    {},
+    "final_word",
+    48,
+    RECIPE,
+)
 CONFIG = project_config.config()
 LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
-FOR_GPUS = [name for name, recipe in CONFIG["recipes"].items() if recipe["precision"] == "bf16" and "beta" in recipe]
+FOR_GPUS = [
+    name
+    for name, recipe in CONFIG["recipes"].items()
+    if recipe["precision"] == "bf16" and "beta" in recipe
+]
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 12), st.integers(0, 3))
-def test_every_update_has_its_prompts_and_every_epoch_each_prompt_once(size, updates, per_update, seed):
+def test_every_update_has_its_prompts_and_every_epoch_each_prompt_once(
+    size, updates, per_update, seed
+):
     ids = [f"p{i}" for i in range(size)]
     order = recipes.schedule(ids, updates, per_update, seed)
     assert len(order) == updates * per_update and set(order) <= set(ids)
@@ -43,12 +63,21 @@ def test_every_update_has_its_prompts_and_every_epoch_each_prompt_once(size, upd
 def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
     from transformers import Qwen2Config
 
-    config, recipe = Qwen2Config(num_hidden_layers=2, hidden_size=8, intermediate_size=16, num_attention_heads=2), SPEC.training
+    config, recipe = (
+        Qwen2Config(
+            num_hidden_layers=2, hidden_size=8, intermediate_size=16, num_attention_heads=2
+        ),
+        SPEC.training,
+    )
     row_bytes = memory.trained_row_bytes(memory.shape_of(config.to_dict()), recipe, 100)
     monkeypatch.setattr(memory, "CPU_BYTES", 17.5 * row_bytes)
     hardware = recipes.without_gpus(recipes.Hardware(), config, recipe, 100)
-    assert hardware == recipes.Hardware(micro_batch=17) and recipes.micro_batches(64, hardware) == (16, 4)
-    for other in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):  # a GPU, and a micro-batch that the user sets
+    assert hardware == recipes.Hardware(micro_batch=17) and recipes.micro_batches(64, hardware) == (
+        16,
+        4,
+    )
+    # a GPU, and a micro-batch that the user sets
+    for other in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):
         assert recipes.without_gpus(other, config, recipe, 100) == other
     monkeypatch.setattr(memory, "CPU_BYTES", 64 * row_bytes)
     assert recipes.without_gpus(recipes.Hardware(), config, recipe, 100) == recipes.Hardware()
@@ -57,11 +86,21 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
 @given(st.integers(1, 10), st.integers(1, 10))
 def test_a_longer_run_begins_as_a_shorter_one(short, more):
     ids = [f"p{i}" for i in range(20)]
-    assert recipes.schedule(ids, short + more, 8, 0)[: short * 8] == recipes.schedule(ids, short, 8, 0)
+    assert recipes.schedule(ids, short + more, 8, 0)[: short * 8] == recipes.schedule(
+        ids, short, 8, 0
+    )
 
 
-@given(st.integers(1, 20), st.integers(1, 60), st.integers(1, 20), st.sampled_from([0.25, 0.5, 0.875]), st.integers(0, 3))
-def test_every_update_has_its_share_of_prompts_that_were_not_chosen(chosen, rest, updates, share, seed):
+@given(
+    st.integers(1, 20),
+    st.integers(1, 60),
+    st.integers(1, 20),
+    st.sampled_from([0.25, 0.5, 0.875]),
+    st.integers(0, 3),
+)
+def test_every_update_has_its_share_of_prompts_that_were_not_chosen(
+    chosen, rest, updates, share, seed
+):
     chosen, rest = [f"c{i}" for i in range(chosen)], [f"r{i}" for i in range(rest)]
     recipe = {"updates": updates, "prompts_per_update": 8, "majority_share": share}
     order = recipes.schedule_with_unlabelled(chosen, rest, recipe, seed)
@@ -70,12 +109,16 @@ def test_every_update_has_its_share_of_prompts_that_were_not_chosen(chosen, rest
         kinds = "".join(name[0] for name in order[start : start + 8])
         assert kinds == "c" * round(8 - 8 * share) + "r" * round(8 * share)
     alone = {"updates": updates, "prompts_per_update": 8}
-    assert recipes.schedule_with_unlabelled(chosen, rest, alone, seed) == recipes.schedule(chosen, updates, 8, seed)
+    assert recipes.schedule_with_unlabelled(chosen, rest, alone, seed) == recipes.schedule(
+        chosen, updates, 8, seed
+    )
 
 
 def test_a_policy_that_chose_all_leaves_no_rest():
     with pytest.raises(UserError, match="lower the policy's budget"):
-        recipes.schedule_with_unlabelled(["a"], [], {"updates": 1, "prompts_per_update": 2, "majority_share": 0.5}, 0)
+        recipes.schedule_with_unlabelled(
+            ["a"], [], {"updates": 1, "prompts_per_update": 2, "majority_share": 0.5}, 0
+        )
 
 
 def test_prompts_without_an_answer_are_rewarded_by_their_majority_and_no_others():
@@ -83,7 +126,16 @@ def test_prompts_without_an_answer_are_rewarded_by_their_majority_and_no_others(
     texts = ["#### red", "#### red", "#### blue", "no answer"] * 2
     completions, logged = [[{"content": text}] for text in texts], {}
     reward = loop.reward_function("final_word", recipe, 1)
-    assert reward(completions, ["blue"] * 4 + [None] * 4, logged.__setitem__) == [0, 0, 1, 0, 1, 1, 0, 0]
+    assert reward(completions, ["blue"] * 4 + [None] * 4, logged.__setitem__) == [
+        0,
+        0,
+        1,
+        0,
+        1,
+        1,
+        0,
+        0,
+    ]
     assert logged["correct_share"] == 0.25, "of those whose answers are known"
     assert reward(completions[4:], [None] * 4, {}.__setitem__) == [1, 1, 0, 0]
     with pytest.raises(UserError, match="choose a number of GPUs"):
@@ -94,7 +146,11 @@ def test_what_the_paper_writes_is_what_the_trainer_is_told():
     arguments = recipes.trainer_arguments(SPEC, "out")
     assert arguments["scale_rewards"] == "none", "A = r - mean(r)"
     assert (arguments["num_generations"], arguments["per_device_train_batch_size"]) == (8, 64)
-    assert (arguments["max_steps"], arguments["max_completion_length"], arguments["seed"]) == (30, 48, 3)
+    assert (arguments["max_steps"], arguments["max_completion_length"], arguments["seed"]) == (
+        30,
+        48,
+        3,
+    )
     assert arguments["warmup_steps"] == 3 and arguments["shuffle_dataset"] is False
 
 
@@ -106,22 +162,29 @@ def test_the_arguments_are_ones_that_trl_knows(tmp_path):
 
 
 def test_no_value_that_decides_a_result_is_left_to_a_default():
-    """Whatever GRPOConfig adds to the trainer's own arguments is stated, or listed here with the reason why not."""
+    """Whatever GRPOConfig adds to the trainer's own arguments is stated, or listed here with the
+    reason why not."""
     from transformers import TrainingArguments
     from trl import GRPOConfig
 
-    own = {field.name for field in dataclasses.fields(GRPOConfig)} - {field.name for field in dataclasses.fields(TrainingArguments)}
+    own = {field.name for field in dataclasses.fields(GRPOConfig)} - {
+        field.name for field in dataclasses.fields(TrainingArguments)
+    }
     elsewhere = {
-        "model_init_kwargs", "trust_remote_code",  # the model is loaded before, by recipes.model_arguments
+        # the model is loaded before, by recipes.model_arguments
+        "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # mixtures of experts
         "num_generations_eval", "ds3_gather_for_generation", "pad_to_multiple_of", "generation_batch_size", "generation_kwargs",
         "cache_implementation", "max_tool_calling_iterations", "log_completions", "log_multimodal", "num_completions_to_print",
         "log_unique_prompts", "log_completions_hub_repo", "use_transformers_continuous_batching",
         "transformers_continuous_batching_config", "use_transformers_paged", "vllm_importance_sampling_cap",
         "vllm_structured_outputs_regex", "vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout",
-        "vllm_group_port",  # of features that are not used: evaluation by the trainer, tools, a vLLM server, other caches
+        # of features that are not used: evaluation by the trainer, tools, a vLLM server, other
+        # caches
+        "vllm_group_port",
         "sapo_temperature_neg", "sapo_temperature_pos", "vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg",
-        "ref_model_mixup_alpha", "ref_model_sync_steps",  # of losses and reference policies that no recipe has
+        # of losses and reference policies that no recipe has
+        "ref_model_mixup_alpha", "ref_model_sync_steps",
         "use_adaptive_entropy", "entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target",
     }  # fmt: skip
     assert own - set(recipes.trainer_arguments(SPEC, "out")) - elsewhere == set()
@@ -129,41 +192,63 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
 
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:
     gpus = settings.training_gpus(CONFIG, model, recipe)
-    return recipes.Hardware(gpus["count"], gpus["count"], gpus["micro_batch"], gpus["vllm_memory"], gpus["vllm_sleep"])
+    return recipes.Hardware(
+        gpus["count"], gpus["count"], gpus["micro_batch"], gpus["vllm_memory"], gpus["vllm_sleep"]
+    )
 
 
 @pytest.mark.parametrize("recipe", FOR_GPUS)
 @pytest.mark.parametrize("model", LARGE)
 def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_path, monkeypatch):
-    """Without weights and without a GPU: TRL's configuration, PEFT's, how the weights are loaded, and what memory it takes."""
+    """Without weights and without a GPU: TRL's configuration, PEFT's, how the weights are loaded,
+    and what memory it takes."""
     from trl import GRPOConfig
 
     run = settings.Run(model, "gsm8k", recipe, "hard", 0, model)
     spec = Spec.from_study(CONFIG, run)
     hardware, training = hardware_of(model, recipe), CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)
-    updates = arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] * hardware.processes
-    assert updates == training["prompts_per_update"] * training["group_size"], "completions of an update"
+    updates = (
+        arguments["per_device_train_batch_size"]
+        * arguments["gradient_accumulation_steps"]
+        * hardware.processes
+    )
+    assert updates == training["prompts_per_update"] * training["group_size"], (
+        "completions of an update"
+    )
     assert arguments["use_vllm"] == (not recipe.startswith("as_released"))
     assert arguments["vllm_enable_sleep_mode"] == (hardware.vllm_sleep and arguments["use_vllm"])
     assert arguments["bf16"] and arguments["gradient_checkpointing"] and not arguments["use_cpu"]
     monkeypatch.setenv("WORLD_SIZE", "1")
-    config = GRPOConfig(**arguments | {"use_cpu": True, "bf16": False})  # what this machine can construct
-    assert config.chat_template_kwargs == ({"enable_thinking": False} if model.startswith("qwen3") else None)
+    # what this machine can construct
+    config = GRPOConfig(**arguments | {"use_cpu": True, "bf16": False})
+    assert config.chat_template_kwargs == (
+        {"enable_thinking": False} if model.startswith("qwen3") else None
+    )
     adapter = recipes.adapter_configuration(training)
     assert (adapter is None) == (recipe == "as_written_full")
     if adapter is not None:
-        assert (adapter.r, adapter.lora_alpha, adapter.target_modules) == (32, training["adapter"]["alpha"], "all-linear")
+        assert (adapter.r, adapter.lora_alpha, adapter.target_modules) == (
+            32,
+            training["adapter"]["alpha"],
+            "all-linear",
+        )
     loaded = recipes.model_arguments(training)
     assert loaded["use_safetensors"] and not loaded["trust_remote_code"]
     if recipe == "as_released_july":
-        assert loaded["quantization_config"].load_in_4bit and loaded["quantization_config"].bnb_4bit_quant_type == "nf4"
+        assert (
+            loaded["quantization_config"].load_in_4bit
+            and loaded["quantization_config"].bnb_4bit_quant_type == "nf4"
+        )
     need = memory.run_memory(CONFIG, model, recipe, "gsm8k")
-    assert 3 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
+    assert (
+        3 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
+    )
 
 
 DEVIATIONS = files.read_rows(
-    ROOT / "results/published/deviations.csv", dict.fromkeys(("what", "key", "written", "july", "later", "source"), str)
+    ROOT / "results/published/deviations.csv",
+    dict.fromkeys(("what", "key", "written", "july", "later", "source"), str),
 )
 TOLD = {  # key of a recipe: argument of the trainer
     "learning_rate": "learning_rate", "schedule": "lr_scheduler_type", "group_size": "num_generations", "updates": "max_steps",
@@ -178,13 +263,18 @@ def values(cell: str) -> set:
     return {float(word) if re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", word) else word for word in words}
 
 
-@pytest.mark.parametrize("recipe, state", [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")])
+@pytest.mark.parametrize(
+    "recipe, state",
+    [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")],
+)
 def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
-    """Every value that the table states, in the recipe and in what the trainer is told; every key of a recipe has a row."""
+    """Every value that the table states, in the recipe and in what the trainer is told; every key
+    of a recipe has a row."""
     training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}
-    elsewhere = {"reward", "precision", "generation", "checkpoint_every"}  # the machine, or the same for all
+    # the machine, or the same for all
+    elsewhere = {"reward", "precision", "generation", "checkpoint_every"}
     assert set(training) - elsewhere <= set(rows)
     for key, value in training.items():
         cell = rows.get(key, "not stated")
@@ -193,7 +283,9 @@ def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
         if key == "adapter":
             assert cell == ", ".join(f"{name} {entry:g}" for name, entry in value.items())
         elif key == "advantage":
-            assert (value == "standardised") == ("standardised" in cell) and arguments["scale_rewards"] in ("none", "group")
+            assert (value == "standardised") == ("standardised" in cell) and arguments[
+                "scale_rewards"
+            ] in ("none", "group")
         else:
             assert value in values(cell), (key, value, cell)
         if key in TOLD:
@@ -203,14 +295,38 @@ def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
 
 def test_appendix_b_and_the_released_code_are_what_the_facts_say():
     written, released = CONFIG["recipes"]["as_written"], CONFIG["recipes"]["as_released_july"]
-    common = {"updates": 1000, "group_size": 8, "temperature": 1.0, "schedule": "cosine", "checkpoint_every": 100}
+    common = {
+        "updates": 1000,
+        "group_size": 8,
+        "temperature": 1.0,
+        "schedule": "cosine",
+        "checkpoint_every": 100,
+    }
     assert (
-        written.items() >= (common | {"prompts_per_update": 32, "learning_rate": 3e-5, "beta": 0.1, "advantage": "centred"}).items()
+        written.items()
+        >= (
+            common
+            | {"prompts_per_update": 32, "learning_rate": 3e-5, "beta": 0.1, "advantage": "centred"}
+        ).items()
     )
-    assert written["loss"] == "grpo" and CONFIG["recipes"]["dr_grpo"] == written | {"loss": "dr_grpo"}
-    assert released.items() >= (common | {"prompts_per_update": 1, "learning_rate": 5e-6, "advantage": "standardised"}).items()
-    assert released.items() >= {"warmup_share": 0.1, "weight_decay": 0.1, "max_grad_norm": 0.1, "base": "nf4"}.items()
-    assert released["optimiser"] == "paged_adamw_8bit" and released["adapter"] == {"rank": 32, "alpha": 32, "dropout": 0.0}
+    assert written["loss"] == "grpo" and CONFIG["recipes"]["dr_grpo"] == written | {
+        "loss": "dr_grpo"
+    }
+    assert (
+        released.items()
+        >= (
+            common | {"prompts_per_update": 1, "learning_rate": 5e-6, "advantage": "standardised"}
+        ).items()
+    )
+    assert (
+        released.items()
+        >= {"warmup_share": 0.1, "weight_decay": 0.1, "max_grad_norm": 0.1, "base": "nf4"}.items()
+    )
+    assert released["optimiser"] == "paged_adamw_8bit" and released["adapter"] == {
+        "rank": 32,
+        "alpha": 32,
+        "dropout": 0.0,
+    }
     assert CONFIG["recipes"]["finish_only"] == written | {"reward": "finished"}
 
 
@@ -220,7 +336,9 @@ def test_appendix_b_and_the_released_code_are_what_the_facts_say():
      ("qwen2.5-1.5b-instruct", 1.54), ("qwen2.5-3b-instruct", 3.09), ("smollm2-135m", 0.1345)],
 )  # fmt: skip
 def test_weights_are_as_many_as_the_models_authors_say(model, billions):
-    assert memory.parameters(CONFIG["models"][model]["shape"]) / 1e9 == pytest.approx(billions, rel=0.005)
+    assert memory.parameters(CONFIG["models"][model]["shape"]) / 1e9 == pytest.approx(
+        billions, rel=0.005
+    )
 
 
 def test_weights_and_adapter_are_counted_as_they_are():
@@ -229,7 +347,14 @@ def test_weights_and_adapter_are_counted_as_they_are():
     from peft import get_peft_model
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    shape = {"hidden_size": 32, "intermediate_size": 48, "layers": 3, "heads": 4, "key_value_heads": 2, "head_size": 8}
+    shape = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "layers": 3,
+        "heads": 4,
+        "key_value_heads": 2,
+        "head_size": 8,
+    }
     shape |= {"vocabulary": 60, "tied": False, "attention_bias": True}
     with torch.device("meta"):
         model = Qwen2ForCausalLM(
@@ -239,14 +364,24 @@ def test_weights_and_adapter_are_counted_as_they_are():
             )
         )  # fmt: skip
     assert memory.parameters(shape) == sum(p.numel() for p in model.parameters())
-    adapted = get_peft_model(model, recipes.adapter_configuration(RECIPE | {"adapter": {"rank": 5, "alpha": 5, "dropout": 0.0}}))
-    assert memory.adapter_parameters(shape, 5) == sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+    adapted = get_peft_model(
+        model,
+        recipes.adapter_configuration(
+            RECIPE | {"adapter": {"rank": 5, "alpha": 5, "dropout": 0.0}}
+        ),
+    )
+    assert memory.adapter_parameters(shape, 5) == sum(
+        p.numel() for p in adapted.parameters() if p.requires_grad
+    )
 
 
 def test_a_run_that_cannot_fit_is_refused_before_it_is_planned():
     config = copy.deepcopy(CONFIG) | {"study": "paper"}
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.9, "vllm_sleep": False}
-    with pytest.raises(UserError, match=r"models.qwen3-14b.gpus.adapter: recipe as_written on gsm8k needs about .*vllm 71.*lower"):
+    with pytest.raises(
+        UserError,
+        match=r"models.qwen3-14b.gpus.adapter: recipe as_written on gsm8k needs about .*vllm 71.*lower",
+    ):
         checks.check(config, "config.yaml")
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.2}
     with pytest.raises(UserError, match="vllm_memory gives vLLM 16 GiB .* needs 33"):
@@ -269,7 +404,12 @@ def test_what_needs_a_gpu_says_so():
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("- 1", "expected keys"), ("model: [", "not valid YAML"), ("modle: x", "unknown key 'modle'"), ("model: x", "is missing")],
+    [
+        ("- 1", "expected keys"),
+        ("model: [", "not valid YAML"),
+        ("modle: x", "unknown key 'modle'"),
+        ("model: x", "is missing"),
+    ],
 )
 def test_a_wrong_specification_is_named(tmp_path, text, words):
     path = tmp_path / "spec.yaml"
@@ -280,7 +420,11 @@ def test_a_wrong_specification_is_named(tmp_path, text, words):
 
 def test_clipping_ranges_and_ratios_are_those_of_the_recipe():
     plain = recipes.trainer_arguments(SPEC, "out")
-    assert (plain["epsilon"], plain["epsilon_high"], plain["importance_sampling_level"]) == (0.2, 0.2, "token")
+    assert (plain["epsilon"], plain["epsilon_high"], plain["importance_sampling_level"]) == (
+        0.2,
+        0.2,
+        "token",
+    )
     for name, loss, high, level in (
         ("dapo", "dapo", 0.28, "token"),
         ("gspo", "grpo", 4e-4, "sequence"),
@@ -288,14 +432,22 @@ def test_clipping_ranges_and_ratios_are_those_of_the_recipe():
     ):
         spec = Spec(**{**vars(SPEC), "training": CONFIG["recipes"][name]})
         found = recipes.trainer_arguments(spec, "out", recipes.Hardware(1, 1, 16), 600)
-        assert (found["loss_type"], found["epsilon_high"], found["importance_sampling_level"]) == (loss, high, level)
+        assert (found["loss_type"], found["epsilon_high"], found["importance_sampling_level"]) == (
+            loss,
+            high,
+            level,
+        )
 
 
 @pytest.mark.parametrize(
-    ("keys", "name"), [({"selector": {"kind": "beta"}}, "selector"), ({"process": {"weight": 1.0}}, "process")]
+    ("keys", "name"),
+    [({"selector": {"kind": "beta"}}, "selector"), ({"process": {"weight": 1.0}}, "process")],
 )
 def test_choosing_while_training_is_one_process(keys, name):
-    with pytest.raises(UserError, match=f"recipe: {name}: such a run is one process, on at most one GPU; use an adapter"):
+    with pytest.raises(
+        UserError,
+        match=f"recipe: {name}: such a run is one process, on at most one GPU; use an adapter",
+    ):
         recipes.check_machine(SPEC.training | keys, recipes.Hardware(2, 2))
     recipes.check_machine(SPEC.training | keys, recipes.Hardware(1, 1))
 
@@ -303,7 +455,10 @@ def test_choosing_while_training_is_one_process(keys, name):
 def test_a_selector_and_process_rewards_take_one_gpu_of_a_model_that_has_more():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["count"] = 2
-    counts = {name: settings.training_gpus(config, "qwen3-4b", name)["count"] for name in ("as_written", "dynamic", "prime")}
+    counts = {
+        name: settings.training_gpus(config, "qwen3-4b", name)["count"]
+        for name in ("as_written", "dynamic", "prime")
+    }
     assert counts == {"as_written": 2, "dynamic": 1, "prime": 1}
 
 
@@ -311,9 +466,17 @@ def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_act
     shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["replay"]
     gpus = {"count": 1, "micro_batch": 8, "vllm_memory": 0.2, "vllm_sleep": True}
     room = recipe["prompts_per_update"]
-    for changes, rows in (({}, 8 * (room + recipe["selector"]["replay"]) / room), ({"replay": 0}, 8), ({"replay": room // 2}, 12)):
-        found = memory.training_memory(shape, recipe | {"selector": recipe["selector"] | changes}, 1024, gpus)
-        plain = memory.training_memory(shape, CONFIG["recipes"]["as_written"], 1024, gpus | {"micro_batch": int(rows)})
+    for changes, rows in (
+        ({}, 8 * (room + recipe["selector"]["replay"]) / room),
+        ({"replay": 0}, 8),
+        ({"replay": room // 2}, 12),
+    ):
+        found = memory.training_memory(
+            shape, recipe | {"selector": recipe["selector"] | changes}, 1024, gpus
+        )
+        plain = memory.training_memory(
+            shape, CONFIG["recipes"]["as_written"], 1024, gpus | {"micro_batch": int(rows)}
+        )
         assert found["activations"] == plain["activations"]
 
 
@@ -325,9 +488,12 @@ def test_every_study_fits_the_gpus_of_its_models(study):
 def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
     config = copy.deepcopy(CONFIG)
     config["tasks"]["gsm8k"]["completion_tokens"] = 1024
-    config["models"]["qwen3-4b"]["gpus"]["adapter"]["micro_batch"] = 80  # fits, but not for an update of twice as many groups
+    # fits, but not for an update of twice as many groups
+    config["models"]["qwen3-4b"]["gpus"]["adapter"]["micro_batch"] = 80
     ((place, what),) = study_checks.memory_shortages(config, config["studies"]["online"])
-    assert place == "models.qwen3-4b.gpus.adapter" and what.startswith("recipe replay on gsm8k needs about 90 GiB")
+    assert place == "models.qwen3-4b.gpus.adapter" and what.startswith(
+        "recipe replay on gsm8k needs about 90 GiB"
+    )
     checks.check(config | {"study": "process_rewards"}, "config.yaml")
     with pytest.raises(UserError, match="recipe replay on gsm8k needs about 90 GiB"):
         checks.check(config | {"study": "online"}, "config.yaml")
@@ -343,9 +509,13 @@ def test_a_combination_that_no_arm_has_need_not_fit():
     study["arms"] = [{"policy": "hard", "recipe": "as_written", "models": large}]
     assert not list(study_checks.memory_shortages(config, study))
     study["arms"].append({"policy": "hard", "recipe": "whole", "models": small, "tasks": task})
-    assert {place for place, _ in study_checks.memory_shortages(config, study)} <= {f"models.{small}.gpus.full"}
+    assert {place for place, _ in study_checks.memory_shortages(config, study)} <= {
+        f"models.{small}.gpus.full"
+    }
     study["arms"][1]["models"] = large
-    assert [place for place, _ in study_checks.memory_shortages(config, study)] == [f"models.{large}.gpus.full"]
+    assert [place for place, _ in study_checks.memory_shortages(config, study)] == [
+        f"models.{large}.gpus.full"
+    ]
 
 
 def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():

@@ -1,4 +1,5 @@
-"""The recommended way of choosing follows from the committed comparisons with a random choice, by a rule that was fixed before."""
+"""The recommended way of choosing follows from the committed comparisons with a random choice, by a
+rule that was fixed before."""
 
 from dataclasses import replace
 
@@ -18,8 +19,16 @@ POLICIES = {
     "unsure_5": {"rule": "lowest", "by": "agreement", "budget": 0.05},
     "all": {"rule": "all"},
 }
-RECIPES = {"short": {"updates": 5}, "long": {"updates": 9}, "short_curve": {"updates": 5, "checkpoint_every": 1}}
-CONFIG = {"policies": POLICIES, "recipes": RECIPES, "studies": {"s": {"arms": [{"policy": "random", "recipe": ["short", "long"]}]}}}
+RECIPES = {
+    "short": {"updates": 5},
+    "long": {"updates": 9},
+    "short_curve": {"updates": 5, "checkpoint_every": 1},
+}
+CONFIG = {
+    "policies": POLICIES,
+    "recipes": RECIPES,
+    "studies": {"s": {"arms": [{"policy": "random", "recipe": ["short", "long"]}]}},
+}
 COLUMNS = [
     "model",
     "task",
@@ -37,23 +46,35 @@ COLUMNS = [
 
 
 def table(*rows: tuple) -> list[recommended.Lead]:
-    """Leads from (policy, minus, difference, p, and the recipe if it is not "short"), on one model and task."""
+    """Leads from (policy, minus, difference, p, and the recipe if it is not "short"), on one model
+    and task."""
     pairs = [
-        ((row[0], recipe), (row[1], recipe), row[2], row[3]) for row in rows for recipe in (row[4] if len(row) > 4 else "short",)
+        ((row[0], recipe), (row[1], recipe), row[2], row[3])
+        for row in rows
+        for recipe in (row[4] if len(row) > 4 else "short",)
     ]
-    differences = [("m", "t", "t", *arm, *minus, value, value - 0.01, value + 0.02, p, 10) for arm, minus, value, p in pairs]
-    differences += [("m", "t", "other", *arm, *minus, -value, 0, 0, p, 10) for arm, minus, value, p in pairs]
+    differences = [
+        ("m", "t", "t", *arm, *minus, value, value - 0.01, value + 0.02, p, 10)
+        for arm, minus, value, p in pairs
+    ]
+    differences += [
+        ("m", "t", "other", *arm, *minus, -value, 0, 0, p, 10) for arm, minus, value, p in pairs
+    ]
     arms = dict.fromkeys(arm for pair in pairs for arm in pair[:2])
     spent = [("m", "t", *arm, 50 if "unsure" in arm[0] else 500) for arm in arms]
     gains = [
-        ("m", "t", eval_task, *arm, "sampled", 0.25 if eval_task == "t" else 0.5) for arm in arms for eval_task in ("t", "other")
+        ("m", "t", eval_task, *arm, "sampled", 0.25 if eval_task == "t" else 0.5)
+        for arm in arms
+        for eval_task in ("t", "other")
     ]
     return recommended.leads_of_study(
         CONFIG,
         "s",
         pd.DataFrame(differences, columns=COLUMNS),
         pd.DataFrame(spent, columns=["model", "task", "policy", "recipe", "labels"]),
-        pd.DataFrame(gains, columns=["model", "task", "eval_task", "policy", "recipe", "decoding", "gain"]),
+        pd.DataFrame(
+            gains, columns=["model", "task", "eval_task", "policy", "recipe", "decoding", "gain"]
+        ),
     )
 
 
@@ -67,7 +88,12 @@ def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_eithe
         ("unsure", "random", 0.01, 0.6, "long"),
     )
     leads = {(one.way, one.budget, one.recipe): one for one in found}
-    assert set(leads) == {("hard", 0.1, "short"), ("unsure", 0.1, "short"), ("unsure", 0.05, "short"), ("unsure", 0.1, "long")}
+    assert set(leads) == {
+        ("hard", 0.1, "short"),
+        ("unsure", 0.1, "short"),
+        ("unsure", 0.05, "short"),
+        ("unsure", 0.1, "long"),
+    }
     unsure = leads["unsure", 0.1, "short"]
     assert (unsure.difference, unsure.low, unsure.high) == pytest.approx((-0.04, -0.06, -0.03))
     assert (unsure.needs, unsure.labels, unsure.verdict) == ("none", 50, "worse")
@@ -75,7 +101,11 @@ def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_eithe
 
 
 def test_holm_corrects_within_a_case_alone():
-    found = table(("hard", "random", 0.03, 0.04), ("unsure", "random", 0.04, 0.03), ("unsure_5", "random_5", 0.06, 0.03))
+    found = table(
+        ("hard", "random", 0.03, 0.04),
+        ("unsure", "random", 0.04, 0.03),
+        ("unsure_5", "random_5", 0.06, 0.03),
+    )
     assert [(one.way, one.verdict) for one in found] == [
         ("hard", "not told apart"), ("unsure", "not told apart"), ("unsure", "better"),
     ]  # fmt: skip
@@ -102,11 +132,17 @@ def test_runs_that_two_studies_share_count_once():
         == recommended.without_repetitions(many + longer + few)
     )
     with_checkpoints = table(("hard", "random", 0.03, 0.2, "short_curve"))
-    assert [one.recipe for one in with_checkpoints] == ["short"], "when a run saves checkpoints makes it no other run"
+    assert [one.recipe for one in with_checkpoints] == ["short"], (
+        "when a run saves checkpoints makes it no other run"
+    )
 
 
 def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_path):
-    found = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001), ("hard", "random", 0.09, 0.2))
+    found = table(
+        ("unsure", "random", 0.04, 0.001),
+        ("unsure_5", "random_5", 0.06, 0.001),
+        ("hard", "random", 0.09, 0.2),
+    )
     monkeypatch.setattr(recommended, "leads", lambda root, config: found)
     page = recommended.page(tmp_path, CONFIG)
     assert (
@@ -121,7 +157,11 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
     assert page.count("; nothing that needs a small labelled sample has been studied") == 1
     assert "| `hard` | `rule: hard` | the labels of the whole pool | 0, 1, 0 |" in page
     assert "| s | m, t | short | 5 % | unsure | 50 | +25.0 | +6.0 [+5.0, +8.0] | better |" in page
-    monkeypatch.setattr(recommended, "leads", lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1])
+    monkeypatch.setattr(
+        recommended,
+        "leads",
+        lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1],
+    )
     assert "choose at random; of `" in recommended.page(tmp_path, CONFIG)
 
 

@@ -1,4 +1,5 @@
-"""Recorded runs: every checkpoint and the mean of the last ones, less the base model and less other runs, by hand."""
+"""Recorded runs: every checkpoint and the mean of the last ones, less the base model and less other
+runs, by hand."""
 
 import numpy as np
 import pandas as pd
@@ -14,14 +15,24 @@ from hardgrpo.report.tables import recorded
 from hardgrpo.runtime import files
 
 STEPS = (10, 20, 30, 40, 50, 60)
-BASE = [0.0, 0.2, 0.3, 0.4, 0.9, 1.0]  # pass rates of six questions, ten samples each: the first three are hard
+# pass rates of six questions, ten samples each: the first three are hard
+BASE = [0.0, 0.2, 0.3, 0.4, 0.9, 1.0]
 
 
-def frame(grades: dict[int, list[list[int]]], answered: int = 1, lenient: int | None = None) -> pd.DataFrame:
-    """An evaluation: step -> question -> the grade of each sample. Wrong completions are answered if `answered` is 1; `lenient`
-    replaces the lenient grade of every completion."""
+def frame(
+    grades: dict[int, list[list[int]]], answered: int = 1, lenient: int | None = None
+) -> pd.DataFrame:
+    """An evaluation: step -> question -> the grade of each sample. Wrong completions are answered
+    if `answered` is 1; `lenient` replaces the lenient grade of every completion."""
     rows = [
-        {"step": step, "id": f"p{n}", "tier": "7", "decoding": "sampled", "sample": sample, "correct": grade}
+        {
+            "step": step,
+            "id": f"p{n}",
+            "tier": "7",
+            "decoding": "sampled",
+            "sample": sample,
+            "correct": grade,
+        }
         | {"answered": max(grade, answered), "lenient": grade if lenient is None else lenient}
         for step, questions in grades.items()
         for n, samples in enumerate(questions)
@@ -31,7 +42,9 @@ def frame(grades: dict[int, list[list[int]]], answered: int = 1, lenient: int | 
 
 
 def base(samples: int = 10) -> pd.DataFrame:
-    return frame({0: [[int(sample < round(samples * rate)) for sample in range(samples)] for rate in BASE]})
+    return frame(
+        {0: [[int(sample < round(samples * rate)) for sample in range(samples)] for rate in BASE]}
+    )
 
 
 def cell(policy: str, seed: int, bases: pd.DataFrame, **changes) -> Cell:
@@ -43,7 +56,12 @@ def cell(policy: str, seed: int, bases: pd.DataFrame, **changes) -> Cell:
 def rows_of(cells: list[Cell], published=()) -> dict[tuple, dict]:
     rows = recorded_runs.recorded_runs(cells, list(published))
     assert all(list(row) == registry.SUMMARIES["recorded_runs"].columns for row in rows)
-    by_key = {tuple(row[name] for name in ("policy", "minus", "grading", "questions", "measure", "at")): row for row in rows}
+    by_key = {
+        tuple(
+            row[name] for name in ("policy", "minus", "grading", "questions", "measure", "at")
+        ): row
+        for row in rows
+    }
     assert len(by_key) == len(rows)
     return by_key
 
@@ -65,19 +83,29 @@ def test_a_subset_is_compared_with_all_prompts_at_each_checkpoint_and_over_the_l
             shown = [row["difference"], row["difference_low"], row["difference_high"]]
             assert shown == pytest.approx([expected.estimate, expected.low, expected.high])
             assert row["value"] - row["minus_value"] == pytest.approx(expected.estimate)
-            parts = [rows["hard30", "all", "task", questions, part, at]["difference"] for part in ("finishing", "correctness")]
+            parts = [
+                rows["hard30", "all", "task", questions, part, at]["difference"]
+                for part in ("finishing", "correctness")
+            ]
             assert sum(parts) == pytest.approx(expected.estimate)
-            assert (row["problems"], row["checkpoints"]) == (len(values[mask]), 5 if at == "last_5" else 1)
+            assert (row["problems"], row["checkpoints"]) == (
+                len(values[mask]),
+                5 if at == "last_5" else 1,
+            )
 
 
 def test_a_gain_is_less_the_base_model_and_pass_at_k_needs_one_right_sample():
     run = cell("all", 3, base())
     rows = rows_of([run])
     gain = rows["all", "base", "task", "all", "accuracy", "60"]
-    assert gain["minus_value"] == pytest.approx(np.mean(BASE)) and gain["value"] == pytest.approx(rates(run, 60).mean())
+    assert gain["minus_value"] == pytest.approx(np.mean(BASE)) and gain["value"] == pytest.approx(
+        rates(run, 60).mean()
+    )
     passes = rows["all", "base", "task", "all", "pass@3", "60"]
     assert passes["value"] == pytest.approx((rates(run, 60) > 0).mean())
-    assert passes["minus_value"] == pytest.approx(np.mean([statistics.pass_at_k(10, round(10 * rate), 3) for rate in BASE]))
+    assert passes["minus_value"] == pytest.approx(
+        np.mean([statistics.pass_at_k(10, round(10 * rate), 3) for rate in BASE])
+    )
 
 
 def test_finishing_is_told_from_correctness():
@@ -99,9 +127,18 @@ def test_a_lenient_grade_is_shown_where_it_differs():
     assert rows["all", "base", "lenient", "all", "accuracy", "last_5"]["value"] == 1
 
 
-def published(folder, name: str, values: list[float], base_value: float) -> tuple[str, str, str, str]:
+def published(
+    folder, name: str, values: list[float], base_value: float
+) -> tuple[str, str, str, str]:
     rows = [
-        {"step": step, "measure": "accuracy", "at_most_percent": percent, "value": value, "base": base_value, "problems": None}
+        {
+            "step": step,
+            "measure": "accuracy",
+            "at_most_percent": percent,
+            "value": value,
+            "base": base_value,
+            "problems": None,
+        }
         for percent in (100, 30, 50)
         for step, value in zip(STEPS, values)
     ]
@@ -109,39 +146,68 @@ def published(folder, name: str, values: list[float], base_value: float) -> tupl
     return "m", "t", name, str(folder / f"{name}.csv")
 
 
-def test_published_accuracies_have_the_widest_interval_and_runs_of_different_base_models_are_not_compared(tmp_path):
+def test_published_accuracies_have_the_widest_interval_and_runs_of_different_base_models_are_not_compared(
+    tmp_path,
+):
     runs = [
         published(tmp_path, "all", [0.8] * 6, 0.5),
         published(tmp_path, "hard30", [0.1, 0.7, 0.7, 0.7, 0.7, 0.7], 0.5),
         published(tmp_path, "random_42", [0.6] * 6, 0.4),
     ]
-    rows = {key: row for key, row in rows_of([cell("all", 6, base())], runs).items() if key[2] == "published"}
-    assert {key[:2] for key in rows} == {("all", "base"), ("hard30", "base"), ("random_42", "base"), ("hard30", "all")}
+    rows = {
+        key: row
+        for key, row in rows_of([cell("all", 6, base())], runs).items()
+        if key[2] == "published"
+    }
+    assert {key[:2] for key in rows} == {
+        ("all", "base"),
+        ("hard30", "base"),
+        ("random_42", "base"),
+        ("hard30", "all"),
+    }
     row = rows["hard30", "all", "published", "all", "accuracy", "last_5"]
     half = stats.t.ppf(0.975, 5) * ((0.7 * 0.3 + 0.8 * 0.2) / 5) ** 0.5
     shown = [row["difference"], row["difference_low"], row["difference_high"], row["problems"]]
     assert shown == pytest.approx([-0.1, -0.1 - half, -0.1 + half, 6])
-    assert rows["hard30", "base", "published", "hard", "accuracy", "10"]["difference"] == pytest.approx(-0.4)
+    assert rows["hard30", "base", "published", "hard", "accuracy", "10"][
+        "difference"
+    ] == pytest.approx(-0.4)
     assert {key[3] for key in rows} == {"all", "hard"}, "a threshold of 50 % has no name"
 
 
-# --- the committed table -----------------------------------------------------------------------------------------------
+# --- the committed table
+# -----------------------------------------------------------------------------------------------
 
 COMMITTED = ROOT / "results/reference/recordings/recorded_runs.csv"
 
 
 @pytest.mark.parametrize(
-    ("model", "difference", "low", "high"),  # percentage points; intervals of a bootstrap over questions, apart from this project
-    [("qwen3-4b", -11.2, -15.6, -7.3), ("qwen3-8b", -6.0, -8.9, -3.2), ("qwen3-14b", 0.8, -1.6, 3.4)],
+    # percentage points; intervals of a bootstrap over questions, apart from this project
+    ("model", "difference", "low", "high"),
+    [
+        ("qwen3-4b", -11.2, -15.6, -7.3),
+        ("qwen3-8b", -6.0, -8.9, -3.2),
+        ("qwen3-14b", 0.8, -1.6, 3.4),
+    ],
 )
-def test_hard30_less_all_is_what_an_analysis_apart_from_this_project_found(model, difference, low, high):
+def test_hard30_less_all_is_what_an_analysis_apart_from_this_project_found(
+    model, difference, low, high
+):
     table = summaries.read(COMMITTED)
-    keys = {"model": f"{model}-recorded", "task": "shuffled_objects_seven", "policy": "hard30", "minus": "all"}
+    keys = {
+        "model": f"{model}-recorded",
+        "task": "shuffled_objects_seven",
+        "policy": "hard30",
+        "minus": "all",
+    }
     keys |= {"questions": "all", "measure": "accuracy", "at": "last_5"}
     rows = table[(table[list(keys)] == pd.Series(keys)).all(axis=1)].set_index("grading")
-    row = rows.loc["lenient" if "lenient" in rows.index else "task"]  # the analysis accepts every form of a letter
+    # the analysis accepts every form of a letter
+    row = rows.loc["lenient" if "lenient" in rows.index else "task"]
     assert 100 * row.difference == pytest.approx(difference, abs=0.06)
-    assert (100 * row.difference_low, 100 * row.difference_high) == pytest.approx((low, high), abs=0.35)
+    assert (100 * row.difference_low, 100 * row.difference_high) == pytest.approx(
+        (low, high), abs=0.35
+    )
 
 
 @pytest.mark.parametrize("name", ["recorded", "recorded_parts"])
@@ -155,6 +221,7 @@ def test_the_paper_shows_a_contrast_in_one_row_and_says_that_there_is_one_run_ea
 def test_published_accuracies_are_shown_only_without_completions():
     frame, _ = recorded.recorded(summaries.read(COMMITTED))
     shown = frame[frame.grading == "published"]
-    assert ("hard30", "random_42") in set(zip(shown.policy, shown.minus)) and ("hard30", "all") not in set(
-        zip(shown.policy, shown.minus)
-    )
+    assert ("hard30", "random_42") in set(zip(shown.policy, shown.minus)) and (
+        "hard30",
+        "all",
+    ) not in set(zip(shown.policy, shown.minus))

@@ -1,4 +1,5 @@
-"""What the trainers replace in TRL and transformers is there; under another version that lacks it a run ends before it computes."""
+"""What the trainers replace in TRL and transformers is there; under another version that lacks it a
+run ends before it computes."""
 
 import inspect
 import itertools
@@ -48,7 +49,9 @@ def test_a_function_that_is_not_there_is_not_replaced():
     module.shard = lambda: 1
     replacements.replace(module, "shard", lambda: 2)
     assert module.shard() == 2
-    with pytest.raises(UserError, match=r"^trl \d+\.\d+\.\d+: trl.trainer has no prepare, .*pinned versions"):
+    with pytest.raises(
+        UserError, match=r"^trl \d+\.\d+\.\d+: trl.trainer has no prepare, .*pinned versions"
+    ):
         replacements.replace(module, "prepare", lambda: 2)
     with pytest.raises(UserError, match="Library has no rename"):
         replacements.replace(Library(), "rename", lambda: 2)
@@ -56,46 +59,72 @@ def test_a_function_that_is_not_there_is_not_replaced():
 
 @pytest.mark.parametrize("kind", [Trainer, OnlineTrainer, supervised.Trainer])
 def test_each_method_of_a_library_that_a_trainer_replaces_is_marked(kind):
-    methods = {name: method for name, method in vars(kind).items() if inspect.isfunction(method) and not name.startswith("__")}
+    methods = {
+        name: method
+        for name, method in vars(kind).items()
+        if inspect.isfunction(method) and not name.startswith("__")
+    }
     replaced = {name for name in methods if any(name in vars(base) for base in kind.__mro__[1:])}
-    assert replaced == {name for name, method in methods.items() if getattr(method, "__override__", False)} != set()
+    assert (
+        replaced
+        == {name for name, method in methods.items() if getattr(method, "__override__", False)}
+        != set()
+    )
 
 
 @pytest.mark.parametrize("other", ["renamed", "not used"])
-def test_a_trl_that_sends_the_weights_in_another_way_ends_the_run_before_an_update(tiny, tmp_path, monkeypatch, other):  # noqa: F811
+def test_a_trl_that_sends_the_weights_in_another_way_ends_the_run_before_an_update(
+    tiny, tmp_path, monkeypatch, other
+):
     StandIn.install(monkeypatch)
     kind = vllm_generation.VLLMGeneration
     if other == "renamed":
         monkeypatch.delattr(kind, "_iter_named_params")
     else:
         monkeypatch.setattr(kind, "sync_weights", lambda generation: None)
-    with pytest.raises(UserError, match="^trl .*VLLMGeneration .*_iter_named_params, which this project replaces"):
+    with pytest.raises(
+        UserError, match="^trl .*VLLMGeneration .*_iter_named_params, which this project replaces"
+    ):
         trained(tiny, tmp_path)
 
 
 def test_a_reference_policy_whose_layers_are_no_groups_is_refused():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     model._no_split_modules = ["Linear"]
-    with pytest.raises(UserError, match="^trl .*GRPOTrainer shares out the reference policy without prepare_fsdp"):
+    with pytest.raises(
+        UserError, match="^trl .*GRPOTrainer shares out the reference policy without prepare_fsdp"
+    ):
         processes.check_sharded(model)
 
 
 def test_processes_of_runs_with_other_seeds_draw_other_numbers():
-    """Replicates of a study have the seeds 0, 1, 2; accelerate's seed + rank would be equal for some processes of two of them."""
-    numbers = [processes.process_seed(*key) for key in itertools.product(range(10), range(8), (0, 1, 100))]
+    """Replicates of a study have the seeds 0, 1, 2; accelerate's seed + rank would be equal for
+    some processes of two of them."""
+    numbers = [
+        processes.process_seed(*key) for key in itertools.product(range(10), range(8), (0, 1, 100))
+    ]
     assert len(set(numbers)) == len(numbers) and all(0 <= number < 2**32 for number in numbers)
-    assert all(processes.process_seed(seed, 0) == seed for seed in range(10)), "a run of one process draws the numbers of its seed"
+    assert all(processes.process_seed(seed, 0) == seed for seed in range(10)), (
+        "a run of one process draws the numbers of its seed"
+    )
 
 
-def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(tiny, tmp_path, monkeypatch):  # noqa: F811
-    """The random numbers of its processes were not saved. Those of the first updates would come again."""
+def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(
+    tiny, tmp_path, monkeypatch
+):
+    """The random numbers of its processes were not saved. Those of the first updates would come
+    again."""
     StandIn.install(monkeypatch)
     changes = {"updates": 4, "checkpoint_every": 2, "learning_rate": 1e-12}
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     first = trained(tiny, whole, save_strategy="steps", **changes).vllm_generation.llm.rollouts
     shutil.copytree(whole / "checkpoint-2", resumed / "checkpoint-2")
     (resumed / "checkpoint-2/rng_state.pth").rename(resumed / "checkpoint-2/rng_state_0.pth")
-    again = trained(tiny, resumed, save_strategy="steps", resume_from=resumed / "checkpoint-2", **changes)
+    again = trained(
+        tiny, resumed, save_strategy="steps", resume_from=resumed / "checkpoint-2", **changes
+    )
     rollouts = again.vllm_generation.llm.rollouts
     assert len(first) == 64 and len(rollouts) == 32, "of four updates and of two"
-    assert rollouts[:16] != first[:16], "the same prompts and weights with the numbers of the first update"
+    assert rollouts[:16] != first[:16], (
+        "the same prompts and weights with the numbers of the first update"
+    )

@@ -52,9 +52,13 @@ def requested(resources: dict, wildcards: Wildcards) -> dict:
 @pytest.mark.parametrize("name", ["open", "all", "1.5", "a100_80"])
 def test_entries_of_a_profile_stay_text(name):
     """Snakemake evaluates them as Python, and `open` is a function."""
-    defaults = {"slurm_partition": Resource("slurm_partition", eval(name, {"a100_80": "x"}), raw=name)}
+    defaults = {
+        "slurm_partition": Resource("slurm_partition", eval(name, {"a100_80": "x"}), raw=name)
+    }
     assert read_cluster(defaults) == {"slurm_partition": name}
-    assert eval(defaults["slurm_partition"].raw) == name, "the Snakemake inside a job reads the text"
+    assert eval(defaults["slurm_partition"].raw) == name, (
+        "the Snakemake inside a job reads the text"
+    )
 
 
 def test_entries_that_do_not_describe_the_cluster_are_left_alone():
@@ -74,7 +78,13 @@ def test_a_longest_runtime_that_is_no_number_of_minutes_is_refused(minutes):
 def test_a_job_with_gpus_requests_their_kind_and_partition():
     values = requested(machine(CLUSTER).for_gpus(lambda wildcards: 2), job())
     place = values.pop("place")
-    assert values == {"gpu": 2, "gpu_model": "nvidia_h100", "cpus_per_task": 8, "slurm_partition": "gpu", "constraint": "80gb"}
+    assert values == {
+        "gpu": 2,
+        "gpu_model": "nvidia_h100",
+        "cpus_per_task": 8,
+        "slurm_partition": "gpu",
+        "constraint": "80gb",
+    }
     assert place == "2 nvidia_h100 in partition gpu"
 
 
@@ -92,13 +102,20 @@ def test_jobs_with_gpus_go_to_the_only_partition_that_is_named():
 
 def test_a_program_receives_its_gpus():
     sampling = machine(CLUSTER | {"gpu_name": "a b"}).for_sampling("probe")
-    assert shlex.split(sampling["hardware"](job(model="qwen3-4b"))) == ["--gpus", "1", "--gpu-name", "a b"]
+    assert shlex.split(sampling["hardware"](job(model="qwen3-4b"))) == [
+        "--gpus",
+        "1",
+        "--gpu-name",
+        "a b",
+    ]
     assert sampling["hardware"](job(model="tiny-seed0")) == "--gpus 0"
 
 
 def test_the_kind_of_gpu_is_that_of_the_cluster_or_that_of_the_plan():
     assert machine({"gpu_name": "nvidia_a100-sxm4-80gb"}).gpu == "a100"
-    assert machine({"gpu_name": "big"}).gpu == machine().gpu == project_config.config()["plan"]["gpu"]
+    assert (
+        machine({"gpu_name": "big"}).gpu == machine().gpu == project_config.config()["plan"]["gpu"]
+    )
 
 
 def test_arguments_of_a_training_on_gpus():
@@ -106,7 +123,9 @@ def test_arguments_of_a_training_on_gpus():
     resources = machine().for_training()
     words = shlex.split(resources["hardware"](run))
     entry = project_config.config()["models"]["qwen3-4b"]["gpus"]["adapter"]
-    assert words[:2] == ["--gpus", str(entry["count"])] and words[words.index("--micro-batch") + 1] == str(entry["micro_batch"])
+    assert words[:2] == ["--gpus", str(entry["count"])] and words[
+        words.index("--micro-batch") + 1
+    ] == str(entry["micro_batch"])
     assert "--vllm-sleep" in words and words[-1] == str(resources["gpu_gib"](run)) != "0"
     assert resources["mem_mb"](run) > 10_000
 
@@ -114,14 +133,23 @@ def test_arguments_of_a_training_on_gpus():
 def test_a_training_on_the_cpu_says_nothing_about_gpus():
     run = job(model="tiny-seed0", recipe="mini", task="swaps", policy="hard", seed="0")
     resources = machine().for_training()
-    assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == ("--gpus 0", 0, 2000)
+    assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == (
+        "--gpus 0",
+        0,
+        2000,
+    )
 
 
 @pytest.mark.parametrize("model", ["qwen2.5-coder-0.5b-instruct", "smollm2-135m"])
-def test_a_job_of_a_published_model_on_the_cpu_requests_its_weights_and_what_it_computes_at_once(model):
+def test_a_job_of_a_published_model_on_the_cpu_requests_its_weights_and_what_it_computes_at_once(
+    model,
+):
     run = job(model=model, recipe="mini_adapter", task="gsm8k", policy="hard", seed="0", shard="0")
     size = memory.parameters(project_config.config()["models"][model]["shape"]) * 4e-6
-    for requested_mb in (machine().for_training()["mem_mb"](run), machine().for_sampling("probe")["mem_mb"](run)):
+    for requested_mb in (
+        machine().for_training()["mem_mb"](run),
+        machine().for_sampling("probe")["mem_mb"](run),
+    ):
         assert size + 4000 < requested_mb < size + 7000
     evaluation = job(model=model, eval_task="gsm8k_1024")
     assert size + 4000 < machine().for_sampling("evaluate_base")["mem_mb"](evaluation) < size + 7000
@@ -158,14 +186,26 @@ def test_a_malformed_calibration_is_named(empty_folder):
 
 def call(gpu=None, nodes=None):
     gpus = {} if gpu is None else {"gpu": Resource("gpu", gpu)}
-    return SimpleNamespace(resource_settings=SimpleNamespace(nodes=nodes, cores=8), global_resources=gpus)
+    return SimpleNamespace(
+        resource_settings=SimpleNamespace(nodes=nodes, cores=8), global_resources=gpus
+    )
 
 
 def test_a_plan_counts_the_gpus_of_this_machine_or_those_of_the_cluster():
     planned = project_config.config()["plan"]["gpus"]
-    assert machine().setting(call(gpu=1)) == {"gpu": machine().gpu, "gpus": 1, "slots": 8, "cluster": False}
+    assert machine().setting(call(gpu=1)) == {
+        "gpu": machine().gpu,
+        "gpus": 1,
+        "slots": 8,
+        "cluster": False,
+    }
     assert machine().setting(call())["gpus"] == planned
-    assert machine().setting(call(gpu=1, nodes=100)) == {"gpu": machine().gpu, "gpus": planned, "slots": 100, "cluster": True}
+    assert machine().setting(call(gpu=1, nodes=100)) == {
+        "gpu": machine().gpu,
+        "gpus": planned,
+        "slots": 100,
+        "cluster": True,
+    }
     json.dumps(machine().setting(call(gpu=1)))
 
 
@@ -177,10 +217,31 @@ def test_a_plan_of_a_call_without_a_limit_of_gpus_counts_those_of_the_configurat
 
 
 def test_a_request_is_what_the_job_asks_of_slurm():
-    resources = {"slurm_partition": "gpu", "gpu": 2, "gpu_model": "h100", "mem_mb": 1000, "runtime": 30, "slurm_extra": "--x"}
+    resources = {
+        "slurm_partition": "gpu",
+        "gpu": 2,
+        "gpu_model": "h100",
+        "mem_mb": 1000,
+        "runtime": 30,
+        "slurm_extra": "--x",
+    }
     planned = SimpleNamespace(rule=SimpleNamespace(name="probe"), resources=resources, threads=3)
     request = request_of(planned, qos="normal")
-    assert (request.rule, request.partition, request.gpus, request.gpu_name) == ("probe", "gpu", 2, "h100")
-    assert (request.mem_mb, request.cpus, request.minutes, request.qos, request.extra) == (1000, 3, 30, "normal", "--x")
+    assert (request.rule, request.partition, request.gpus, request.gpu_name) == (
+        "probe",
+        "gpu",
+        2,
+        "h100",
+    )
+    assert (request.mem_mb, request.cpus, request.minutes, request.qos, request.extra) == (
+        1000,
+        3,
+        30,
+        "normal",
+        "--x",
+    )
     planned.resources = resources | {"qos": "high", "cpus_per_task": 8}
-    assert (request_of(planned, qos="normal").qos, request_of(planned, qos=None).cpus) == ("high", 8)
+    assert (request_of(planned, qos="normal").qos, request_of(planned, qos=None).cpus) == (
+        "high",
+        8,
+    )

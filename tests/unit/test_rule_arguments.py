@@ -18,25 +18,52 @@ def job(**wildcards: str) -> SimpleNamespace:
 
 
 def arguments(change=lambda config: None, targets=()) -> Arguments:
-    """Arguments for the project's configuration after a change, where Snakemake is called with these targets."""
+    """Arguments for the project's configuration after a change, where Snakemake is called with
+    these targets."""
     config = project_config.config()
     change(config)
-    workflow = SimpleNamespace(basedir=str(ROOT), dag_settings=SimpleNamespace(targets=set(targets)))
+    workflow = SimpleNamespace(
+        basedir=str(ROOT), dag_settings=SimpleNamespace(targets=set(targets))
+    )
     return Arguments(config, Names(config), workflow)
 
 
 def test_json_does_not_depend_on_the_order_of_keys():
-    assert as_json({"b": [{"d": 1, "c": 2}], "a": None}) == as_json({"a": None, "b": [{"c": 2, "d": 1}]})
+    assert as_json({"b": [{"d": 1, "c": 2}], "a": None}) == as_json(
+        {"a": None, "b": [{"c": 2, "d": 1}]}
+    )
 
 
 def test_the_order_of_keys_in_the_configuration_changes_no_argument():
     def reverse(config):
         for section in ("tasks", "policies", "recipes"):
-            config[section] = {name: dict(reversed(entry.items())) for name, entry in config[section].items()}
+            config[section] = {
+                name: dict(reversed(entry.items())) for name, entry in config[section].items()
+            }
 
-    wildcards = job(model="tiny-seed0", task="swaps", policy="hard", recipe="mini", seed="0", study="mini", split="train")
-    for name in ("source", "policy", "spec", "study", "design", "graders", "prices", "conditions", "pretraining"):
-        assert getattr(arguments(), name)(wildcards) == getattr(arguments(reverse), name)(wildcards), name
+    wildcards = job(
+        model="tiny-seed0",
+        task="swaps",
+        policy="hard",
+        recipe="mini",
+        seed="0",
+        study="mini",
+        split="train",
+    )
+    for name in (
+        "source",
+        "policy",
+        "spec",
+        "study",
+        "design",
+        "graders",
+        "prices",
+        "conditions",
+        "pretraining",
+    ):
+        assert getattr(arguments(), name)(wildcards) == getattr(arguments(reverse), name)(
+            wildcards
+        ), name
 
 
 def test_a_probe_says_how_many_samples_it_has():
@@ -44,7 +71,9 @@ def test_a_probe_says_how_many_samples_it_has():
     probe = project_config.config()["tasks"]["swaps"]["probe"]
     held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
     assert arguments().expected_samples(swaps) == f"--samples {probe['samples']}{held_out}"
-    assert arguments().expected_samples(job(model="qwen3-4b-recorded", task="gsm8k")) == "--recorded"
+    assert (
+        arguments().expected_samples(job(model="qwen3-4b-recorded", task="gsm8k")) == "--recorded"
+    )
 
 
 def test_held_out_samples_are_sampled_but_do_not_choose():
@@ -72,13 +101,25 @@ def test_a_probe_that_stops_early_receives_the_policy_and_its_seed():
     words = shlex.split(arguments(stopping).stop(job(task="gsm8k")))
     assert words[2:] == ["--confidence", "0.95", "--batch", "100"]
     assert json.loads(words[1]) == [{"rule": "hard", "budget": 0.1, "seed": 0}]
-    assert arguments(stopping).expected_samples(job(model="smollm2-135m", task="gsm8k")).endswith("--stopped 0.95")
+    assert (
+        arguments(stopping)
+        .expected_samples(job(model="smollm2-135m", task="gsm8k"))
+        .endswith("--stopped 0.95")
+    )
 
 
 def test_round_one_has_half_of_the_budget_and_round_two_all_of_it():
     in_rounds = job(policy="agreement_in_rounds")
-    assert json.loads(arguments().policy(in_rounds)) == {"rule": "lowest", "by": "agreement", "budget": 0.05}
-    assert json.loads(arguments().second_policy(in_rounds)) == {"rule": "lowest", "by": "agreement", "budget": 0.1}
+    assert json.loads(arguments().policy(in_rounds)) == {
+        "rule": "lowest",
+        "by": "agreement",
+        "budget": 0.05,
+    }
+    assert json.loads(arguments().second_policy(in_rounds)) == {
+        "rule": "lowest",
+        "by": "agreement",
+        "budget": 0.1,
+    }
 
 
 @pytest.mark.parametrize("policy", ["hard_once", "half_by_small"])
@@ -88,7 +129,10 @@ def test_where_a_policy_is_probed_changes_no_argument_of_the_program_that_choose
 
 def test_the_files_that_a_policy_chooses_by_become_options():
     files = {"signals": "results/signals/a/b.csv", "sample": "results/s.csv"}
-    assert arguments().measures(job(), files) == "--signals results/signals/a/b.csv --sample results/s.csv"
+    assert (
+        arguments().measures(job(), files)
+        == "--signals results/signals/a/b.csv --sample results/s.csv"
+    )
 
 
 def test_policies_are_checked_against_the_pool_of_the_study_only_where_it_is_run():
@@ -111,17 +155,27 @@ def test_a_test_with_a_greedy_completion_says_so():
     words = arguments().test(job(eval_task="gsm8k"))
     assert words == "--samples 4 --greedy --seed 2 --completion-tokens 250"
     sampled = lambda config: config["tasks"]["gsm8k"]["test"].update(greedy=False)
-    assert arguments(sampled).test(job(eval_task="gsm8k")) == "--samples 4 --seed 2 --completion-tokens 250"
+    assert (
+        arguments(sampled).test(job(eval_task="gsm8k"))
+        == "--samples 4 --seed 2 --completion-tokens 250"
+    )
 
 
 def test_reach_is_sampled_with_its_own_number_and_seed():
     reach = lambda config: config["tasks"]["gsm8k"]["test"].update(reach={"samples": 16, "seed": 9})
-    assert arguments(reach).reach(job(eval_task="gsm8k")) == "--samples 16 --seed 9 --completion-tokens 250"
+    assert (
+        arguments(reach).reach(job(eval_task="gsm8k"))
+        == "--samples 16 --seed 9 --completion-tokens 250"
+    )
 
 
 def test_the_column_to_fill_in_is_named_as_in_the_pools_file():
-    rename = lambda config: config["tasks"]["swaps"]["source"].update(columns={"answer": "the answer"})
-    assert shlex.split(arguments(rename).annotation_column(job(task="swaps", what="to_annotate"))) == [
+    rename = lambda config: config["tasks"]["swaps"]["source"].update(
+        columns={"answer": "the answer"}
+    )
+    assert shlex.split(
+        arguments(rename).annotation_column(job(task="swaps", what="to_annotate"))
+    ) == [
         "--to-annotate",
         "the answer",
     ]
@@ -130,17 +184,23 @@ def test_the_column_to_fill_in_is_named_as_in_the_pools_file():
 
 def test_only_recordings_are_measured_again_when_the_program_changes():
     assert arguments().recording_code(job(model="tiny-seed0")) == ""
-    assert arguments().recording_code(job(model="qwen3-4b-recorded")) == arguments().code("probe/measure_difficulty.py")
+    assert arguments().recording_code(job(model="qwen3-4b-recorded")) == arguments().code(
+        "probe/measure_difficulty.py"
+    )
 
 
 def test_the_specification_of_a_run_does_not_depend_on_other_recipes():
     run = job(model="tiny-seed0", task="swaps", recipe="mini", policy="hard", seed="0")
-    add_recipe = lambda config: config["recipes"].update(new=config["recipes"]["mini"] | {"updates": 1})
+    add_recipe = lambda config: config["recipes"].update(
+        new=config["recipes"]["mini"] | {"updates": 1}
+    )
     assert arguments().spec(run) == arguments(add_recipe).spec(run)
     assert json.loads(arguments().spec(run))["model"] == "tiny-seed0"
 
 
 def test_the_second_round_starts_from_the_checkpoint_that_the_first_ends_with():
-    run = job(model="tiny-seed0", task="swaps", recipe="mini", policy="agreement_in_rounds", seed="0")
+    run = job(
+        model="tiny-seed0", task="swaps", recipe="mini", policy="agreement_in_rounds", seed="0"
+    )
     updates = json.loads(arguments().first_spec(run))["training"]["updates"]
     assert arguments().first_checkpoint(run).endswith(f"first/checkpoints/step-{updates}")

@@ -12,7 +12,11 @@ NAMES = Names(CONFIG)
 
 def test_a_constraint_matches_its_names_and_nothing_else():
     constraint = any_of(["qwen2.5-3b", "a|b"])
-    assert [name for name in ("qwen2.5-3b", "qwen2x5-3b", "a|b", "a", "") if re.fullmatch(constraint, name)] == [
+    assert [
+        name
+        for name in ("qwen2.5-3b", "qwen2x5-3b", "a|b", "a", "")
+        if re.fullmatch(constraint, name)
+    ] == [
         "qwen2.5-3b",
         "a|b",
     ]
@@ -25,9 +29,15 @@ def test_a_constraint_of_no_names_matches_nothing():
 def test_every_base_and_every_task_is_made_by_one_kind_of_rule():
     groups = [NAMES.recorded, NAMES.trajectories, NAMES.fetched, NAMES.pretrained]
     bases = [base for group in groups for base in group]
-    assert len(set(bases)) == len(bases) and {settings.model_of(base) for base in bases} == set(CONFIG["models"])
+    assert len(set(bases)) == len(bases) and {settings.model_of(base) for base in bases} == set(
+        CONFIG["models"]
+    )
     assert sorted(NAMES.sampled) == sorted(NAMES.fetched + NAMES.pretrained)
-    assert sorted(NAMES.sampled_tasks + NAMES.cut_tasks) == sorted(NAMES.tasks) == sorted(CONFIG["tasks"])
+    assert (
+        sorted(NAMES.sampled_tasks + NAMES.cut_tasks)
+        == sorted(NAMES.tasks)
+        == sorted(CONFIG["tasks"])
+    )
 
 
 def test_a_model_that_each_replicate_pretrains_is_named_by_its_bases():

@@ -35,9 +35,17 @@ def test_runs_are_the_combinations_of_each_arm():
 
 def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_there():
     runs = settings.runs(CONFIG, study_of("paper"))
-    assert not [run for run in runs if (run.model, run.task) == ("llama-3.1-8b-instruct", "shuffled_objects")]
+    assert not [
+        run
+        for run in runs
+        if (run.model, run.task) == ("llama-3.1-8b-instruct", "shuffled_objects")
+    ]
     assert len(runs) == 7 * 4 * 3
-    files_of = paths.subsets(CONFIG, "paper") + paths.evaluations(CONFIG, "paper") + paths.difficulties(CONFIG, "paper")
+    files_of = (
+        paths.subsets(CONFIG, "paper")
+        + paths.evaluations(CONFIG, "paper")
+        + paths.difficulties(CONFIG, "paper")
+    )
     assert not [path for path in files_of if "llama-3.1-8b-instruct/shuffled_objects" in path]
 
 
@@ -49,7 +57,10 @@ def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_th
             {("one", "hard"), ("one", "easy"), ("two", "hard"), ("two", "easy")},
         ),
         ({"policy": "hard", "recipe": ["one", "two"]}, {("one", "hard"), ("two", "hard")}),
-        ({"policy": "hard", "recipe": "one", "models": "tiny", "tasks": ["swaps"]}, {("one", "hard")}),
+        (
+            {"policy": "hard", "recipe": "one", "models": "tiny", "tasks": ["swaps"]},
+            {("one", "hard")},
+        ),
         ({"policy": "hard", "recipe": "one", "models": "small"}, set()),
         ({"policy": "hard", "recipe": "one", "tasks": "arithmetic"}, set()),
     ],
@@ -61,13 +72,21 @@ def test_an_arm_trains_every_combination_of_its_names(arm, expected):
 
 def test_an_arm_is_found_by_any_of_its_names():
     study = {
-        "arms": [{"policy": "hard", "recipe": "x", "models": "a", "tasks": ["s", "t"]}, {"policy": "easy", "recipe": ["x", "y"]}]
+        "arms": [
+            {"policy": "hard", "recipe": "x", "models": "a", "tasks": ["s", "t"]},
+            {"policy": "easy", "recipe": ["x", "y"]},
+        ]
     }
     assert settings.has_arm(study, model="a", task="t", policy="hard") and settings.has_arm(
         study, model="b", policy="easy", recipe="y"
     )
-    assert not settings.has_arm(study, model="b", policy="hard") and not settings.has_arm(study, policy="hard", recipe="y")
-    assert settings.policies_of(study) == ["hard", "easy"] and settings.recipes_of(study) == ["x", "y"]
+    assert not settings.has_arm(study, model="b", policy="hard") and not settings.has_arm(
+        study, policy="hard", recipe="y"
+    )
+    assert settings.policies_of(study) == ["hard", "easy"] and settings.recipes_of(study) == [
+        "x",
+        "y",
+    ]
 
 
 def test_tests_are_the_task_itself_and_others_for_the_models_that_they_name():
@@ -76,34 +95,97 @@ def test_tests_are_the_task_itself_and_others_for_the_models_that_they_name():
     for model in ("qwen3-14b", "phi-4", "llama-3.1-8b-instruct"):
         assert settings.eval_tasks(study, "gsm8k", model) == ["gsm8k"]
     assert settings.eval_tasks(study, "shuffled_objects", "qwen3-4b") == ["shuffled_objects"]
-    tested = [path for path in paths.evaluations(CONFIG, "paper") if path.endswith("/aime2025.csv.gz")]
-    assert len(tested) == 1 + 4 * 3 and all(path.startswith("results/evaluation/qwen3-4b/") for path in tested)
-    assert settings.eval_tasks(study_of("limits"), "math", "qwen2.5-3b-instruct") == ["math", "gsm8k_1024", "math_numeric"]
+    tested = [
+        path for path in paths.evaluations(CONFIG, "paper") if path.endswith("/aime2025.csv.gz")
+    ]
+    assert len(tested) == 1 + 4 * 3 and all(
+        path.startswith("results/evaluation/qwen3-4b/") for path in tested
+    )
+    assert settings.eval_tasks(study_of("limits"), "math", "qwen2.5-3b-instruct") == [
+        "math",
+        "gsm8k_1024",
+        "math_numeric",
+    ]
 
 
 def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
-    first = settings.first_recipe({"arms": [{"policy": "hard", "recipe": ["as_written", "finish_only"]}]})
-    labels = {recipe: arms.label("hard", recipe, first) for recipe in ("as_written", "finish_only", "recorded")}
+    first = settings.first_recipe(
+        {"arms": [{"policy": "hard", "recipe": ["as_written", "finish_only"]}]}
+    )
+    labels = {
+        recipe: arms.label("hard", recipe, first)
+        for recipe in ("as_written", "finish_only", "recorded")
+    }
     assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
-    assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "recorded", "recordings name no recipes"
+    assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "recorded", (
+        "recordings name no recipes"
+    )
     for name, plan in CONFIG["studies"].items():
         runs = settings.runs(CONFIG, plan)
-        assert len({(run.model, run.task, run.policy, run.recipe, run.seed) for run in runs}) == len(runs), name
+        assert len(
+            {(run.model, run.task, run.policy, run.recipe, run.seed) for run in runs}
+        ) == len(runs), name
 
 
 def test_a_recorded_model_has_the_runs_that_were_recorded():
     study = CONFIG["studies"]["recordings"]
     assert settings.runs(CONFIG, study) == [
-        Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-4b-recorded"),
-        Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0, "qwen3-4b-recorded"),
+        Run(
+            "qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-4b-recorded"
+        ),
+        Run(
+            "qwen3-4b-recorded",
+            "shuffled_objects_seven",
+            "recorded",
+            "hard30",
+            0,
+            "qwen3-4b-recorded",
+        ),
         Run("qwen3-4b-recorded", "kegg", "recorded", "hard30", 0, "qwen3-4b-recorded"),
-        Run("qwen3-8b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-8b-recorded"),
-        Run("qwen3-8b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0, "qwen3-8b-recorded"),
+        Run(
+            "qwen3-8b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-8b-recorded"
+        ),
+        Run(
+            "qwen3-8b-recorded",
+            "shuffled_objects_seven",
+            "recorded",
+            "hard30",
+            0,
+            "qwen3-8b-recorded",
+        ),
         Run("qwen3-8b-recorded", "dyck", "recorded", "unknown_subset", 0, "qwen3-8b-recorded"),
-        Run("qwen3-14b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-14b-recorded"),
-        Run("qwen3-14b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0, "qwen3-14b-recorded"),
-        Run("qwen3-14b-recorded", "gsm8k_hard_test", "recorded", "unknown_subset", 0, "qwen3-14b-recorded"),
-        Run("qwen3-14b-recorded", "gsm8k_hard_test_strict", "recorded", "unknown_subset", 0, "qwen3-14b-recorded"),
+        Run(
+            "qwen3-14b-recorded",
+            "shuffled_objects_seven",
+            "recorded",
+            "all",
+            0,
+            "qwen3-14b-recorded",
+        ),
+        Run(
+            "qwen3-14b-recorded",
+            "shuffled_objects_seven",
+            "recorded",
+            "hard30",
+            0,
+            "qwen3-14b-recorded",
+        ),
+        Run(
+            "qwen3-14b-recorded",
+            "gsm8k_hard_test",
+            "recorded",
+            "unknown_subset",
+            0,
+            "qwen3-14b-recorded",
+        ),
+        Run(
+            "qwen3-14b-recorded",
+            "gsm8k_hard_test_strict",
+            "recorded",
+            "unknown_subset",
+            0,
+            "qwen3-14b-recorded",
+        ),
         Run("qwen3-14b-recorded", "kegg", "recorded", "all", 0, "qwen3-14b-recorded"),
         Run("qwen3-14b-recorded", "kegg", "recorded", "hard30", 0, "qwen3-14b-recorded"),
     ]
@@ -114,7 +196,9 @@ def test_of_a_policy_in_two_rounds_what_both_chose_is_summarised():
     assert len(named) == 20 and all(path.endswith("/second.json") for path in named)
     assert {paths.choice_of(path)[2] for path in named} == {"agreement_in_rounds"}
     assert paths.choice_of(named[0]) == ("tiny-seed0", "swaps", "agreement_in_rounds")
-    assert paths.subsets(paths.of_study(CONFIG, "mini_online"), "mini_online") == paths.subsets(CONFIG, "mini_online")
+    assert paths.subsets(paths.of_study(CONFIG, "mini_online"), "mini_online") == paths.subsets(
+        CONFIG, "mini_online"
+    )
 
 
 def test_inputs_hold_the_model_that_chooses_for_another():
@@ -122,7 +206,10 @@ def test_inputs_hold_the_model_that_chooses_for_another():
     config["policies"]["half_by_small"]["probed_by"] = "qwen2.5-0.5b-instruct"
     config["studies"]["budget"]["arms"] += [{"policy": "half_by_small", "recipe": "as_written"}]
     wanted = paths.inputs(config, "budget")
-    assert [f"results/models/{name}/manifest.json" in wanted for name in ("qwen3-4b", "qwen2.5-0.5b-instruct")] == [True, True]
+    assert [
+        f"results/models/{name}/manifest.json" in wanted
+        for name in ("qwen3-4b", "qwen2.5-0.5b-instruct")
+    ] == [True, True]
 
 
 def test_each_recipe_is_billed_for_its_own_gpus():
@@ -131,7 +218,9 @@ def test_each_recipe_is_billed_for_its_own_gpus():
         found["as_written"],
         found["as_written_full"],
     ) == (1, 2)
-    assert settings.prices(CONFIG, "recordings")["gpus"] == {f"qwen3-{size}b-recorded": {} for size in (4, 8, 14)}
+    assert settings.prices(CONFIG, "recordings")["gpus"] == {
+        f"qwen3-{size}b-recorded": {} for size in (4, 8, 14)
+    }
     prices = {"gpu_hour": 2.5, "gpus": {"m": found}, "label": {}}
     numbers = dict.fromkeys(("gain", "finishing", "correctness"), 0.1)
     numbers |= {f"{name}{end}": 0.1 for name in numbers for end in ("_low", "_high")}
@@ -146,7 +235,21 @@ def test_each_recipe_is_billed_for_its_own_gpus():
         seconds=3600,
         seeds=3,
         **numbers,
-        **dict.fromkeys(("greedy_gain", "greedy_gain_low", "greedy_gain_high", "lead", "lead_low", "lead_high", "lead_p"), nan),
+        **dict.fromkeys(
+            (
+                "greedy_gain",
+                "greedy_gain_low",
+                "greedy_gain_high",
+                "lead",
+                "lead_low",
+                "lead_high",
+                "lead_p",
+            ),
+            nan,
+        ),
     )
-    costs = [worth.arm(row(recipe), prices)["training_cost"] for recipe in ("as_written", "as_written_full")]
+    costs = [
+        worth.arm(row(recipe), prices)["training_cost"]
+        for recipe in ("as_written", "as_written_full")
+    ]
     assert costs == ["7.50", "15.00"]

@@ -22,7 +22,10 @@ def studies(draw):
         rule = draw(st.sampled_from(["probe", "train_grpo", "evaluate_run", "summarize"]))
         wanted = draw(st.integers(0, gpus)) if rule != "summarize" else 0
         estimate = Estimate(
-            draw(st.floats(1, 1000)), gpus=wanted, kept_bytes=draw(st.integers(0, 9)), scratch_bytes=draw(st.integers(0, 9))
+            draw(st.floats(1, 1000)),
+            gpus=wanted,
+            kept_bytes=draw(st.integers(0, 9)),
+            scratch_bytes=draw(st.integers(0, 9)),
         )
         needs = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
         jobs.append(PlannedJob(number, "study", rule, {"model": "m"}, estimate, needs=needs))
@@ -36,7 +39,9 @@ def test_every_schedule_keeps_the_laws(drawn):
     plans.schedule(jobs, setting)
     for job in jobs:
         assert job.end >= job.start + job.estimate.seconds
-        assert all(jobs[other].end <= job.start for other in job.needs), "a job waits for what it needs"
+        assert all(jobs[other].end <= job.start for other in job.needs), (
+            "a job waits for what it needs"
+        )
     for moment in {job.start for job in jobs}:
         running = [job for job in jobs if job.start <= moment < job.end]
         assert sum(job.estimate.gpus for job in running) <= setting.gpus
@@ -47,7 +52,9 @@ def test_every_schedule_keeps_the_laws(drawn):
     assert wall >= sums["critical_path_hours"] * 3600 - 1e-6
     assert wall >= sums["gpu_hours"] * 3600 / setting.gpus - 1e-6
     assert sums["cost"] == 2 * sums["gpu_hours"]
-    assert wall <= sum(job.end - job.start for job in jobs) + 1e-6, "never worse than one after another"
+    assert wall <= sum(job.end - job.start for job in jobs) + 1e-6, (
+        "never worse than one after another"
+    )
 
 
 @given(studies())
@@ -55,7 +62,9 @@ def test_gpus_are_given_to_one_job_at_a_time(drawn):
     jobs, setting = drawn
     plans.schedule(jobs, setting)
     for job in jobs:
-        assert len(set(job.lanes)) == job.estimate.gpus and set(job.lanes) <= set(range(setting.gpus))
+        assert len(set(job.lanes)) == job.estimate.gpus and set(job.lanes) <= set(
+            range(setting.gpus)
+        )
         for other in jobs[: job.number]:
             if job.start < other.end and other.start < job.end:
                 assert not set(job.lanes) & set(other.lanes)
@@ -73,7 +82,14 @@ def test_the_critical_path_is_a_chain_and_the_longest(drawn):
 
 
 def job(number, seconds, gpus=1, needs=(), rule="train_grpo", model="m", **estimate):
-    return PlannedJob(number, "s", rule, {"model": model}, Estimate(seconds, gpus=gpus, **estimate), needs=set(needs))
+    return PlannedJob(
+        number,
+        "s",
+        rule,
+        {"model": model},
+        Estimate(seconds, gpus=gpus, **estimate),
+        needs=set(needs),
+    )
 
 
 def test_a_schedule_by_hand():
@@ -90,7 +106,10 @@ def test_a_job_with_more_gpus_than_there_are_is_named():
 
 
 def test_disk_counts_what_is_kept_and_what_is_in_use():
-    jobs = [job(0, 100, kept_bytes=5, scratch_bytes=20), job(1, 100, needs=[0], kept_bytes=1, scratch_bytes=10)]
+    jobs = [
+        job(0, 100, kept_bytes=5, scratch_bytes=20),
+        job(1, 100, needs=[0], kept_bytes=1, scratch_bytes=10),
+    ]
     plans.schedule(jobs, Setting(gpus=1))
     assert plans.peak_disk(jobs) == 20  # then 5 kept and 10 in use
     jobs[1].estimate = Estimate(100, gpus=1, scratch_bytes=30)

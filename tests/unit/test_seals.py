@@ -1,4 +1,5 @@
-"""What the workflow has written is checked when it is read: a changed byte is one line, never another number."""
+"""What the workflow has written is checked when it is read: a changed byte is one line, never
+another number."""
 
 import sys
 from pathlib import Path
@@ -31,8 +32,15 @@ def test_what_is_as_it_was_written_is_read(table):
 @pytest.mark.parametrize("kind", ["changed", "cut", "longer"])
 def test_what_was_changed_since_is_named(table, kind):
     content = table.read_bytes()
-    table.write_bytes({"changed": content.replace(b"2", b"3"), "cut": content[:-1], "longer": content + b"0.5\n"}[kind])
-    with pytest.raises(UserError, match=r"gains\.csv: the content is not what was written .*delete it and run again"):
+    table.write_bytes(
+        {"changed": content.replace(b"2", b"3"), "cut": content[:-1], "longer": content + b"0.5\n"}[
+            kind
+        ]
+    )
+    with pytest.raises(
+        UserError,
+        match=r"gains\.csv: the content is not what was written .*delete it and run again",
+    ):
         files.read_text(table)
     with pytest.raises(UserError, match=r"gains\.csv: the content is not what was written"):
         seals.check_folder(table.parent)
@@ -50,8 +58,13 @@ def test_what_a_person_changed_is_read_once_its_seal_is_gone(table):
 
 
 def test_a_damaged_seal_is_named_and_not_its_file(table):
-    seals.seal_path(table).write_text(seals.seal_path(table).read_text().replace(seals.seal_path(table).read_text()[3], "x"))
-    with pytest.raises(UserError, match=r"^\S*\.seals/gains\.csv: not the checksum of gains\.csv: .* delete it and run again"):
+    seals.seal_path(table).write_text(
+        seals.seal_path(table).read_text().replace(seals.seal_path(table).read_text()[3], "x")
+    )
+    with pytest.raises(
+        UserError,
+        match=r"^\S*\.seals/gains\.csv: not the checksum of gains\.csv: .* delete it and run again",
+    ):
         files.read_text(table)
 
 
@@ -89,28 +102,41 @@ def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         files.write_json(folder / "provenance.json", {})
         provenance.write_manifest(folder)
-    assert [path.parent.parent for path in tmp_path.rglob(".seals/*")] == [tmp_path / "results/models/tiny"]
+    assert [path.parent.parent for path in tmp_path.rglob(".seals/*")] == [
+        tmp_path / "results/models/tiny"
+    ]
 
 
 def test_seals_within_a_checkpoint_are_no_part_of_it(tmp_path, monkeypatch):
-    """Whoever removes all seals, or copies a state without hidden folders, damages no checkpoint; pruning one leaves its manifest sealed."""
+    """Whoever removes all seals, or copies a state without hidden folders, damages no checkpoint;
+    pruning one leaves its manifest sealed."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results/state/run/checkpoint-2"
     folder.mkdir(parents=True)
     files.write_json("results/state/run/checkpoint-2/selector.json", {"taken": 8})
     (folder / "model.safetensors").write_text("weights")
     provenance.write_manifest("results/state/run/checkpoint-2")
-    assert sorted(path.name for path in folder.glob(".seals/*")) == ["manifest.json", "selector.json"]
+    assert sorted(path.name for path in folder.glob(".seals/*")) == [
+        "manifest.json",
+        "selector.json",
+    ]
     states._keep_model(Path("results/state/run/checkpoint-2"))
     assert [path.name for path in folder.glob(".seals/*")] == ["manifest.json"]
-    assert sorted(path.name for path in folder.glob("*")) == [".seals", "manifest.json", "model.safetensors"]
+    assert sorted(path.name for path in folder.glob("*")) == [
+        ".seals",
+        "manifest.json",
+        "model.safetensors",
+    ]
     for seal in folder.glob(".seals/*"):
         seal.unlink()
     provenance.check_manifest("results/state/run/checkpoint-2")
 
 
-def test_a_file_that_is_renewed_between_the_reads_of_its_seal_and_of_itself_is_no_damage(table, monkeypatch):
-    reads = iter([seals._expected_checksum(table), None])  # the writer has put the file into its place, and not yet its seal
+def test_a_file_that_is_renewed_between_the_reads_of_its_seal_and_of_itself_is_no_damage(
+    table, monkeypatch
+):
+    # the writer has put the file into its place, and not yet its seal
+    reads = iter([seals._expected_checksum(table), None])
     monkeypatch.setattr(seals, "_expected_checksum", lambda path: next(reads))
     table.write_bytes(b"gain\n2\n")
     seals.check(table)
@@ -146,26 +172,42 @@ def test_ctrl_c_just_after_the_rename_leaves_no_old_seal(table, monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(files.os, "replace", interrupted)
         files.write_rows(table, ["gain"], [{"gain": 0.5}])
-    assert not list(seals.seal_path(table).parent.iterdir()) and files.read_text(table) == "gain\n0.5\n"
+    assert (
+        not list(seals.seal_path(table).parent.iterdir())
+        and files.read_text(table) == "gain\n0.5\n"
+    )
 
 
-def test_a_kill_just_after_the_rename_leaves_a_seal_that_no_later_write_takes_for_its_own(table, monkeypatch):
+def test_a_kill_just_after_the_rename_leaves_a_seal_that_no_later_write_takes_for_its_own(
+    table, monkeypatch
+):
     seals.seal_path(table).rename(seals.seal_path(table).with_name(f".{table.name}.before"))
     table.write_text("gain\n0.5\n")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
         patched.setattr(files.os, "replace", full_at(table))
         files.write_rows(table, ["gain"], [{"gain": 0.75}])
-    assert files.read_text(table) == "gain\n0.5\n" and not list(seals.seal_path(table).parent.iterdir())
+    assert files.read_text(table) == "gain\n0.5\n" and not list(
+        seals.seal_path(table).parent.iterdir()
+    )
 
 
 def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monkeypatch, capsys):
-    """And what cannot be read; states of unfinished runs change while one looks, and are left to the runs."""
-    for folder in ("results/models/tiny", "results/models/emptied", "results/state/abc/checkpoint-2"):
+    """And what cannot be read; states of unfinished runs change while one looks, and are left to
+    the runs."""
+    for folder in (
+        "results/models/tiny",
+        "results/models/emptied",
+        "results/state/abc/checkpoint-2",
+    ):
         weights = Path(folder, "model.safetensors")
         weights.parent.mkdir(parents=True)
         weights.write_bytes(b"weights")
         provenance.write_manifest(weights.parent)
-    for path in (table, Path("results/models/tiny/manifest.json"), Path("results/state/abc/checkpoint-2/manifest.json")):
+    for path in (
+        table,
+        Path("results/models/tiny/manifest.json"),
+        Path("results/state/abc/checkpoint-2/manifest.json"),
+    ):
         content = bytearray(path.read_bytes())
         content[-4] ^= 4
         path.write_bytes(content)
@@ -187,7 +229,9 @@ def test_a_seal_that_a_power_cut_has_left_empty_is_none(table, left):
 
 
 @pytest.mark.parametrize("first", [b"gain\n0.25\n", b"gain\n"])
-def test_what_was_read_while_another_process_wrote_it_or_was_read_wrong_once_is_read_again(table, monkeypatch, first):
+def test_what_was_read_while_another_process_wrote_it_or_was_read_wrong_once_is_read_again(
+    table, monkeypatch, first
+):
     files.write_rows(table, ["gain"], [{"gain": 0.5}])
     reads = iter([first, table.read_bytes()])
     monkeypatch.setattr(seals.Path, "read_bytes", lambda path: next(reads))
@@ -230,17 +274,23 @@ def test_committed_results_have_committed_checksums_and_no_seals(table):
     assert files.read_text(reference) == "gain\n1\n"
     reference.write_text("gain\n3\n")
     with pytest.raises(
-        UserError, match=r"gains\.csv: the content is not what was committed .* git checkout -- results/reference/mini/gains"
+        UserError,
+        match=r"gains\.csv: the content is not what was committed .* git checkout -- results/reference/mini/gains",
     ):
         files.read_text(reference)
 
 
-@pytest.mark.parametrize("folder", write_pages.committed_folders(ROOT), ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", write_pages.committed_folders(ROOT), ids=lambda folder: folder.name
+)
 def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
-    assert (folder / seals.CHECKSUM_FILE).read_text() == seals.checksum_lines(folder), "run scripts/maintenance/write_pages.py"
+    assert (folder / seals.CHECKSUM_FILE).read_text() == seals.checksum_lines(folder), (
+        "run scripts/maintenance/write_pages.py"
+    )
 
 
-# --- what is not read as text -----------------------------------------------------------------------------------------
+# --- what is not read as text
+# -----------------------------------------------------------------------------------------
 
 
 def test_a_damaged_list_of_checkpoints_is_named(tmp_path, monkeypatch):
@@ -251,7 +301,9 @@ def test_a_damaged_list_of_checkpoints_is_named(tmp_path, monkeypatch):
         files.write_text(temporary / "manifest.json", '{"steps": [10, 20]}\n')
     assert list(provenance.checkpoints(folder)) == [10, 20]
     (folder / "manifest.json").write_text('{"steps": [10, 30]}\n')
-    with pytest.raises(UserError, match=r"checkpoints/manifest\.json: the content is not what was written"):
+    with pytest.raises(
+        UserError, match=r"checkpoints/manifest\.json: the content is not what was written"
+    ):
         provenance.checkpoints(folder)
     seals.seal_path(folder / "manifest.json").unlink()
     (folder / "manifest.json").write_text('{"steps": [10, 10]}\n')
@@ -268,7 +320,9 @@ def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_p
         provenance.write_manifest(folder)
     (states.checkpoint(state, 1) / "model.safetensors").write_bytes(b"Weights")
     spec = SimpleNamespace(training={"checkpoint_every": 1, "updates": 2}, continues=None)
-    with pytest.raises(UserError, match=r"checkpoint-1/model\.safetensors: the content is not what was written"):
+    with pytest.raises(
+        UserError, match=r"checkpoint-1/model\.safetensors: the content is not what was written"
+    ):
         outputs.export(spec, state, tmp_path / "run", started=0, resumed_from=0, hardware=None)
     assert not (tmp_path / "run").exists()
 
@@ -279,5 +333,7 @@ def test_a_damaged_line_of_a_probes_store_does_not_count_nor_do_those_after_it(t
     for batch in batches:
         kept.add(batch)
     assert kept.batches() == batches
-    kept.path.write_bytes(kept.path.read_bytes().replace(b'1, "completion": "red"', b'1, "completion": "rad"'))
+    kept.path.write_bytes(
+        kept.path.read_bytes().replace(b'1, "completion": "red"', b'1, "completion": "rad"')
+    )
     assert kept.batches() == batches[:1] and kept.batches() == batches[:1]

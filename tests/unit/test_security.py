@@ -1,4 +1,5 @@
-"""What docs/security.md says of what is not trusted. A test checks that every test that it names exists."""
+"""What docs/security.md says of what is not trusted. A test checks that every test that it names
+exists."""
 
 import argparse
 import base64
@@ -29,16 +30,26 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks
 
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
-CODE = {path: path.read_text(encoding="utf-8") for folder in ("src", "scripts") for path in (ROOT / folder).rglob("*.py")}
+CODE = {
+    path: path.read_text(encoding="utf-8")
+    for folder in ("src", "scripts")
+    for path in (ROOT / folder).rglob("*.py")
+}
 
 
 def test_every_line_names_a_test_that_exists():
     known = set(
         re.findall(
-            r"^def (test_\w+)\(", "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py")), re.MULTILINE
+            r"^def (test_\w+)\(",
+            "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py")),
+            re.MULTILINE,
         )
     )
-    rows = [line.split("|")[1:-1] for line in PAGE.split("## Not trusted")[1].splitlines() if line.startswith("| ")][1:]
+    rows = [
+        line.split("|")[1:-1]
+        for line in PAGE.split("## Not trusted")[1].splitlines()
+        if line.startswith("| ")
+    ][1:]
     assert len(rows) > 20
     for what, _, tests in rows:
         named = re.findall(r"`(\w+)`", tests)
@@ -47,15 +58,24 @@ def test_every_line_names_a_test_that_exists():
 
 def test_nothing_loads_code_or_pickle():
     forbidden = r"\bimport (?:pickle|dill|joblib|shelve|marshal|tarfile)\b|\btorch\.load\(|pickle\.loads?\(|allow_pickle=True|trust_remote_code=True|yaml\.(?:unsafe_|full_)?load\((?!text, _Yaml)|shell=True|os\.system\(|extractall\("
-    found = {str(path.relative_to(ROOT)): hit[0] for path, text in CODE.items() for hit in [re.search(forbidden, text)] if hit}
+    found = {
+        str(path.relative_to(ROOT)): hit[0]
+        for path, text in CODE.items()
+        for hit in [re.search(forbidden, text)]
+        if hit
+    }
     assert found == {}
     assert '"trust_remote_code": False' in CODE[ROOT / "src/hardgrpo/training/recipes.py"]
 
 
 def test_checkpoints_are_read_by_torch_as_data_alone():
-    """The optimiser's, scheduler's and random state of a checkpoint are read by transformers' trainer."""
+    """The optimiser's, scheduler's and random state of a checkpoint are read by transformers'
+    trainer."""
     folder = Path(importlib.util.find_spec("transformers").origin).parent
-    calls = re.findall(r"torch\.load\(((?:[^()]|\([^()]*\))*)\)", (folder / "trainer.py").read_text(encoding="utf-8"))
+    calls = re.findall(
+        r"torch\.load\(((?:[^()]|\([^()]*\))*)\)",
+        (folder / "trainer.py").read_text(encoding="utf-8"),
+    )
     assert len(calls) > 3 and [call for call in calls if "weights_only=True" not in call] == []
 
 
@@ -101,18 +121,32 @@ def test_no_value_of_the_configuration_reaches_a_shell(world):
         f"{json.dumps(hostile).replace(chr(92), chr(34))},answer\nq 1,1\nq 2,2\n"
     )
     source = {"kind": "files", "train": f"{hostile}.csv", "columns": {"question": hostile}}
-    task = {"source": source, "prompt": "{question} " + hostile, "grader": "number_lenient", "completion_tokens": 5}
+    task = {
+        "source": source,
+        "prompt": "{question} " + hostile,
+        "grader": "number_lenient",
+        "completion_tokens": 5,
+    }
     world.configure(
         lambda config: config.update(
-            data=hostile, tasks=config["tasks"] | {"mine": task | {"probe": {"samples": 1, "shards": 1, "seed": 1}}}
+            data=hostile,
+            tasks=config["tasks"]
+            | {"mine": task | {"probe": {"samples": 1, "shards": 1, "seed": 1}}},
         )
     )
     done = world.snakemake("results/tasks/mine/train.jsonl")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [row["question"] for row in files.read_jsonl(world.folder / "results/tasks/mine/train.jsonl", {})] == ["q 1", "q 2"]
+    assert [
+        row["question"]
+        for row in files.read_jsonl(world.folder / "results/tasks/mine/train.jsonl", {})
+    ] == ["q 1", "q 2"]
     done = world.snakemake("-n", "-p", "results/probe/tiny/mine/shard0.jsonl.gz")
     assert not list(world.folder.rglob("pwned"))
-    commands = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "scripts/probe/probe.py" in line]
+    commands = [
+        line.strip()
+        for line in (done.stdout + done.stderr).splitlines()
+        if "scripts/probe/probe.py" in line
+    ]
     assert all(f"{{question}} {hostile}" in shlex.split(command) for command in commands)
 
 
@@ -126,15 +160,28 @@ def test_text_is_no_command_of_tex_and_no_tag():
 
 
 def test_every_page_has_a_policy_and_no_page_a_program_without_a_checksum():
-    templates = [path for path in (ROOT / "src").rglob("*.html") if "<head>" in path.read_text(encoding="utf-8")]
+    templates = [
+        path
+        for path in (ROOT / "src").rglob("*.html")
+        if "<head>" in path.read_text(encoding="utf-8")
+    ]
     assert len(templates) >= 4
     for path in templates:
         text = path.read_text(encoding="utf-8")
-        (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text)
+        (policy,) = re.findall(
+            r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text
+        )
         rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-        assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'" and rules["img-src"] == "data:", path
-        assert ("<script" in text) == ("script-src" in rules) and "unsafe" not in rules.get("script-src", ""), path
-        assert text.index("Content-Security-Policy") < min(text.index(tag) for tag in ("<title>", "<style>")), path
+        assert (
+            rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+            and rules["img-src"] == "data:"
+        ), path
+        assert ("<script" in text) == ("script-src" in rules) and "unsafe" not in rules.get(
+            "script-src", ""
+        ), path
+        assert text.index("Content-Security-Policy") < min(
+            text.index(tag) for tag in ("<title>", "<style>")
+        ), path
 
 
 def test_files_follow_the_umask(tmp_path):
@@ -143,7 +190,10 @@ def test_files_follow_the_umask(tmp_path):
         files.write_text(tmp_path / "a/b.csv", "x")
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "a/b.csv").stat().st_mode) == 0o600 and stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+    assert (
+        stat.S_IMODE((tmp_path / "a/b.csv").stat().st_mode) == 0o600
+        and stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+    )
     assert [str(path) for path, text in CODE.items() if "umask(" in text or "chmod(" in text] == []
 
 
@@ -157,14 +207,29 @@ def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
         "from hardgrpo.runtime import errors\n"
         "errors.run(lambda: inputs.find('model', 'owner/name', 'main', 'the licence'))"
     )
-    offline = os.environ | {"HF_ENDPOINT": f"http://me:{token}@127.0.0.1:9", "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=offline, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("error: ") and token not in done.stdout + done.stderr
+    offline = os.environ | {
+        "HF_ENDPOINT": f"http://me:{token}@127.0.0.1:9",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=offline,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith("error: ")
+        and token not in done.stdout + done.stderr
+    )
 
 
 @pytest.mark.slow
 def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
-    """torch makes `torchinductor_USER` on import, takes a folder of another account, and fails if a file has that name."""
+    """torch makes `torchinductor_USER` on import, takes a folder of another account, and fails if a
+    file has that name."""
     program, temporary = tmp_path / "scripts/part/program.py", tmp_path / "tmp"
     program.parent.mkdir(parents=True)
     program.write_text("import hardgrpo, getpass, torch._dynamo.package\nimport trl\n")
@@ -172,9 +237,24 @@ def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
     names = [f"torchinductor_{getpass.getuser()}", "torchinductor_root", "torchinductor"]
     for name in names:
         (temporary / name).touch()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TORCHINDUCTOR", "TRITON"))}
-    environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT / "src"), "HARDGRPO_WARM": "off"}
-    done = subprocess.run([sys.executable, program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TORCHINDUCTOR", "TRITON"))
+    }
+    environment |= {
+        "TMPDIR": str(temporary),
+        "PYTHONPATH": str(ROOT / "src"),
+        "HARDGRPO_WARM": "off",
+    }
+    done = subprocess.run(
+        [sys.executable, program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert {path.name for path in temporary.iterdir()} == set(names)
 
@@ -191,8 +271,14 @@ ANSWERS = {  # repository: status, headers, body
     "r/list": (200, {"Content-Type": "application/json"}, "[]"),
     "r/number": (200, {"Content-Type": "application/json"}, '{"siblings": 5}'),
     **{
-        f"r/commit-{number}": (200, {"Content-Type": "application/json"}, json.dumps({"id": "r", "sha": sha, "siblings": []}))
-        for number, sha in enumerate([None, [], 5, "", "main", "../" * 8 + "x", "0" * 39, "0" * 40 + "\n", "0" * 39 + "/"])
+        f"r/commit-{number}": (
+            200,
+            {"Content-Type": "application/json"},
+            json.dumps({"id": "r", "sha": sha, "siblings": []}),
+        )
+        for number, sha in enumerate(
+            [None, [], 5, "", "main", "../" * 8 + "x", "0" * 39, "0" * 40 + "\n", "0" * 39 + "/"]
+        )
     },
     **{
         f"r/name-{number}": (
@@ -246,17 +332,33 @@ def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_pat
             "PYTHONPATH": str(ROOT / "src"),
         }
         command = [sys.executable, "-c", ASK, *ANSWERS]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
         server.shutdown()
     text = done.stdout + done.stderr
     assert done.returncode == 0 and done.stdout.count("\n") == len(ANSWERS), text
     assert "127.0.0.1" in text and "PASSW0RD" not in text and "SECRETTOKEN" not in text, text
     for line in done.stdout.splitlines():
-        assert "does not answer as a hub" in line or not line.startswith(("r/commit", "r/name")), line
+        assert "does not answer as a hub" in line or not line.startswith(("r/commit", "r/name")), (
+            line
+        )
 
 
-@pytest.mark.parametrize("name", ["HTTPS_PROXY", "http_proxy", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "HF_ENDPOINT", "UV_INDEX"])
-@pytest.mark.parametrize("password", ["PASSW0RD", "PASS@W0RD", "PASSW0RD/x", "PASSW0RD#?", "PASSW0RD:x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HTTPS_PROXY",
+        "http_proxy",
+        "PIP_INDEX_URL",
+        "PIP_EXTRA_INDEX_URL",
+        "HF_ENDPOINT",
+        "UV_INDEX",
+    ],
+)
+@pytest.mark.parametrize(
+    "password", ["PASSW0RD", "PASS@W0RD", "PASSW0RD/x", "PASSW0RD#?", "PASSW0RD:x"]
+)
 def test_passwords_of_addresses_are_in_no_message(monkeypatch, name, password):
     monkeypatch.setenv(name, f"https://me:{password}@index.example/simple https://two.example")
     for text in (
@@ -290,9 +392,17 @@ def test_a_secret_is_in_no_message_however_it_is_written(monkeypatch, name, valu
 
 def test_signatures_of_addresses_are_in_no_message():
     text = "cannot open https://files.example/a?X-Amz-Signature=1234&part=2&token=5678&sig=9 (403)"
-    assert str(UserError(text)) == "cannot open https://files.example/a?X-Amz-Signature=...&part=2&token=...&sig=... (403)"
+    assert (
+        str(UserError(text))
+        == "cannot open https://files.example/a?X-Amz-Signature=...&part=2&token=...&sig=... (403)"
+    )
 
 
 def test_addresses_without_a_password_stay():
-    for text in ("https://huggingface.co/a/b", "somebody@example.org", "http://127.0.0.1:9/x@y", "a // b @ c"):
+    for text in (
+        "https://huggingface.co/a/b",
+        "somebody@example.org",
+        "http://127.0.0.1:9/x@y",
+        "a // b @ c",
+    ):
         assert str(UserError(text)) == text

@@ -14,7 +14,16 @@ def select(folder, tiers, policy, table=None):
     files.write_rows(folder / "D.csv", ["id", "tier", "pass_rate"], rows)
     if table is not None:
         (folder / "D.csv").write_text(table)
-    arguments = ["--difficulty", "D.csv", "--policy", json.dumps(policy), "--seed", "0", "--output", "S.csv"]
+    arguments = [
+        "--difficulty",
+        "D.csv",
+        "--policy",
+        json.dumps(policy),
+        "--seed",
+        "0",
+        "--output",
+        "S.csv",
+    ]
     return fork_server.run(path_of("select_subset"), arguments, folder)
 
 
@@ -22,7 +31,11 @@ def test_low_tiers_are_chosen_by_number(tmp_path):
     done = select(tmp_path, [1, 2.0, "10", None, 3], {"rule": "low_tiers", "highest_tier": 3})
     assert done.returncode == 0, done.stderr
     rows = files.read_rows(tmp_path / "S.csv", {"id": str, "pass_rate": float, "rank": int})
-    assert [(row["id"], row["pass_rate"], row["rank"]) for row in rows] == [("p0", 0.0, 1), ("p1", 0.1, 2), ("p4", 0.4, 3)]
+    assert [(row["id"], row["pass_rate"], row["rank"]) for row in rows] == [
+        ("p0", 0.0, 1),
+        ("p1", 0.1, 2),
+        ("p4", 0.4, 3),
+    ]
     facts = files.read_json(tmp_path / "S.json")
     assert (facts["pool"], facts["prompts"], facts["tied"]) == (5, 3, 0)
 
@@ -47,16 +60,24 @@ def test_a_choice_by_tier_that_cannot_be_made_is_one_line(tmp_path, tiers, polic
 
 def test_a_policy_that_is_no_object_is_refused(tmp_path):
     done = select(tmp_path, [1, 2], "low_tiers")
-    assert done.returncode == 2 and done.stderr.endswith("argument --policy: expected a JSON object, found str\n")
+    assert done.returncode == 2 and done.stderr.endswith(
+        "argument --policy: expected a JSON object, found str\n"
+    )
     assert not (tmp_path / "S.csv").exists() and not (tmp_path / "S.json").exists()
 
 
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("id,pass_rate\na,0.1\nb,0.2\na,0.3\n", "D.csv: row 4: id 'a' is empty or stands there twice"),
+        (
+            "id,pass_rate\na,0.1\nb,0.2\na,0.3\n",
+            "D.csv: row 4: id 'a' is empty or stands there twice",
+        ),
         ("id,pass_rate\na,0.1\n,0.2\n", "D.csv: row 3: id '' is empty or stands there twice"),
-        ("id,pass_rate\na,0.1\nb,1.2\n", "D.csv: row 3: pass_rate is 1.2, expected a share in 0..1"),
+        (
+            "id,pass_rate\na,0.1\nb,1.2\n",
+            "D.csv: row 3: pass_rate is 1.2, expected a share in 0..1",
+        ),
         ("id,pass_rate\na,0.1\nb,\n", "D.csv: row 3: pass_rate is None, expected a share in 0..1"),
         ("id,rate\na,0.1\n", "D.csv: column 'pass_rate' is missing"),
     ],

@@ -1,4 +1,5 @@
-"""Does each selector draw what its paper says? Against simulated prompts with known pass rates, with fixed seeds."""
+"""Does each selector draw what its paper says? Against simulated prompts with known pass rates,
+with fixed seeds."""
 
 import json
 import random
@@ -16,7 +17,12 @@ GROUP, ROOM = 8, 8
 
 
 def recipe(kind: str, steps: int = 40, **keys) -> dict:
-    return {"updates": steps, "prompts_per_update": ROOM, "group_size": GROUP, "selector": {"kind": kind} | keys}
+    return {
+        "updates": steps,
+        "prompts_per_update": ROOM,
+        "group_size": GROUP,
+        "selector": {"kind": kind} | keys,
+    }
 
 
 def pool(rates: list[float], **facts) -> online_selectors.Pool:
@@ -27,7 +33,9 @@ def sampled(rate: float, rng: random.Random) -> float:
     return sum(rng.random() < rate for _ in range(GROUP)) / GROUP
 
 
-def simulated(selector, rates: list[float], steps: int, seed: int = 0) -> list[online_selectors.PromptBatch]:
+def simulated(
+    selector, rates: list[float], steps: int, seed: int = 0
+) -> list[online_selectors.PromptBatch]:
     """What a selector asks for in so many steps, if its prompts have these pass rates."""
     rng, asked = random.Random(seed), []
     for step in range(1, steps + 1):
@@ -127,7 +135,8 @@ def test_beta_keeps_the_posterior_of_its_paper():
 
 
 def test_skip_leaves_out_what_was_without_a_signal():
-    """Half of the pool is always right, a quarter always wrong: both are drawn ever less, and never quite given up."""
+    """Half of the pool is always right, a quarter always wrong: both are drawn ever less, and never
+    quite given up."""
     rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
     drawn = simulated(made("skip", rates), rates, 300)
     mixed = [np.mean(rates_of(part, rates) == 0.5) for part in (drawn[:25], drawn[-100:])]
@@ -153,12 +162,19 @@ def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
     ids = pool(SPREAD).ids[:ROOM]
     selector.epochs.position = len(SPREAD)
     selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)
-    assert selector.state()["explore"] == {"right": 0.5, "wrong": 0.5}, "before the second epoch nothing can have been skipped"
+    assert selector.state()["explore"] == {"right": 0.5, "wrong": 0.5}, (
+        "before the second epoch nothing can have been skipped"
+    )
     selector.streaks, selector.epochs.position = {}, len(SPREAD) + 1
-    selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)  # half all right, none all wrong
-    assert selector.state()["explore"] == {"right": pytest.approx(0.45), "wrong": pytest.approx(0.55)}
+    # half all right, none all wrong
+    selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)
+    assert selector.state()["explore"] == {
+        "right": pytest.approx(0.45),
+        "wrong": pytest.approx(0.55),
+    }
     assert selector.state()["idle"] == {i: ["right", 1] for i in ids[:4]}
-    selector.tell(2, online_selectors.PromptBatch(ids[:2]), [0.0, 0.5])  # another kind begins anew, a mixed group is forgotten
+    # another kind begins anew, a mixed group is forgotten
+    selector.tell(2, online_selectors.PromptBatch(ids[:2]), [0.0, 0.5])
     assert selector.state()["idle"] == {ids[0]: ["wrong", 1]} | {i: ["right", 1] for i in ids[2:4]}
 
 
@@ -175,12 +191,14 @@ def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
 def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
     drawn = simulated(made("targeted"), SPREAD, 60)
     cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
-    assert sum(len(call.ids) for call in cycles) == 10 * 12  # 60 steps, every 6 of them 12 anchor prompts
+    # 60 steps, every 6 of them 12 anchor prompts
+    assert sum(len(call.ids) for call in cycles) == 10 * 12
     assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25  # 0.25: of a random draw
 
 
 def test_targeted_draws_with_the_weights_of_its_paper():
-    """exp(-|predicted - 1/2| / sharpness): the first of each draw is a draw in proportion to the weights."""
+    """exp(-|predicted - 1/2| / sharpness): the first of each draw is a draw in proportion to the
+    weights."""
     selector = made("targeted", [0.0, 0.25, 0.5], reference=2, sharpness=0.25)
     selector.anchor_prompts, selector.shares = [0, 1], [0.0, 0.25]
     selector.predicted = np.array([0.0, 0.25, 0.5])
@@ -188,7 +206,9 @@ def test_targeted_draws_with_the_weights_of_its_paper():
     for step in range(2, 3002):
         count[int(selector.ask(step, 1).ids[0][1:])] += 1
     expected = np.exp(-np.abs(selector.predicted - 0.5) / 0.25)
-    assert np.allclose(count / count.sum(), expected / expected.sum(), atol=4 * (0.25 / 3000) ** 0.5)
+    assert np.allclose(
+        count / count.sum(), expected / expected.sum(), atol=4 * (0.25 / 3000) ** 0.5
+    )
 
 
 def test_attention_is_the_softmax_of_scaled_products():
@@ -198,7 +218,9 @@ def test_attention_is_the_softmax_of_scaled_products():
     for row in range(6):
         scores = [float(embeddings[row] @ embeddings[r]) / 16**0.5 for r in anchor_prompts]
         weights = [np.exp(score) for score in scores]
-        assert found[row] == pytest.approx(sum(w * s for w, s in zip(weights, shares)) / sum(weights))
+        assert found[row] == pytest.approx(
+            sum(w * s for w, s in zip(weights, shares)) / sum(weights)
+        )
 
 
 def test_standardised_embeddings_have_the_paper_s_scores_as_products():
@@ -206,14 +228,19 @@ def test_standardised_embeddings_have_the_paper_s_scores_as_products():
     scaled = (raw - raw.mean(axis=0)) / raw.std(axis=0)
     found = online_selectors.standardise(raw)
     assert np.allclose(found @ found.T, scaled @ scaled.T / 16**0.5)
-    assert np.isfinite(online_selectors.standardise(np.ones((5, 3)))).all()  # a column that is the same everywhere says nothing
+    # a column that is the same everywhere says nothing
+    assert np.isfinite(online_selectors.standardise(np.ones((5, 3)))).all()
 
 
-@given(st.lists(st.sampled_from([i / 8 for i in range(9)]), min_size=2, max_size=20), st.integers(0, 5))
+@given(
+    st.lists(st.sampled_from([i / 8 for i in range(9)]), min_size=2, max_size=20), st.integers(0, 5)
+)
 def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
     rng = np.random.Generator(np.random.PCG64(seed))
     found = online_selectors.predict_pass_rates(
-        online_selectors.standardise(rng.normal(size=(30, 4))), np.arange(len(shares)), np.array(shares)
+        online_selectors.standardise(rng.normal(size=(30, 4))),
+        np.arange(len(shares)),
+        np.array(shares),
     )
     assert ((found >= 0) & (found <= 1)).all()
     if len(set(shares)) == 1:
@@ -221,22 +248,36 @@ def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
 
 
 def test_embeddings_that_say_nothing_reverse_no_prediction():
-    """The mean of the other anchor prompts is the lower, the higher an anchor prompt's own pass rate: fitted to that, easy would become hard."""
+    """The mean of the other anchor prompts is the lower, the higher an anchor prompt's own pass
+    rate: fitted to that, easy would become hard."""
     shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])
     of_others = (shares.sum() - shares) / (len(shares) - 1)
-    assert online_selectors.calibrate(np.array([0.3, 0.5, 0.7]), of_others, shares) == pytest.approx([0.5] * 3)
-    assert (np.diff(online_selectors.calibrate(np.array([0.3, 0.5, 0.7]), shares, shares)) > 0).all()
+    assert online_selectors.calibrate(
+        np.array([0.3, 0.5, 0.7]), of_others, shares
+    ) == pytest.approx([0.5] * 3)
+    assert (
+        np.diff(online_selectors.calibrate(np.array([0.3, 0.5, 0.7]), shares, shares)) > 0
+    ).all()
 
 
 @pytest.mark.parametrize(
-    "chosen", [{"reference": 12, "every": 2, "replay": 4}, {"reference": 16, "every": 6}, {"reference": 3, "every": 1}]
+    "chosen",
+    [
+        {"reference": 12, "every": 2, "replay": 4},
+        {"reference": 16, "every": 6},
+        {"reference": 3, "every": 1},
+    ],
 )
 def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
     keys = chosen | {"kind": "targeted", "buffer": 8}
     selector = made("targeted", steps=60, **chosen)
     drawn = simulated(selector, SPREAD, 60)
     trains = sum(len(call.ids) for call in drawn if call.trains)
-    updates = sum(groups > 0 for groups in selector_settings.new_groups_per_step(recipe(**keys))) * 60 // chosen["every"]
+    updates = (
+        sum(groups > 0 for groups in selector_settings.new_groups_per_step(recipe(**keys)))
+        * 60
+        // chosen["every"]
+    )
     share = (trains + updates * chosen.get("replay", 0)) / (60 * ROOM)
     assert selector_settings.trained_share(recipe(**keys)) == pytest.approx(share)
 
@@ -244,9 +285,13 @@ def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
 @pytest.mark.parametrize("size", [8, 20, 50, 100, 400, 500])
 def test_a_curriculum_gives_both_ends_of_the_pool_as_many_rollouts(size):
     rates = [i / size for i in range(size)]
-    drawn = [i for call in simulated(made("curriculum", rates, steps=50), rates, 50) for i in call.ids]
+    drawn = [
+        i for call in simulated(made("curriculum", rates, steps=50), rates, 50) for i in call.ids
+    ]
     times = [drawn.count(i) for i in pool(rates).ids]
-    assert abs(times[0] - times[-1]) <= max(1, round(50 * ROOM / size) / 4) and min(times) >= (1 if size <= 400 else 0)
+    assert abs(times[0] - times[-1]) <= max(1, round(50 * ROOM / size) / 4) and min(times) >= (
+        1 if size <= 400 else 0
+    )
 
 
 @pytest.mark.parametrize(("order", "sign"), [("easy_first", -1), ("hard_first", 1)])
@@ -254,7 +299,9 @@ def test_a_curriculum_goes_once_through_the_sorted_pool(order, sign):
     drawn = simulated(made("curriculum", order=order), SPREAD, 40)
     means = [np.mean(rates_of([call], SPREAD)) for call in drawn]
     assert all(sign * (later - earlier) >= 0 for earlier, later in zip(means, means[1:]))
-    assert sorted({means[0], means[-1]}) == pytest.approx([np.mean(SPREAD[:8]), np.mean(SPREAD[-8:])], abs=0.02)
+    assert sorted({means[0], means[-1]}) == pytest.approx(
+        [np.mean(SPREAD[:8]), np.mean(SPREAD[-8:])], abs=0.02
+    )
     assert len({i for call in drawn for i in call.ids}) > 190
 
 
@@ -273,12 +320,18 @@ def test_a_pool_smaller_than_a_step_is_repeated(kind):
 
 
 def test_more_anchor_prompts_than_prompts_are_refused_in_one_line():
-    with pytest.raises(UserError, match=r"selector\.reference is 12, but the pool has 5 prompts; lower it"):
+    with pytest.raises(
+        UserError, match=r"selector\.reference is 12, but the pool has 5 prompts; lower it"
+    ):
         made("targeted", [0.5] * 5)
 
 
 def test_defaults_are_those_of_the_papers():
-    assert selector_settings.with_defaults(recipe("dynamic")) == {"kind": "dynamic", "groups": ROOM, "most_steps": 10}
+    assert selector_settings.with_defaults(recipe("dynamic")) == {
+        "kind": "dynamic",
+        "groups": ROOM,
+        "most_steps": 10,
+    }
     assert selector_settings.with_defaults(recipe("targeted"))["reference"] == 256
     assert selector_settings.with_defaults(recipe("skip", groups=5))["groups"] == 5
 

@@ -1,4 +1,5 @@
-"""Probes and evaluations of a model behind a server, through a real HTTP server: what is sent, what is stored, what fails and how."""
+"""Probes and evaluations of a model behind a server, through a real HTTP server: what is sent, what
+is stored, what fails and how."""
 
 import json
 import os
@@ -26,26 +27,63 @@ SOURCES = str(Path(__file__).parents[2] / "src")
 def study(tmp_path):
     """A folder with a model behind a server and a pool of problems."""
     (tmp_path / "models/served").mkdir(parents=True)
-    provenance.write_manifest(tmp_path / "models/served", model="served", source={"kind": "server", "model": "org/name-4B"})
-    problems = [{"id": f"p{n}", "question": f"Which colour has ball {n}?", "answer": WORDS[n % 3]} for n in range(PROMPTS)]
+    provenance.write_manifest(
+        tmp_path / "models/served",
+        model="served",
+        source={"kind": "server", "model": "org/name-4B"},
+    )
+    problems = [
+        {"id": f"p{n}", "question": f"Which colour has ball {n}?", "answer": WORDS[n % 3]}
+        for n in range(PROMPTS)
+    ]
     files.write_jsonl(tmp_path / "pool.jsonl", problems)
     return tmp_path
 
 
 def command(study, url, program="probe", samples=4, tokens=20, server=None, arguments=()):
-    words = ["--model", "models/served", "--problems", "pool.jsonl", "--prompt", "{question}", "--samples", samples, "--seed", 1]
-    words += ["--completion-tokens", tokens, "--engine", "server", "--server", json.dumps({"url": url} | (server or {}))]
-    words += ["--state", "state", "--provenance", "provenance.json", "--output", f"{program}.jsonl", *arguments]
+    words = [
+        "--model",
+        "models/served",
+        "--problems",
+        "pool.jsonl",
+        "--prompt",
+        "{question}",
+        "--samples",
+        samples,
+        "--seed",
+        1,
+    ]
+    words += [
+        "--completion-tokens",
+        tokens,
+        "--engine",
+        "server",
+        "--server",
+        json.dumps({"url": url} | (server or {})),
+    ]
+    words += [
+        "--state",
+        "state",
+        "--provenance",
+        "provenance.json",
+        "--output",
+        f"{program}.jsonl",
+        *arguments,
+    ]
     return [sys.executable, path_of(program), *map(str, words)]
 
 
 def run(study, url, *arguments, env=None, **options):
     _, program, *words = command(study, url, *arguments, **options)
-    return fork_server.run(program, words, study, os.environ | {"PYTHONPATH": SOURCES} | (env or {}))
+    return fork_server.run(
+        program, words, study, os.environ | {"PYTHONPATH": SOURCES} | (env or {})
+    )
 
 
 def read_probe(study, name="probe.jsonl"):
-    return files.read_jsonl(study / name, {"id": str, "sample": int, "seed": int, "completion": str, "tokens": int})
+    return files.read_jsonl(
+        study / name, {"id": str, "sample": int, "seed": int, "completion": str, "tokens": int}
+    )
 
 
 def fails(process, *words):
@@ -64,21 +102,37 @@ def test_a_probe_of_a_server_has_the_form_of_other_probes(study, model_server):
     process = run(study, model_server.url)
     assert process.returncode == 0, process.stderr
     rows = read_probe(study)
-    assert [(row["id"], row["sample"]) for row in rows] == [(f"p{n}", k) for n in range(PROMPTS) for k in range(4)]
-    assert {(row["tokens"], row["finish_reason"], row["log_probability"]) for row in rows} == {(5, "stop", -0.45)}
+    assert [(row["id"], row["sample"]) for row in rows] == [
+        (f"p{n}", k) for n in range(PROMPTS) for k in range(4)
+    ]
+    assert {(row["tokens"], row["finish_reason"], row["log_probability"]) for row in rows} == {
+        (5, "stop", -0.45)
+    }
     assert len({row["seed"] for row in rows}) == len(rows)
     assert len({row["completion"] for row in rows}) == 3
     facts = files.read_json(study / "provenance.json")
     assert facts["completions"] == 24 and facts["completion_tokens"] == 120
-    assert facts["server"]["answered_by"] == ["org/name-4B"] and facts["server"]["output_tokens"] == 120
+    assert (
+        facts["server"]["answered_by"] == ["org/name-4B"]
+        and facts["server"]["output_tokens"] == 120
+    )
 
 
 def test_the_samples_of_a_prompt_are_one_request_for_the_whole_distribution(study, model_server):
     assert run(study, model_server.url).returncode == 0
-    assert len(model_server.requests) == PROMPTS and set(model_server.paths) == {"/v1/chat/completions"}
+    assert len(model_server.requests) == PROMPTS and set(model_server.paths) == {
+        "/v1/chat/completions"
+    }
     body = model_server.requests[0]
-    assert (body["n"], body["temperature"], body["max_tokens"], body["logprobs"]) == (4, 1.0, 20, True)
-    assert (body["top_p"], body["min_p"], body["repetition_penalty"]) == (1.0, 0.0, 1.0) and body["top_k"] > 300_000
+    assert (body["n"], body["temperature"], body["max_tokens"], body["logprobs"]) == (
+        4,
+        1.0,
+        20,
+        True,
+    )
+    assert (body["top_p"], body["min_p"], body["repetition_penalty"]) == (1.0, 0.0, 1.0) and body[
+        "top_k"
+    ] > 300_000
     assert body["messages"] == [{"role": "user", "content": body["messages"][0]["content"]}]
     assert len({body["seed"] for body in model_server.requests}) == PROMPTS
     assert not any("authorization" in headers for headers in model_server.headers)
@@ -94,8 +148,13 @@ def test_plain_completions_send_the_prompt_as_text(study, model_server):
 
 
 def test_arguments_of_the_chat_template_are_sent(study, model_server):
-    assert run(study, model_server.url, arguments=["--chat", '{"enable_thinking": false}']).returncode == 0
-    assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for body in model_server.requests)
+    assert (
+        run(study, model_server.url, arguments=["--chat", '{"enable_thinking": false}']).returncode
+        == 0
+    )
+    assert all(
+        body["chat_template_kwargs"] == {"enable_thinking": False} for body in model_server.requests
+    )
 
 
 def test_no_more_requests_than_allowed_are_sent_at_a_time(study, model_server):
@@ -105,19 +164,25 @@ def test_no_more_requests_than_allowed_are_sent_at_a_time(study, model_server):
 
     model_server.answer = slow
     assert run(study, model_server.url, server={"concurrency": 2}).returncode == 0
-    assert model_server.most_in_flight == 2 and len(model_server.connections) <= 2  # connections stay open
+    # connections stay open
+    assert model_server.most_in_flight == 2 and len(model_server.connections) <= 2
 
 
 def test_an_evaluation_of_a_server_has_samples_and_greedy_completions(study, model_server):
     arguments = ["--grader", "final_word", "--greedy", "--completions", "texts.jsonl"]
     process = run(study, model_server.url, program="evaluate", samples=2, arguments=arguments)
     assert process.returncode == 0, process.stderr
-    assert sorted(body["temperature"] for body in model_server.requests) == [0.0] * PROMPTS + [1.0] * PROMPTS
+    assert (
+        sorted(body["temperature"] for body in model_server.requests)
+        == [0.0] * PROMPTS + [1.0] * PROMPTS
+    )
     rows = files.read_rows(study / "evaluate.jsonl", {"id": str, "decoding": str, "tokens": int})
     assert len(rows) == 3 * PROMPTS and {row["tokens"] for row in rows} == {5}
 
 
-def test_an_early_stopped_probe_of_a_server_chooses_the_subset_of_the_full_probe(study, model_server):
+def test_an_early_stopped_probe_of_a_server_chooses_the_subset_of_the_full_probe(
+    study, model_server
+):
     assert run(study, model_server.url).returncode == 0
     model_server.requests.clear()
     process = run(study, model_server.url, program="probe_early", arguments=STOP)
@@ -153,7 +218,9 @@ def test_a_finished_probe_is_repeated_without_a_request(study, model_server):
 def test_what_decides_a_completion_is_sampled_again_if_it_changes(study, model_server, change):
     assert run(study, model_server.url).returncode == 0
     if model := change.pop("model", None):
-        provenance.write_manifest(study / "models/served", model="served", source={"kind": "server", "model": model})
+        provenance.write_manifest(
+            study / "models/served", model="served", source={"kind": "server", "model": model}
+        )
     assert run(study, model_server.url, **change).returncode == 0
     assert len(model_server.requests) == 2 * PROMPTS
 
@@ -184,9 +251,22 @@ def kill_at_random_until_it_ends(study, url, kills, **options) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "ignores_n"), [("probe", False), ("probe", True), ("probe_early", False)])
-def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(study, model_server, program, ignores_n):
-    unreliable = at_random(0.2, 7, [CUT, (500, "<html>Internal Server Error</html>"), refusal("busy", 503), "<html>gateway</html>"])
+@pytest.mark.parametrize(
+    ("program", "ignores_n"), [("probe", False), ("probe", True), ("probe_early", False)]
+)
+def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
+    study, model_server, program, ignores_n
+):
+    unreliable = at_random(
+        0.2,
+        7,
+        [
+            CUT,
+            (500, "<html>Internal Server Error</html>"),
+            refusal("busy", 503),
+            "<html>gateway</html>",
+        ],
+    )
 
     def answer(body, number):
         time.sleep(0.05)
@@ -195,9 +275,12 @@ def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
     model_server.answer = answer
     options = {"server": {"concurrency": 3}, "samples": 8, "program": program}
     options |= {"arguments": [*STOP, "--batch", "8"]} if program == "probe_early" else {}
-    kill_at_random_until_it_ends(study, model_server.url, int(os.environ.get("HARDGRPO_KILLS", 3)), **options)
+    kill_at_random_until_it_ends(
+        study, model_server.url, int(os.environ.get("HARDGRPO_KILLS", 3)), **options
+    )
     killed = (study / f"{program}.jsonl").read_bytes()
-    in_flight = 3 * int(os.environ.get("HARDGRPO_KILLS", 3))  # answers that the killed program may not have read
+    # answers that the killed program may not have read
+    in_flight = 3 * int(os.environ.get("HARDGRPO_KILLS", 3))
     answered = [json.dumps(body, sort_keys=True) for body in model_server.answered]
     assert len(answered) - len(set(answered)) <= in_flight
     for path in (study / "state").rglob("*"):
@@ -210,7 +293,9 @@ def test_a_damaged_line_of_the_store_is_sampled_again(study, model_server):
     assert run(study, model_server.url).returncode == 0
     (store,) = (study / "state").rglob("answers.jsonl")
     lines = store.read_bytes().splitlines(keepends=True)
-    store.write_bytes(lines[0] + lines[1].replace(b"think", b"thank") + b"".join(lines[2:-1]) + lines[-1][:30])
+    store.write_bytes(
+        lines[0] + lines[1].replace(b"think", b"thank") + b"".join(lines[2:-1]) + lines[-1][:30]
+    )
     model_server.requests.clear()
     assert run(study, model_server.url).returncode == 0
     assert len(model_server.requests) == 2
@@ -231,17 +316,30 @@ def test_an_interrupted_probe_ends_in_one_line_and_keeps_what_arrived(study, mod
     while len(model_server.requests) < 4:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    assert process.communicate()[1] == "error: interrupted; start the same command again to resume\n" and process.returncode == 1
+    assert (
+        process.communicate()[1] == "error: interrupted; start the same command again to resume\n"
+        and process.returncode == 1
+    )
     model_server.answer = lambda body, number: completions_of(body)
     model_server.requests.clear()
-    assert run(study, model_server.url).returncode == 0 and len(model_server.requests) == PROMPTS - 2
+    assert (
+        run(study, model_server.url).returncode == 0 and len(model_server.requests) == PROMPTS - 2
+    )
 
 
 # --- what servers do ---
 
 
 @pytest.mark.parametrize(
-    "failure", [refusal("slow down", 429), refusal("down", 500), refusal("busy", 503), CUT, "<html>gateway</html>", (200, {})]
+    "failure",
+    [
+        refusal("slow down", 429),
+        refusal("down", 500),
+        refusal("busy", 503),
+        CUT,
+        "<html>gateway</html>",
+        (200, {}),
+    ],
 )
 def test_a_failed_request_is_sent_again(study, model_server, failure):
     model_server.answer = lambda body, number: failure if number < 2 else completions_of(body)
@@ -256,8 +354,13 @@ def test_the_server_is_left_alone_for_as_long_as_it_says(study, model_server, fo
 
     def answer(body, number):
         times.append(time.monotonic())
-        value = "2" if form == "seconds" else formatdate(time.time() + 3, usegmt=True)  # without fractions of a second
-        return (*refusal("slow down", 429), {"Retry-After": value}) if number == 0 else completions_of(body)
+        # without fractions of a second
+        value = "2" if form == "seconds" else formatdate(time.time() + 3, usegmt=True)
+        return (
+            (*refusal("slow down", 429), {"Retry-After": value})
+            if number == 0
+            else completions_of(body)
+        )
 
     model_server.answer = answer
     assert run(study, model_server.url, server={"concurrency": 1}).returncode == 0
@@ -289,7 +392,9 @@ def test_a_request_without_an_answer_is_sent_again(study, model_server):
         ((422, {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}), ["Field required"]),
     ],
 )  # fmt: skip
-def test_an_answer_that_never_helps_ends_the_program_in_one_line(study, model_server, answer, words):
+def test_an_answer_that_never_helps_ends_the_program_in_one_line(
+    study, model_server, answer, words
+):
     model_server.answer = lambda body, number: answer
     fails(run(study, model_server.url), model_server.url, *words)
     assert not (study / "probe.jsonl").exists() and not (study / "provenance.json").exists()
@@ -300,8 +405,13 @@ def test_a_server_that_is_not_there_is_named(study):
 
 
 def test_what_arrived_before_an_error_is_not_requested_again(study, model_server):
-    model_server.answer = lambda body, number: completions_of(body) if number < 3 else refusal("no", 403)
-    fails(run(study, model_server.url, server={"concurrency": 1}), "12 completions are in state/server-served/answers.jsonl")
+    model_server.answer = lambda body, number: (
+        completions_of(body) if number < 3 else refusal("no", 403)
+    )
+    fails(
+        run(study, model_server.url, server={"concurrency": 1}),
+        "12 completions are in state/server-served/answers.jsonl",
+    )
     model_server.answer = lambda body, number: completions_of(body)
     model_server.requests.clear()
     assert run(study, model_server.url).returncode == 0
@@ -315,7 +425,9 @@ def test_what_arrived_before_an_error_is_not_requested_again(study, model_server
 ])  # fmt: skip
 def test_a_prompt_that_does_not_fit_is_named(study, model_server, message):
     status = 500 if "available" in message else 400  # as llama.cpp says it
-    model_server.answer = lambda body, number: refusal(message, status) if "ball 3" in str(body) else completions_of(body)
+    model_server.answer = lambda body, number: (
+        refusal(message, status) if "ball 3" in str(body) else completions_of(body)
+    )
     fails(run(study, model_server.url), "Which colour has ball 3?", "context", "completion_tokens")
 
 
@@ -334,8 +446,12 @@ def test_a_prompt_that_does_not_fit_is_named(study, model_server, message):
         ),
     ],
 )
-def test_an_optional_parameter_that_is_refused_is_left_out(study, model_server, parameter, status, message):
-    model_server.answer = lambda body, number: refusal(message, status) if parameter in body else completions_of(body)
+def test_an_optional_parameter_that_is_refused_is_left_out(
+    study, model_server, parameter, status, message
+):
+    model_server.answer = lambda body, number: (
+        refusal(message, status) if parameter in body else completions_of(body)
+    )
     process = run(study, model_server.url)
     assert process.returncode == 0, process.stderr
     rows = read_probe(study)
@@ -351,10 +467,14 @@ def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
     process = run(study, model_server.url, server={"concurrency": 1})
     assert process.returncode == 0 and "one by one" in process.stdout
     assert len(model_server.requests) == 4 * PROMPTS
-    assert len({body["seed"] for body in model_server.requests}) == 4 * PROMPTS  # every sample has its own
+    # every sample has its own
+    assert len({body["seed"] for body in model_server.requests}) == 4 * PROMPTS
 
 
-@pytest.mark.parametrize(("reason", "row"), [("stop", "stop"), ("length", "length"), ("content_filter", "content_filter")])
+@pytest.mark.parametrize(
+    ("reason", "row"),
+    [("stop", "stop"), ("length", "length"), ("content_filter", "content_filter")],
+)
 def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, reason, row):
     def answer(body, number):
         answer = completions_of(body)
@@ -373,7 +493,16 @@ def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, re
         ({"content": None, "reasoning_content": "Let me think"}, "", "length"),
         ({"content": "", "reasoning": "Let me think"}, "", "length"),
         ({"content": "#### red", "reasoning_content": "Let me think"}, "#### red", "stop"),
-        ({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "#### red"}]}, "#### red", "stop"),
+        (
+            {
+                "content": [
+                    {"type": "thinking", "thinking": "hm"},
+                    {"type": "text", "text": "#### red"},
+                ]
+            },
+            "#### red",
+            "stop",
+        ),
         ({"content": None, "refusal": "I cannot"}, "", "stop"),
     ],
 )
@@ -386,11 +515,16 @@ def test_the_content_alone_counts(study, model_server, message, completion, fini
 
     model_server.answer = answer
     assert run(study, model_server.url).returncode == 0
-    assert {(row["completion"], row["finish_reason"]) for row in read_probe(study)} == {(completion, finish_reason)}
-    assert sum(row["tokens"] for row in read_probe(study)) == 4 * 5 * PROMPTS  # as the server counted, with thoughts
+    assert {(row["completion"], row["finish_reason"]) for row in read_probe(study)} == {
+        (completion, finish_reason)
+    }
+    # as the server counted, with thoughts
+    assert sum(row["tokens"] for row in read_probe(study)) == 4 * 5 * PROMPTS
 
 
-@pytest.mark.parametrize("changes", [{"usage": None}, {"usage": {}}, {"usage": {"completion_tokens": "many"}}])
+@pytest.mark.parametrize(
+    "changes", [{"usage": None}, {"usage": {}}, {"usage": {"completion_tokens": "many"}}]
+)
 def test_tokens_are_counted_without_usage(study, model_server, changes):
     model_server.answer = lambda body, number: completions_of(body, **changes)
     assert run(study, model_server.url).returncode == 0
@@ -399,7 +533,13 @@ def test_tokens_are_counted_without_usage(study, model_server, changes):
 
 @pytest.mark.parametrize(
     ("name", "fits"),
-    [("other-7B", False), ("org/name-4B-chat", False), ("org/name-4B-2026-01-31", True), ("/models/name-4B", True), (None, True)],
+    [
+        ("other-7B", False),
+        ("org/name-4B-chat", False),
+        ("org/name-4B-2026-01-31", True),
+        ("/models/name-4B", True),
+        (None, True),
+    ],
 )
 def test_another_model_that_answers_ends_the_program(study, model_server, name, fits):
     model_server.answer = lambda body, number: completions_of(body, model=name)
@@ -416,11 +556,17 @@ def test_another_model_that_answers_ends_the_program(study, model_server, name, 
 def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     price = {"input": 0, "output": 10_000}  # 0.05 for a completion of five tokens, at most 0.2
     server = {"price": price, "most_money": 1.5}
-    fails(run(study, model_server.url, server=server), "most_money", "1.5", "state/server-served/answers.jsonl")
+    fails(
+        run(study, model_server.url, server=server),
+        "most_money",
+        "1.5",
+        "state/server-served/answers.jsonl",
+    )
     spent = 0.05 * sum(body["n"] for body in model_server.answered)
     assert 0.6 < spent <= 1.5
     count = len(model_server.answered)
-    fails(run(study, model_server.url, server=server), "most_money")  # what earlier programs spent counts, too
+    # what earlier programs spent counts, too
+    fails(run(study, model_server.url, server=server), "most_money")
     assert len(model_server.answered) == count
     process = run(study, model_server.url, server=server | {"most_money": 5})
     assert process.returncode == 0 and len(model_server.answered) == PROMPTS
@@ -443,7 +589,8 @@ def test_jobs_at_the_same_time_share_the_limit(study, model_server):
         for shard in (0, 1)
     ]  # fmt: skip
     assert all("most_money" in job.communicate()[1] for job in jobs)
-    assert 0.05 * sum(body["n"] for body in model_server.answered) <= 1.5 + 0.4  # one request of the other job was in flight
+    # one request of the other job was in flight
+    assert 0.05 * sum(body["n"] for body in model_server.answered) <= 1.5 + 0.4
 
 
 # --- keys ---
@@ -458,8 +605,18 @@ def test_a_key_is_sent_and_written_nowhere(study, model_server, ends_well):
     secret = "abc123/verysecret=="
     if not ends_well:  # a server that repeats the key
         model_server.answer = lambda body, number: refusal(f"Incorrect key: {secret}", 401)
-    env = {"MY_ACCESS": f" {secret}\n", "OPENAI_LOG": "debug", "OPENAI_API_KEY": "not-this-one", "OPENAI_ORG_ID": "nor-this"}
-    process = run(study, model_server.url, server={"key": "MY_ACCESS"}, env=env | {"OPENAI_CUSTOM_HEADERS": "X-Other: nor-that"})
+    env = {
+        "MY_ACCESS": f" {secret}\n",
+        "OPENAI_LOG": "debug",
+        "OPENAI_API_KEY": "not-this-one",
+        "OPENAI_ORG_ID": "nor-this",
+    }
+    process = run(
+        study,
+        model_server.url,
+        server={"key": "MY_ACCESS"},
+        env=env | {"OPENAI_CUSTOM_HEADERS": "X-Other: nor-that"},
+    )
     assert process.returncode == (0 if ends_well else 1), process.stderr
     sent = model_server.headers[0]
     assert sent["authorization"] == f"Bearer {secret}"
@@ -478,15 +635,31 @@ def test_a_key_that_is_not_set_is_named(study, model_server):
     assert model_server.requests == []
 
 
-@pytest.mark.parametrize("url", ["http://me:verysecret@127.0.0.1/v1", "http://127.0.0.1/v1?api_key=verysecret", "127.0.0.1:80"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://me:verysecret@127.0.0.1/v1", "http://127.0.0.1/v1?api_key=verysecret", "127.0.0.1:80"],
+)
 def test_an_address_with_a_key_is_refused(study, url):
     assert "verysecret" not in fails(run(study, url), "--server")
 
 
 @pytest.mark.parametrize(
     "server",
-    [{"concurrency": 0}, {"concurrency": "many"}, {"price": [1, 2]}, {"price": {"input": 1}}, {"most_money": 1}, {"timeout": -1}]
-    + [{"key": "gsk_verysecret"}, {"api_key": "verysecret"}, {"model": "m"}, {"url": 5}, {"url": "ftp://verysecret"}],
+    [
+        {"concurrency": 0},
+        {"concurrency": "many"},
+        {"price": [1, 2]},
+        {"price": {"input": 1}},
+        {"most_money": 1},
+        {"timeout": -1},
+    ]
+    + [
+        {"key": "gsk_verysecret"},
+        {"api_key": "verysecret"},
+        {"model": "m"},
+        {"url": 5},
+        {"url": "ftp://verysecret"},
+    ],
 )
 def test_a_wrong_server_is_named_without_its_secrets(study, model_server, server):
     assert "verysecret" not in fails(run(study, model_server.url, server=server), "--server")
@@ -507,9 +680,13 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(study, model_server):
     )  # fmt: skip
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(study / "certificate.pem", study / "key.pem")
-    model_server.listener.socket = context.wrap_socket(model_server.listener.socket, server_side=True)
+    model_server.listener.socket = context.wrap_socket(
+        model_server.listener.socket, server_side=True
+    )
     url = model_server.url.replace("http:", "https:")
-    fails(run(study, url, server={"key": "MY_ACCESS"}, env={"MY_ACCESS": "verysecret"}), "certificate")
+    fails(
+        run(study, url, server={"key": "MY_ACCESS"}, env={"MY_ACCESS": "verysecret"}), "certificate"
+    )
     assert model_server.headers == []
     process = run(study, url, env={"SSL_CERT_FILE": str(study / "certificate.pem")})
     assert process.returncode == 0, process.stderr

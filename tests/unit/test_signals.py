@@ -12,12 +12,16 @@ from hardgrpo.selection import signals
 
 
 def said(*answers, **more):
-    return [{"completion": "" if answer is None else f"so #### {answer}", **more} for answer in answers]
+    return [
+        {"completion": "" if answer is None else f"so #### {answer}", **more} for answer in answers
+    ]
 
 
 def test_signals_by_hand():
     found = signals.measure(said("red", "blue", "Red", None), "final_word")
-    assert (found["agreement"], found["answered_share"]) == (0.5, 0.75), "case is forgiven; without an answer it agrees with none"
+    assert (found["agreement"], found["answered_share"]) == (0.5, 0.75), (
+        "case is forgiven; without an answer it agrees with none"
+    )
     assert found["entropy"] == pytest.approx(-(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3)))
     assert found["mean_tokens"] is None and found["log_probability"] is None, "not known"
     known = signals.measure(said("1", "1", tokens=4) + said("1", "2", tokens=6), "final_number")
@@ -63,5 +67,7 @@ def test_the_majority_is_the_most_frequent_answer_and_the_first_of_several():
 def test_the_majority_is_as_large_as_the_agreement_says(answers):
     texts = [one["completion"] for one in said(*answers)]
     rewards = signals.majority_rewards(texts, "final_word")
-    assert sum(rewards) / len(texts) == pytest.approx(signals.measure(said(*answers), "final_word")["agreement"])
+    assert sum(rewards) / len(texts) == pytest.approx(
+        signals.measure(said(*answers), "final_word")["agreement"]
+    )
     assert len({text.lower() for text, reward in zip(texts, rewards) if reward}) <= 1

@@ -1,4 +1,5 @@
-"""Limits of a cluster's accounting, refusals of sbatch, and the states of jobs, by what Slurm 22.05 says of them."""
+"""Limits of a cluster's accounting, refusals of sbatch, and the states of jobs, by what Slurm 22.05
+says of them."""
 
 import os
 import subprocess
@@ -11,7 +12,8 @@ from hardgrpo.runtime import cluster, slurm_limits, submission
 from hardgrpo.runtime.cluster import Request
 from hardgrpo.runtime.errors import UserError
 
-# cluster, account, user, partition, maxsubmit, grpsubmit, maxwall, maxtres, grptres, defaultqos, qos
+# cluster, account, user, partition, maxsubmit, grpsubmit, maxwall, maxtres, grptres, defaultqos,
+# qos
 ASSOCIATIONS = """\
 here|Lab|me||50||1-00:00:00|cpu=64||fast|fast,normal
 here|lab|me|gpu|5|||||fast|fast,normal
@@ -41,9 +43,15 @@ def effective(account, qos=None, partition="cpu", partition_qos=None) -> dict:
 
 def test_the_qos_is_stronger_than_the_association_and_the_user_than_the_account():
     limits = effective("lab")
-    assert limits["user", "jobs"] == (100, "QOS fast") and limits["group", "jobs"] == (200, "account lab")
+    assert limits["user", "jobs"] == (100, "QOS fast") and limits["group", "jobs"] == (
+        200,
+        "account lab",
+    )
     assert limits["job", "minutes"] == (120, "QOS fast")
-    assert limits["job", "mem"] == (512 * 1024, "QOS fast") and limits["group", "mem"] == (1024**2, "account lab")
+    assert limits["job", "mem"] == (512 * 1024, "QOS fast") and limits["group", "mem"] == (
+        1024**2,
+        "account lab",
+    )
     assert limits["job", "cpu"] == (64, "account Lab")
     assert effective("lab", "normal")["user", "jobs"] == (50, "account Lab")
     assert effective("LAB", "normal", "gpu")["user", "jobs"] == (5, "account lab in partition gpu")
@@ -63,15 +71,24 @@ def test_the_qos_of_a_job_that_names_none():
             Request("probe"),
             200,
             101,
-            ["jobs: 101 in the queue at a time requested, at most 100 allowed by QOS fast; set jobs: 100"],
+            [
+                "jobs: 101 in the queue at a time requested, at most 100 allowed by QOS fast; set jobs: 100"
+            ],
         ),
         (Request("probe"), 99, 500, []),
-        (Request("probe", qos="slow"), 9, 9, ["at most 7 allowed by QOS slow", "at most 3 allowed by QOS slow"]),
+        (
+            Request("probe", qos="slow"),
+            9,
+            9,
+            ["at most 7 allowed by QOS slow", "at most 3 allowed by QOS slow"],
+        ),
         (
             Request("train", minutes=121),
             1,
             1,
-            ["runtime: 121 min requested, at most 120 allowed by QOS fast; set longest_runtime: 120"],
+            [
+                "runtime: 121 min requested, at most 120 allowed by QOS fast; set longest_runtime: 120"
+            ],
         ),
         (
             Request("train", gpus=3, gpu_name="h100"),
@@ -81,8 +98,18 @@ def test_the_qos_of_a_job_that_names_none():
         ),
         (Request("train", gpus=8, gpu_name="a100"), 1, 1, []),
         (Request("train", gpus=9, gpu_name="a100"), 1, 1, ["gpu: 9 GPUs requested, at most 8"]),
-        (Request("train", mem_mb=600_000), 1, 1, ["mem_mb: 600000 MB requested, at most 524288", "set-resources train:mem_mb"]),
-        (Request("train", cpus=65), 1, 1, ["cpus_per_task: 65 CPUs requested, at most 64 allowed by account Lab"]),
+        (
+            Request("train", mem_mb=600_000),
+            1,
+            1,
+            ["mem_mb: 600000 MB requested, at most 524288", "set-resources train:mem_mb"],
+        ),
+        (
+            Request("train", cpus=65),
+            1,
+            1,
+            ["cpus_per_task: 65 CPUs requested, at most 64 allowed by account Lab"],
+        ),
     ],
 )
 def test_requests_beyond_a_limit(request_, count, at_once, words):
@@ -99,10 +126,15 @@ def test_what_the_cluster_says_is_asked_for_once_and_an_unknown_qos_is_named(mon
     partitions = [cluster.Partition("cpu", default=True), cluster.Partition("gpu", qos="of_gpu")]
     requests = [Request("probe", "gpu", gpus=5, qos="slow")] * 4 + [Request("probe", qos="quick")]
     lines = cluster.limit_problems(requests, partitions, "here", 100)
-    assert lines[0] == "slurm-qos: the cluster has no QOS 'quick', expected one of normal, fast, slow, of_gpu"
+    assert (
+        lines[0]
+        == "slurm-qos: the cluster has no QOS 'quick', expected one of normal, fast, slow, of_gpu"
+    )
     assert lines[1].startswith("rule probe: gpu: 5 GPUs requested, at most 4 allowed by QOS of_gpu")
     assert (
-        lines[2].startswith("jobs: 100 in the queue at a time requested, at most 3 allowed by QOS slow; set jobs: 3")
+        lines[2].startswith(
+            "jobs: 100 in the queue at a time requested, at most 3 allowed by QOS slow; set jobs: 3"
+        )
         and len(lines) == 3
     )
 
@@ -119,7 +151,10 @@ def test_without_an_answer_of_the_accounting_there_are_no_limits(monkeypatch):
     "extra, words",
     [
         ("--exclusive --signal=TERM@60 --reservation=mine --nice=5", None),
-        ("--gres=gpu:1", "'--gres' cannot stand there, because Snakemake sets this option; write gpu_name in slurm/config.yaml"),
+        (
+            "--gres=gpu:1",
+            "'--gres' cannot stand there, because Snakemake sets this option; write gpu_name in slurm/config.yaml",
+        ),
         ("--gpus 2", "the model's gpus in config/models.yaml"),
         ("--account=lab", "write slurm_account in slurm/config.yaml instead"),
         ("-A lab", "'-A' cannot stand there"),
@@ -131,7 +166,9 @@ def test_without_an_answer_of_the_accounting_there_are_no_limits(monkeypatch):
     ],
 )
 def test_options_that_the_plugin_sets_itself(extra, words):
-    lines = cluster.extra_problems([Request("probe", extra=extra), Request("probe", extra=extra, mem_mb=1), Request("probe")])
+    lines = cluster.extra_problems(
+        [Request("probe", extra=extra), Request("probe", extra=extra, mem_mb=1), Request("probe")]
+    )
     assert (lines == []) if words is None else (len(lines) == 1 and words in lines[0]), lines
 
 
@@ -149,24 +186,41 @@ FAILED = "SLURM sbatch failed. The error message was '{}'.\n    sbatch call:\n  
         (f"sbatch: error: QOSGrpSubmitJobsLimit\n{POLICY}", True),
         (POLICY, True),  # no limit is named
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", True),
-        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)", True),
-        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", True),
+        (
+            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            True,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+            True,
+        ),
         (f"sbatch: error: QOSMaxWallDurationPerJobLimit\n{POLICY}", False),
         (f"sbatch: error: QOSMaxCpuPerJobLimit\n{POLICY}", False),
-        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified", False),
-        ("sbatch: error: Batch job submission failed: More processors requested than permitted", False),
+        (
+            "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+            False,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: More processors requested than permitted",
+            False,
+        ),
     ],
 )
 def test_which_refusals_may_pass(reason, passes):
     refusal = submission.refusal(FAILED.format(reason))
-    assert submission.is_temporary(refusal) == passes and "\n" not in refusal and "comment" not in refusal
+    assert (
+        submission.is_temporary(refusal) == passes
+        and "\n" not in refusal
+        and "comment" not in refusal
+    )
 
 
 def test_other_failures_are_no_refusals():
     assert submission.refusal("SLURM-job '3' failed, SLURM status is: 'OUT_OF_MEMORY'.") is None
 
 
-# --- the states of jobs ---------------------------------------------------------------------------------------------
+# --- the states of jobs
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,11 +258,18 @@ def test_a_first_check_after_minutes_needs_a_longer_memory(monkeypatch):
 def test_a_job_that_does_not_run_again_is_cancelled(tool, tmp_path):
     """With slurm-no-requeue; the plugin would wait for a job that was preempted."""
     slurms = tmp_path / tool
-    slurms.write_text('#!/bin/sh\nprintf "1|PREEMPTED\\n2|CANCELLED by 1000\\n3|COMPLETED\\n"; exit $CODE\n')
+    slurms.write_text(
+        '#!/bin/sh\nprintf "1|PREEMPTED\\n2|CANCELLED by 1000\\n3|COMPLETED\\n"; exit $CODE\n'
+    )
     slurms.chmod(0o755)
     path = f"{ROOT / 'slurm/bin'}:{tmp_path}:{os.environ['PATH']}"
     for code in (0, 3):
-        done = subprocess.run([tool, "-x"], env=os.environ | {"PATH": path, "CODE": str(code)}, capture_output=True, text=True)
+        done = subprocess.run(
+            [tool, "-x"],
+            env=os.environ | {"PATH": path, "CODE": str(code)},
+            capture_output=True,
+            text=True,
+        )
         assert (done.returncode, done.stdout) == (code, "1|CANCELLED\n2|CANCELLED\n3|COMPLETED\n")
 
 

@@ -20,18 +20,25 @@ def problem(row, format="columns", columns=None, needs_answer=True, number=0, pa
     return sources.as_problem(row, number, format, columns or {}, needs_answer, path)
 
 
-# --- files ---------------------------------------------------------------------------------------------------------
+# --- files
+# ---------------------------------------------------------------------------------------------------------
 
 
 @given(
-    st.lists(CELLS.filter(lambda name: not name.startswith("\ufeff")), min_size=1, max_size=4, unique=True),
+    st.lists(
+        CELLS.filter(lambda name: not name.startswith("\ufeff")),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    ),
     st.integers(1, 5),
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
     st.data(),
 )
 def test_a_table_comes_back_cell_by_cell(tmp_path_factory, header, count, line_end, marked, data):
-    """Quotes, commas, all kinds of line breaks within cells; with and without the byte order mark that Excel writes."""
+    """Quotes, commas, all kinds of line breaks within cells; with and without the byte order mark
+    that Excel writes."""
     table = [{name: data.draw(CELLS) for name in header} for _ in range(count)]
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, header, quoting=csv.QUOTE_ALL, lineterminator=line_end)
@@ -68,7 +75,11 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
     text = "\n" + "\r\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n\n"
     (tmp_path / "mine.jsonl").write_bytes(text.encode())
     (tmp_path / "mine.jsonl.gz").write_bytes(gzip.compress(text.encode()))
-    assert sources.read_rows(tmp_path / "mine.jsonl") == sources.read_rows(tmp_path / "mine.jsonl.gz") == rows
+    assert (
+        sources.read_rows(tmp_path / "mine.jsonl")
+        == sources.read_rows(tmp_path / "mine.jsonl.gz")
+        == rows
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,11 +89,19 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
         ("mine.jsonl", '["a"]\n', "line 1: expected a JSON object, found list"),
         ("mine.jsonl", "\n\n", "no rows"),
         ("mine.json", '[{"question": "a"}]', "expected BIG-Bench-Hard's form"),
-        ("mine.json", '{"canary": "x"}', "expected BIG-Bench-Hard's form {'examples': [{'input', 'target'}]} ('examples')"),
+        (
+            "mine.json",
+            '{"canary": "x"}',
+            "expected BIG-Bench-Hard's form {'examples': [{'input', 'target'}]} ('examples')",
+        ),
         ("mine.json", '{"examples": [{"input": "a"}]}', "expected BIG-Bench-Hard's form"),
         ("mine.json", '{"examples": [', "expected BIG-Bench-Hard's form"),
         ("mine.json", '{"examples": []}', "no rows"),
-        ("mine.txt", "question\tanswer\n", "unknown kind of file '.txt'; expected .jsonl, .jsonl.gz, .csv or"),
+        (
+            "mine.txt",
+            "question\tanswer\n",
+            "unknown kind of file '.txt'; expected .jsonl, .jsonl.gz, .csv or",
+        ),
         ("mine.xlsx", "PK", "unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .csv or"),
         ("mine.csv.gz", "question,answer\n", "unknown kind of file '.gz'"),
         ("mine", "question", "unknown kind of file ''"),
@@ -102,12 +121,16 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_big_bench_hard_is_read_in_its_form(tmp_path):
-    examples = [{"input": "Which?\nOptions:\n(A) a\n(B) b", "target": "(B)"}, {"input": 7, "target": 8}]
+    examples = [
+        {"input": "Which?\nOptions:\n(A) a\n(B) b", "target": "(B)"},
+        {"input": 7, "target": 8},
+    ]
     (tmp_path / "task.json").write_text(json.dumps({"canary": "x", "examples": examples}))
     assert sources.read_rows(tmp_path / "task.json") == [examples[0], {"input": "7", "target": "8"}]
 
 
-# --- dataset folders -----------------------------------------------------------------------------------------------
+# --- dataset folders
+# -----------------------------------------------------------------------------------------------
 
 README = """---
 configs:
@@ -132,7 +155,8 @@ PARTS = {
 
 @pytest.fixture(scope="module", params=["parquet", "jsonl"])
 def folder(request, tmp_path_factory):
-    """A dataset as a hub has it, with two configurations, and beside it the notes of its download."""
+    """A dataset as a hub has it, with two configurations, and beside it the notes of its
+    download."""
     import datasets
 
     path = tmp_path_factory.mktemp("dataset")
@@ -159,8 +183,16 @@ def test_a_dataset_folder_is_read_by_configuration_and_split(folder):
 @pytest.mark.parametrize(
     ("name", "split", "words"),
     [
-        ("algebra", "validation", ["no split 'validation' of configuration 'algebra'", "['train', 'test']"]),
-        ("topology", "train", ["no split 'train' of configuration 'topology'", "['algebra', 'geometry']"]),
+        (
+            "algebra",
+            "validation",
+            ["no split 'validation' of configuration 'algebra'", "['train', 'test']"],
+        ),
+        (
+            "topology",
+            "train",
+            ["no split 'train' of configuration 'topology'", "['algebra', 'geometry']"],
+        ),
         (None, "train", ["no split 'train'", "'algebra', 'geometry'"]),
         (None, None, ["expected a file, found a folder", "hub source"]),
     ],
@@ -180,9 +212,13 @@ def test_a_folder_that_changed_is_read_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     (tmp_path / "data").mkdir()
     for seconds, answer in enumerate("12"):
-        (tmp_path / "data/train.jsonl").write_text(json.dumps({"question": "q", "answer": answer}) + "\n")
+        (tmp_path / "data/train.jsonl").write_text(
+            json.dumps({"question": "q", "answer": answer}) + "\n"
+        )
         os.utime(tmp_path / "data/train.jsonl", (seconds, seconds))
-        assert sources.read_rows(tmp_path / "data", None, "train") == [{"question": "q", "answer": answer}]
+        assert sources.read_rows(tmp_path / "data", None, "train") == [
+            {"question": "q", "answer": answer}
+        ]
 
 
 def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
@@ -194,7 +230,8 @@ def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
         sources.read_rows(tmp_path, None, "train")
 
 
-# --- which rows ----------------------------------------------------------------------------------------------------
+# --- which rows
+# ----------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 40), st.data())
@@ -209,8 +246,12 @@ def test_only_and_except_of_one_list_share_out_the_rows(count, data):
 @given(st.integers(1, 40), st.integers(1, 6))
 def test_every_nth_row_from_each_first_one_shares_out_the_rows(count, every):
     rows = [{"question": f"q{n}"} for n in range(count)]
-    parts = [sources.choose_rows(rows, {"every": every, "first": first}, "f") for first in range(every)]
-    assert sorted((pair for part in parts for pair in part), key=lambda pair: pair[0]) == list(enumerate(rows))
+    parts = [
+        sources.choose_rows(rows, {"every": every, "first": first}, "f") for first in range(every)
+    ]
+    assert sorted((pair for part in parts for pair in part), key=lambda pair: pair[0]) == list(
+        enumerate(rows)
+    )
     for first, part in enumerate(parts):
         assert [n for n, _ in part] == list(range(first, count, every))
 
@@ -220,16 +261,22 @@ def test_drawn_rows_follow_the_seed_and_keep_the_order_of_the_file(count, seed, 
     rows, size = [{"question": f"q{n}"} for n in range(count)], data.draw(st.integers(1, count))
     drawn = sources.choose_rows(rows, {"draw": size, "seed": seed}, "f")
     assert (
-        drawn == sources.choose_rows(rows, {"draw": size, "seed": seed}, "f") == [(n, rows[n]) for n in sorted(n for n, _ in drawn)]
+        drawn
+        == sources.choose_rows(rows, {"draw": size, "seed": seed}, "f")
+        == [(n, rows[n]) for n in sorted(n for n, _ in drawn)]
     )
     assert len({n for n, _ in drawn}) == size
 
 
 def test_a_draw_takes_every_row_equally_often_and_only_rows_that_the_other_keys_leave():
     rows = [{"question": letter} for letter in "abcdefgh"]
-    draws = [[n for n, _ in sources.choose_rows(rows, {"except": [7], "draw": 3, "seed": seed}, "f")] for seed in range(700)]
+    draws = [
+        [n for n, _ in sources.choose_rows(rows, {"except": [7], "draw": 3, "seed": seed}, "f")]
+        for seed in range(700)
+    ]
     counts = [sum(n in draw for draw in draws) for n in range(8)]
-    assert counts[7] == 0 and all(240 < count < 360 for count in counts[:7])  # 300 expected, 13 is a standard deviation
+    # 300 expected, 13 is a standard deviation
+    assert counts[7] == 0 and all(240 < count < 360 for count in counts[:7])
     with pytest.raises(UserError, match="^f: 8 rows are to be drawn, but there are 7; lower"):
         sources.choose_rows(rows, {"except": [7], "draw": 8, "seed": 1}, "f")
 
@@ -246,11 +293,14 @@ def test_rows_keep_their_numbers_and_nothing_chosen_is_everything():
 
 @pytest.mark.parametrize("key", ["only", "except"])
 def test_a_row_beyond_the_last_is_named(key):
-    with pytest.raises(UserError, match="mine.csv: row 3 is chosen, but there are 3 rows, counted from 0"):
+    with pytest.raises(
+        UserError, match="mine.csv: row 3 is chosen, but there are 3 rows, counted from 0"
+    ):
         sources.choose_rows([{}] * 3, {key: [0, 3]}, "mine.csv")
 
 
-# --- formats -------------------------------------------------------------------------------------------------------
+# --- formats
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -271,20 +321,32 @@ def test_gsm8k_has_its_answer_after_the_last_mark_and_a_tier_by_steps(solution, 
 
 def test_choices_have_a_tier_by_options():
     text = "Alice (A) and Bob.\nOptions:\n(A) red\n(B) blue\n(C) (D) green"
-    assert problem({"input": text, "target": "(B)"}, "choices") == {"question": text, "answer": "(B)", "tier": 3}
+    assert problem({"input": text, "target": "(B)"}, "choices") == {
+        "question": text,
+        "answer": "(B)",
+        "tier": 3,
+    }
 
 
 @pytest.mark.parametrize(
     ("row", "answer", "tier"),
     [
-        ({"solution": r"first \boxed{1}, then $\boxed{\frac{1}{2}}$.", "level": "Level 5"}, r"\frac{1}{2}", 5),
+        (
+            {"solution": r"first \boxed{1}, then $\boxed{\frac{1}{2}}$.", "level": "Level 5"},
+            r"\frac{1}{2}",
+            5,
+        ),
         ({"solution": r"\boxed{1}", "answer": "2", "level": 3}, "2", 3),
         ({"solution": r"\boxed{1}", "answer": None, "level": "Level ?"}, "1", None),
         ({"answer": "7", "level": None}, "7", None),
     ],
 )
 def test_math_has_its_answer_in_a_column_or_the_last_box_and_a_tier_by_level(row, answer, tier):
-    assert problem({"problem": "x?"} | row, "math") == {"question": "x?", "answer": answer, "tier": tier}
+    assert problem({"problem": "x?"} | row, "math") == {
+        "question": "x?",
+        "answer": answer,
+        "tier": tier,
+    }
 
 
 @pytest.mark.parametrize(
@@ -308,11 +370,30 @@ def test_a_row_that_is_not_of_the_format_is_named(format, row, words):
 
 
 def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
-    row = {"id": "a7", "question": "q", "answer": 4, "tier": 2, "prompt": "p", "gold": "g", "grade": "easy", "key": "k"}
+    row = {
+        "id": "a7",
+        "question": "q",
+        "answer": 4,
+        "tier": 2,
+        "prompt": "p",
+        "gold": "g",
+        "grade": "easy",
+        "key": "k",
+    }
     assert problem(row) == {"id": "a7", "question": "q", "answer": 4, "tier": 2}
     named = {"question": "prompt", "answer": "gold", "tier": "grade", "id": "key"}
-    assert problem(row, columns=named) == {"id": "k", "question": "p", "answer": "g", "tier": "easy"}
-    assert problem({"question": "q", "answer": "a"}) == {"id": None, "question": "q", "answer": "a", "tier": None}
+    assert problem(row, columns=named) == {
+        "id": "k",
+        "question": "p",
+        "answer": "g",
+        "tier": "easy",
+    }
+    assert problem({"question": "q", "answer": "a"}) == {
+        "id": None,
+        "question": "q",
+        "answer": "a",
+        "tier": None,
+    }
     assert problem({"question": "q"}, needs_answer=False)["answer"] is None
     assert problem({"question": "q", "answer": 0})["answer"] == 0, "nought is an answer"
 
@@ -365,7 +446,15 @@ def test_a_folder_of_ones_own_may_have_a_manifest_of_its_own(tmp_path):
     assert sources._dataset_rows(tmp_path, None, "train") == [{"question": "1 + 1", "answer": 2}]
 
 
-@pytest.mark.parametrize("path", ["{outside}/secret.jsonl", "../secret.jsonl", "data/../../*.jsonl", "http://127.0.0.1:9/x.jsonl"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{outside}/secret.jsonl",
+        "../secret.jsonl",
+        "data/../../*.jsonl",
+        "http://127.0.0.1:9/x.jsonl",
+    ],
+)
 def test_a_card_names_no_file_outside_of_its_dataset(tmp_path, path):
     (tmp_path / "secret.jsonl").write_text('{"question": "secret", "answer": 1}\n')
     folder = tmp_path / "dataset"
@@ -374,8 +463,12 @@ def test_a_card_names_no_file_outside_of_its_dataset(tmp_path, path):
     (folder / "README.md").write_text(
         f"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: '{named}'\n---\n"
     )
-    with pytest.raises(UserError, match=r"README\.md: .* is a file outside of the dataset's folder"):
+    with pytest.raises(
+        UserError, match=r"README\.md: .* is a file outside of the dataset's folder"
+    ):
         sources.read_rows(folder, split="train")
-    (folder / "README.md").write_text((folder / "README.md").read_text().replace(named, "mine.jsonl"))
+    (folder / "README.md").write_text(
+        (folder / "README.md").read_text().replace(named, "mine.jsonl")
+    )
     (folder / "mine.jsonl").write_text('{"question": "mine", "answer": 1}\n')
     assert sources.read_rows(folder, split="train") == [{"question": "mine", "answer": 1}]

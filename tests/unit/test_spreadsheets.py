@@ -21,14 +21,18 @@ ROWS = [
 
 def written(rows, delimiter=",", line_end="\r\n", quoting=csv.QUOTE_MINIMAL, before="") -> str:
     buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, list(rows[0]), delimiter=delimiter, lineterminator=line_end, quoting=quoting)
+    writer = csv.DictWriter(
+        buffer, list(rows[0]), delimiter=delimiter, lineterminator=line_end, quoting=quoting
+    )
     writer.writeheader()
     writer.writerows(rows)
     return before + buffer.getvalue()
 
 
 def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
-    source = {"kind": "files", "train": list(names) if len(names) > 1 else names[0]} | (source or {})
+    source = {"kind": "files", "train": list(names) if len(names) > 1 else names[0]} | (
+        source or {}
+    )
     more = ["--unlabelled"] if unlabelled else []
     return in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", json.dumps(source), "--files", *names,
                    "--grader", grader, *more, "--output", "P.jsonl")  # fmt: skip
@@ -36,13 +40,16 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
 
 def refused(done, *words):
     """One line, status 1."""
-    assert done.returncode == 1 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
+    assert (
+        done.returncode == 1 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    ), done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
     return done.stderr
 
 
-# --- delimiters, encodings, line ends ------------------------------------------------------------------------------
+# --- delimiters, encodings, line ends
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -50,7 +57,9 @@ def refused(done, *words):
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 def test_a_table_is_read_by_its_own_delimiter(tmp_path, delimiter, encoding, line_end, quoting):
-    (tmp_path / "mine.csv").write_bytes(written(ROWS, delimiter, line_end, quoting).encode(encoding))
+    (tmp_path / "mine.csv").write_bytes(
+        written(ROWS, delimiter, line_end, quoting).encode(encoding)
+    )
     assert sources.read_rows(tmp_path / "mine.csv") == ROWS
 
 
@@ -64,7 +73,9 @@ def test_a_name_of_any_case_is_that_of_a_table(tmp_path, name):
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "^"])
 @pytest.mark.parametrize("line", ["sep={}\n", '"sep={}"\r\n', "SEP={}\r\n", "sep={}\r"])
 def test_excels_line_that_names_the_delimiter_is_followed(tmp_path, mark, delimiter, line):
-    (tmp_path / "mine.csv").write_bytes(written(ROWS, delimiter, before=mark + line.format(delimiter)).encode())
+    (tmp_path / "mine.csv").write_bytes(
+        written(ROWS, delimiter, before=mark + line.format(delimiter)).encode()
+    )
     assert sources.read_rows(tmp_path / "mine.csv") == ROWS
 
 
@@ -82,7 +93,10 @@ def test_a_line_of_excel_that_another_spreadsheet_saved_as_a_row_is_skipped(tmp_
         ("question; in words,answer\na; b; c,1\nd,2\n", ["question; in words", "answer"]),
         ('"question;answer"\n"a;1"\n', ["question;answer"]),
         ("question,answer,P(A|B)\na,1,.5\n", ["question", "answer", "P(A|B)"]),
-        ("question;answer;tier, 1 to 5\na, b;1;2\nc;2,5;3\n", ["question", "answer", "tier, 1 to 5"]),
+        (
+            "question;answer;tier, 1 to 5\na, b;1;2\nc;2,5;3\n",
+            ["question", "answer", "tier, 1 to 5"],
+        ),
         ("question;answer\na;1;2\nb;2\nc;3\n", None),
         ("question;answer\n", ["question", "answer"]),
     ],
@@ -123,7 +137,10 @@ def test_any_cell_comes_back_whatever_delimits(tmp_path, header, count, delimite
         (written(ROWS[:2]).encode("utf-16-be"), "UTF-16 text without a byte order mark"),
         (written(ROWS).encode("utf-16-le"), "not UTF-8 text"),
         (written(ROWS).encode("utf-32"), "UTF-32"),
-        (written(ROWS).encode("cp1252"), "not UTF-8 text; save the file as UTF-8 (in Excel: CSV UTF-8)"),
+        (
+            written(ROWS).encode("cp1252"),
+            "not UTF-8 text; save the file as UTF-8 (in Excel: CSV UTF-8)",
+        ),
         (written(ROWS).encode("utf-16")[:-1], "not UTF-8 text"),
     ],
 )
@@ -132,7 +149,8 @@ def test_another_encoding_is_refused_with_what_to_do(tmp_path, data, words):
     refused(prepare(tmp_path, "mine.csv"), "mine.csv: ", words, "save the file as UTF-8")
 
 
-# --- columns that are suggested ------------------------------------------------------------------------------------
+# --- columns that are suggested
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,10 +169,16 @@ def test_another_encoding_is_refused_with_what_to_do(tmp_path, data, words):
 )
 def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, text, suggestion):
     (tmp_path / name).write_text(text)
-    refused(prepare(tmp_path, name, unlabelled=False), f"{name}: row ", "no column '", f"e.g. {suggestion}\n")
+    refused(
+        prepare(tmp_path, name, unlabelled=False),
+        f"{name}: row ",
+        "no column '",
+        f"e.g. {suggestion}\n",
+    )
 
 
-# --- places of rows, and how many are wrong ------------------------------------------------------------------------
+# --- places of rows, and how many are wrong
+# ------------------------------------------------------------------------
 
 
 def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tmp_path):
@@ -163,14 +187,22 @@ def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tm
     assert sources.read(tmp_path / "mine.jsonl").places == ["row 2", "row 5", "row 7"]
     refused(prepare(tmp_path, "mine.jsonl"), "mine.jsonl: row 7: the question is empty")
     (tmp_path / "mine.jsonl").write_bytes(text.replace('" "', '"c"').encode("utf-16"))
-    assert [row["question"] for row in sources.read_rows(tmp_path / "mine.jsonl")] == ["a", "b", "c"]
+    assert [row["question"] for row in sources.read_rows(tmp_path / "mine.jsonl")] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 def test_a_row_of_a_table_is_named_as_a_spreadsheet_and_as_an_editor_count(tmp_path, line_end):
     lines = ["question;answer", '"a', "b", 'c";1', "", "d;2", "", "", ";3"]
     (tmp_path / "mine.csv").write_bytes(line_end.join(lines).encode())
-    assert spreadsheets.read(tmp_path / "mine.csv").places == ["row 2", "row 4 (line 6)", "row 7 (line 9)"]
+    assert spreadsheets.read(tmp_path / "mine.csv").places == [
+        "row 2",
+        "row 4 (line 6)",
+        "row 7 (line 9)",
+    ]
     refused(prepare(tmp_path, "mine.csv"), "mine.csv: row 7 (line 9): the question is empty")
     (tmp_path / "mine.csv").write_bytes(line_end.join(["sep=;", *lines]).encode())
     refused(prepare(tmp_path, "mine.csv"), "mine.csv: row 7 (line 10): the question is empty")
@@ -195,52 +227,108 @@ def test_the_first_five_wrong_lines_and_their_number_are_told(tmp_path, problem,
     bad, word = BAD_LINES[problem]
     lines = ['{"question": "q", "answer": 1}', bad, ""] * count
     (tmp_path / "mine.jsonl").write_text("\n".join(lines))
-    message = refused(prepare(tmp_path, "mine.jsonl", unlabelled=False), f"mine.jsonl: {word} 2", problem)
+    message = refused(
+        prepare(tmp_path, "mine.jsonl", unlabelled=False), f"mine.jsonl: {word} 2", problem
+    )
     places = [2 + 3 * number for number in range(count)]
     assert ("rows are wrong" in message) == (count > 1)
     if count > 1:
         told = message.partition(f"{count} rows are wrong: ")[2]
-        assert all((f"{word} {place}" in told) == (number < 5) for number, place in enumerate(places)), message
+        assert all(
+            (f"{word} {place}" in told) == (number < 5) for number, place in enumerate(places)
+        ), message
 
 
 def test_rows_that_are_wrong_in_different_ways_are_told_apart(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,answer\na,,1\nb,q,\nb,r,1\nc,s,2\n")
-    message = refused(prepare(tmp_path, "mine.csv", unlabelled=False), "row 2: the question is empty", "2 rows are wrong")
+    message = refused(
+        prepare(tmp_path, "mine.csv", unlabelled=False),
+        "row 2: the question is empty",
+        "2 rows are wrong",
+    )
     assert "row 3 (the answer is missing)" in message
     (tmp_path / "mine.csv").write_text("id,question,answer\n" + "a,q,1\n" * 9)
-    message = refused(prepare(tmp_path, "mine.csv", unlabelled=False), "row 3: id 'a' is already in row 2", "8 rows are wrong")
+    message = refused(
+        prepare(tmp_path, "mine.csv", unlabelled=False),
+        "row 3: id 'a' is already in row 2",
+        "8 rows are wrong",
+    )
     assert "row 7" in message and "row 8" not in message
     (tmp_path / "mine.csv").write_text("question,answer\n" + "q\n" * 6 + "q,1,2\n")
-    refused(prepare(tmp_path, "mine.csv", unlabelled=False), "row 2: more or fewer cells", "7 rows are wrong: row 2, row 3")
+    refused(
+        prepare(tmp_path, "mine.csv", unlabelled=False),
+        "row 2: more or fewer cells",
+        "7 rows are wrong: row 2, row 3",
+    )
 
 
 def test_recordings_and_trajectories_are_held_to_the_same(tmp_path):
-    files.write_jsonl(tmp_path / "P.jsonl", [{"id": f"p{n}", "question": f"q{n}", "answer": "1"} for n in range(9)])
-    good = [json.dumps({"question": f"q{n}", "completions": ["1", "2"], "answer": 1}) for n in range(9)]
+    files.write_jsonl(
+        tmp_path / "P.jsonl",
+        [{"id": f"p{n}", "question": f"q{n}", "answer": "1"} for n in range(9)],
+    )
+    good = [
+        json.dumps({"question": f"q{n}", "completions": ["1", "2"], "answer": 1}) for n in range(9)
+    ]
     (tmp_path / "R.jsonl").write_text("\ufeff" + "\n\n".join(good))
     arguments = ["--recording", "R.jsonl", "--problems", "P.jsonl", "--output", "C.jsonl"]
     assert in_process.run(tmp_path, "import_recording", *arguments).returncode == 0
-    (tmp_path / "R.jsonl").write_text("\n\n".join(line.replace('["1", "2"]', "[]") for line in good))
+    (tmp_path / "R.jsonl").write_text(
+        "\n\n".join(line.replace('["1", "2"]', "[]") for line in good)
+    )
     refused(
         in_process.run(tmp_path, "import_recording", *arguments),
         "R.jsonl: row 1: 'completions'",
         "9 rows are wrong: row 1, row 3, row 5",
     )
     choices = ["--recording", "R.jsonl", "--grader", "final_number", "--output", "c.csv"]
-    (tmp_path / "R.jsonl").write_text("\n\n".join([*good[:7], good[7].replace('"1", "2"', '"1"'), good[8]]))
-    refused(in_process.run(tmp_path, "compare_choices", *choices), "R.jsonl: row 15: 1 completions", "as many as in row 1 (2)")
+    (tmp_path / "R.jsonl").write_text(
+        "\n\n".join([*good[:7], good[7].replace('"1", "2"', '"1"'), good[8]])
+    )
+    refused(
+        in_process.run(tmp_path, "compare_choices", *choices),
+        "R.jsonl: row 15: 1 completions",
+        "as many as in row 1 (2)",
+    )
     completions = [json.dumps({"id": f"x{n}", "sample": 0, "completion": "1"}) for n in range(7)]
     (tmp_path / "C.jsonl").write_text("\n".join(["", *completions]))
-    measured = ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "final_number", "--output", "D.csv"]
+    measured = [
+        "--problems",
+        "P.jsonl",
+        "--completions",
+        "C.jsonl",
+        "--grader",
+        "final_number",
+        "--output",
+        "D.csv",
+    ]
     refused(
-        in_process.run(tmp_path, "measure_difficulty", *measured), "C.jsonl: row 2: no problem has the id 'x0'", "7 rows are wrong"
+        in_process.run(tmp_path, "measure_difficulty", *measured),
+        "C.jsonl: row 2: no problem has the id 'x0'",
+        "7 rows are wrong",
     )
-    (tmp_path / "T.csv").write_text("id;epoch;correct;rollouts\n\n" + "".join(f"p{n};0;9;4\n" for n in range(6)))
-    trajectory = ["--trajectory", "T.csv", "--chosen-from", "1", "--difficulty", "D.csv", "--later", "L.csv"]
-    refused(in_process.run(tmp_path, "import_trajectory", *trajectory), "T.csv: row 3: correct is 9 of 4", "6 rows are wrong")
+    (tmp_path / "T.csv").write_text(
+        "id;epoch;correct;rollouts\n\n" + "".join(f"p{n};0;9;4\n" for n in range(6))
+    )
+    trajectory = [
+        "--trajectory",
+        "T.csv",
+        "--chosen-from",
+        "1",
+        "--difficulty",
+        "D.csv",
+        "--later",
+        "L.csv",
+    ]
+    refused(
+        in_process.run(tmp_path, "import_trajectory", *trajectory),
+        "T.csv: row 3: correct is 9 of 4",
+        "6 rows are wrong",
+    )
 
 
-# --- empty cells that a spreadsheet writes -------------------------------------------------------------------------
+# --- empty cells that a spreadsheet writes
+# -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -258,17 +346,23 @@ def test_empty_rows_and_nameless_empty_columns_are_left_out(tmp_path, text):
     (tmp_path / "mine.csv").write_text(text)
     done = prepare(tmp_path, "mine.csv")
     assert done.returncode == 0, done.stderr
-    assert [(row["id"], row["question"]) for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [("a", "q"), ("b", "r")]
+    assert [(row["id"], row["question"]) for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [
+        ("a", "q"),
+        ("b", "r"),
+    ]
 
 
 def test_nameless_columns_that_hold_something_are_not_left_out(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,,\na,q,x,\nb,r,,y\n")
     refused(prepare(tmp_path, "mine.csv"), "column '' occurs twice in the header")
     (tmp_path / "mine.csv").write_text("id,question\na,q,x\n")
-    refused(prepare(tmp_path, "mine.csv"), "row 2: more or fewer cells than the header's 2 (here 3)")
+    refused(
+        prepare(tmp_path, "mine.csv"), "row 2: more or fewer cells than the header's 2 (here 3)"
+    )
 
 
-# --- several files -------------------------------------------------------------------------------------------------
+# --- several files
+# -------------------------------------------------------------------------------------------------
 
 
 def test_a_split_may_have_several_files_of_several_kinds(tmp_path):
@@ -285,15 +379,23 @@ def test_rows_without_an_id_are_numbered_over_all_files(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text(f"question,answer\n{name}1,1\n{name}2,2\n")
     assert prepare(tmp_path, "a.csv", "b.csv", unlabelled=False).returncode == 0
-    assert [row["id"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [f"mine-train-000{n}" for n in range(4)]
+    assert [row["id"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [
+        f"mine-train-000{n}" for n in range(4)
+    ]
 
 
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        ("id,question,answer\nb1,q,1\n\na2,r,2\n", ["b.csv: row 4: id 'a2' is already in a.csv: row 3"]),
+        (
+            "id,question,answer\nb1,q,1\n\na2,r,2\n",
+            ["b.csv: row 4: id 'a2' is already in a.csv: row 3"],
+        ),
         ("id,question,answer\nb1,q,\n", ["b.csv: row 2: the answer is missing"]),
-        ("id,prompt,answer\nb1,q,1\n", ["b.csv: row 2: no column 'question'", "found id, prompt, answer"]),
+        (
+            "id,prompt,answer\nb1,q,1\n",
+            ["b.csv: row 2: no column 'question'", "found id, prompt, answer"],
+        ),
         ("id,question,answer\nb1,q\n", ["b.csv: row 2: more or fewer cells"]),
         ("", ["b.csv: no rows"]),
     ],
@@ -308,5 +410,7 @@ def test_wrong_rows_of_several_files_are_told_with_their_files(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("question,answer\nq,\n")
     refused(
-        prepare(tmp_path, "a.csv", "b.csv", unlabelled=False), "a.csv: row 2: the answer", "2 rows are wrong: row 2, b.csv: row 2"
+        prepare(tmp_path, "a.csv", "b.csv", unlabelled=False),
+        "a.csv: row 2: the answer",
+        "2 rows are wrong: row 2, b.csv: row 2",
     )

@@ -19,7 +19,12 @@ from hardgrpo.workflow.names import Names
 
 def call(**attributes) -> SimpleNamespace:
     """A call of Snakemake, with other attributes of its `workflow`."""
-    defaults = {"is_main_process": True, "local_exec": True, "configfiles": ["config.yaml"], "basedir": "/clone"}
+    defaults = {
+        "is_main_process": True,
+        "local_exec": True,
+        "configfiles": ["config.yaml"],
+        "basedir": "/clone",
+    }
     defaults |= {"deployment_settings": SimpleNamespace(deployment_method=set())}
     return SimpleNamespace(**defaults | attributes)
 
@@ -38,7 +43,9 @@ def empty_folder(tmp_path, monkeypatch):
 # --- the configuration ---
 
 
-@pytest.mark.parametrize("text", ["study: mini\nstudy: paper\n", "study: [\n"], ids=["twice", "broken"])
+@pytest.mark.parametrize(
+    "text", ["study: mini\nstudy: paper\n", "study: [\n"], ids=["twice", "broken"]
+)
 def test_a_file_that_snakemake_would_misread_is_refused(text):
     Path("mine.yaml").write_text(text)
     Path("config.yaml").write_text("study: mini\n")
@@ -47,7 +54,9 @@ def test_a_file_that_snakemake_would_misread_is_refused(text):
     startup.read_config_files(call(configfiles=["mine.yaml"], is_main_process=False))
 
 
-@pytest.mark.parametrize(("value", "expected"), [("true", True), ("false", False), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [("true", True), ("false", False), (True, True), (False, False)]
+)
 def test_update_inputs_may_come_from_the_command_line(value, expected):
     config = project_config.config() | {"update_inputs": value}
     startup.complete(config, call())
@@ -96,7 +105,9 @@ def test_a_link_to_the_results_of_another_clone_is_named():
     assert "results is a link to" in startup.results_obstacle(call())
 
 
-@pytest.mark.parametrize(("executor", "stops"), [("local", True), ("slurm", True), ("touch", False)])
+@pytest.mark.parametrize(
+    ("executor", "stops"), [("local", True), ("slurm", True), ("touch", False)]
+)
 def test_no_job_starts_on_results_of_unknown_origin_unless_they_are_adopted(executor, stops):
     dag = SimpleNamespace(needrun_jobs=lambda: iter([]))
     workflow = call(executor_plugin=SimpleNamespace(name=executor), dag=dag)
@@ -109,8 +120,15 @@ def test_no_job_starts_on_results_of_unknown_origin_unless_they_are_adopted(exec
 
 
 def test_missing_images_are_reported_before_the_first_job():
-    jobs = [SimpleNamespace(container_img_url="envs/figures.sif", is_local=True, rule=SimpleNamespace(name="verify"))]
-    local = {"executor_plugin": SimpleNamespace(name="local"), "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs))}
+    jobs = [
+        SimpleNamespace(
+            container_img_url="envs/figures.sif", is_local=True, rule=SimpleNamespace(name="verify")
+        )
+    ]
+    local = {
+        "executor_plugin": SimpleNamespace(name="local"),
+        "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs)),
+    }
     startup.check_jobs({}, call(**local), None)
     with pytest.raises(WorkflowError, match=r"envs/\w+\.sif"):
         startup.check_jobs({}, call(deployment_settings=CONTAINERS, **local), None)
@@ -124,12 +142,21 @@ def test_a_pool_that_was_prepared_before_must_suffice():
         "".join(json.dumps({"id": f"swaps/{n}", "answer": "a"}) + "\n" for n in range(5))
     )
     choose = SimpleNamespace(
-        rule=SimpleNamespace(name="select_subset"), wildcards=SimpleNamespace(task="swaps", policy="hard"), is_local=True
+        rule=SimpleNamespace(name="select_subset"),
+        wildcards=SimpleNamespace(task="swaps", policy="hard"),
+        is_local=True,
     )
-    prepare = SimpleNamespace(rule=SimpleNamespace(name="prepare_task"), wildcards=SimpleNamespace(task="swaps"), is_local=True)
+    prepare = SimpleNamespace(
+        rule=SimpleNamespace(name="prepare_task"),
+        wildcards=SimpleNamespace(task="swaps"),
+        is_local=True,
+    )
 
     def check(*jobs):
-        local = {"executor_plugin": SimpleNamespace(name="local"), "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs))}
+        local = {
+            "executor_plugin": SimpleNamespace(name="local"),
+            "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs)),
+        }
         startup.check_jobs(config, call(**local), None)
 
     with pytest.raises(WorkflowError, match="hard.*50"):
@@ -152,13 +179,19 @@ def test_where_there_is_slurm_its_commands_are_those_of_this_clone(empty_folder)
     (empty_folder / "sbatch").touch(mode=0o755)
     os.environ["PATH"] = str(empty_folder)
     startup.prepare_environment({}, call())
-    assert os.environ["PATH"].split(os.pathsep) == ["/clone/slurm/bin", os.path.dirname(sys.executable), str(empty_folder)]
+    assert os.environ["PATH"].split(os.pathsep) == [
+        "/clone/slurm/bin",
+        os.path.dirname(sys.executable),
+        str(empty_folder),
+    ]
 
 
 def test_an_empty_variable_adds_no_current_folder():
     os.environ.update(PATH="", PYTHONPATH="")
     startup.prepare_environment({}, call())
-    assert "" not in os.environ["PATH"].split(os.pathsep) and os.environ["PYTHONPATH"] == "/clone/src"
+    assert (
+        "" not in os.environ["PATH"].split(os.pathsep) and os.environ["PYTHONPATH"] == "/clone/src"
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,11 +206,18 @@ def test_an_empty_variable_adds_no_current_folder():
     ],
     ids=["here", "named before", "turned off", "on other nodes", "in a job", "in containers"],
 )
-def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(attributes, before, after, monkeypatch):
+def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
+    attributes, before, after, monkeypatch
+):
     monkeypatch.delenv(warm.SOCKET)
     if before:
         os.environ[warm.SOCKET] = before
-    for name in ("APPTAINER_BIND", "SINGULARITY_BIND", "APPTAINERENV_PYTHONPATH", "SINGULARITYENV_PYTHONPATH"):
+    for name in (
+        "APPTAINER_BIND",
+        "SINGULARITY_BIND",
+        "APPTAINERENV_PYTHONPATH",
+        "SINGULARITYENV_PYTHONPATH",
+    ):
         monkeypatch.setenv(name, "")
     startup.prepare_environment({"models": {}, "data": "data"}, call(**attributes))
     assert os.environ[warm.SOCKET] == after
@@ -186,9 +226,16 @@ def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(attributes, 
 def test_containers_see_the_folders_of_jobs_beside_those_of_the_user(empty_folder, monkeypatch):
     data = empty_folder.parent / f"{empty_folder.name}_data"
     data.mkdir()
-    for name in ("APPTAINER_BIND", "SINGULARITY_BIND", "APPTAINERENV_PYTHONPATH", "SINGULARITYENV_PYTHONPATH"):
+    for name in (
+        "APPTAINER_BIND",
+        "SINGULARITY_BIND",
+        "APPTAINERENV_PYTHONPATH",
+        "SINGULARITYENV_PYTHONPATH",
+    ):
         monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    startup.prepare_environment({"models": {}, "data": str(data)}, call(deployment_settings=CONTAINERS))
+    startup.prepare_environment(
+        {"models": {}, "data": str(data)}, call(deployment_settings=CONTAINERS)
+    )
     assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
 
@@ -202,10 +249,23 @@ def test_an_image_has_tex_where_the_machine_has_none():
 
 
 def test_a_plan_is_made_for_the_call_that_asks_for_it():
-    settings = SimpleNamespace(configfiles=["my config.yaml"], config_args=["study=mini", "plan={gpu: h100}"])
-    words = shlex.split(startup.plan_arguments(call(config_settings=settings), {"gpu": "h100", "gpus": 1}))
-    assert words[:3] == ["--profile", "laptop", "--setting"] and json.loads(words[3]) == {"gpu": "h100", "gpus": 1}
-    assert words[4:] == ["--configfile", "my config.yaml", "--config", "study=mini", "plan={gpu: h100}"]
+    settings = SimpleNamespace(
+        configfiles=["my config.yaml"], config_args=["study=mini", "plan={gpu: h100}"]
+    )
+    words = shlex.split(
+        startup.plan_arguments(call(config_settings=settings), {"gpu": "h100", "gpus": 1})
+    )
+    assert words[:3] == ["--profile", "laptop", "--setting"] and json.loads(words[3]) == {
+        "gpu": "h100",
+        "gpus": 1,
+    }
+    assert words[4:] == [
+        "--configfile",
+        "my config.yaml",
+        "--config",
+        "study=mini",
+        "plan={gpu: h100}",
+    ]
 
 
 def test_facts_are_written_only_for_the_program_that_plans(monkeypatch):
@@ -213,13 +273,18 @@ def test_facts_are_written_only_for_the_program_that_plans(monkeypatch):
     assert list(Path().iterdir()) == []
     monkeypatch.setenv("HARDGRPO_PLAN_FACTS", "facts.json")
     startup.write_plan_facts({"study": "mini"}, {"gpu": "h100"})
-    assert json.loads(Path("facts.json").read_text()) == {"config": {"study": "mini"}, "setting": {"gpu": "h100"}}
+    assert json.loads(Path("facts.json").read_text()) == {
+        "config": {"study": "mini"},
+        "setting": {"gpu": "h100"},
+    }
 
 
 @pytest.mark.parametrize(("limit", "lifted"), [((100, 1), True), ((10, 60), False)])
 def test_only_the_default_limit_of_job_starts_is_lifted(limit, lifted):
     limit = SimpleNamespace(max_jobs=limit[0], timespan=limit[1])
     scheduler = SimpleNamespace(job_rate_limiter="limiter")
-    workflow = call(scheduling_settings=SimpleNamespace(max_jobs_per_timespan=limit), scheduler=scheduler)
+    workflow = call(
+        scheduling_settings=SimpleNamespace(max_jobs_per_timespan=limit), scheduler=scheduler
+    )
     startup.lift_job_rate_limit(workflow)
     assert (scheduler.job_rate_limiter is None) == lifted

@@ -1,4 +1,5 @@
-"""What a training resumes from: nothing that cannot be trusted, and nothing is thrown away that may be whole."""
+"""What a training resumes from: nothing that cannot be trusted, and nothing is thrown away that may
+be whole."""
 
 import errno
 import fcntl
@@ -31,7 +32,10 @@ def state(tmp_path, monkeypatch) -> Path:
 def test_a_damaged_checkpoint_is_removed_and_named(state, capsys):
     (states.checkpoint(state, 6) / "model.safetensors").write_bytes(b"\1" * 6)
     assert states.resume_point(state, 2) == 4
-    assert "checkpoint-6/model.safetensors: the content is not what was written" in capsys.readouterr().out
+    assert (
+        "checkpoint-6/model.safetensors: the content is not what was written"
+        in capsys.readouterr().out
+    )
     assert not states.checkpoint(state, 6).exists()
 
 
@@ -40,7 +44,9 @@ def test_one_that_was_never_finished_is_removed_without_a_word(state, capsys):
     assert states.resume_point(state, 2) == 4 and capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(("there", "here"), [(None, "in float32"), ("in float32", None), ("in float32", "otherwise")])
+@pytest.mark.parametrize(
+    ("there", "here"), [(None, "in float32"), ("in float32", None), ("in float32", "otherwise")]
+)
 def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, there, here):
     facts = {"arithmetic": there} if there else {}
     for step in (2, 4, 6):
@@ -48,14 +54,21 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, there, 
     states.thin(state, 2)  # keeps the model alone of the oldest
     with pytest.raises(errors.UserError) as refused:
         states.resume_point(state, 2, here)
-    for words in ("checkpoint-2: ", here or "as the first version", there or "as the first version", f"delete {state} to train"):
+    for words in (
+        "checkpoint-2: ",
+        here or "as the first version",
+        there or "as the first version",
+        f"delete {state} to train",
+    ):
         assert words in str(refused.value)
     assert states.resume_point(state, 2, there) == 6, "nothing is removed"
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
 @pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
-def test_what_cannot_be_read_now_stops_the_run_and_nothing_is_removed(state, monkeypatch, capsys, name, number):
+def test_what_cannot_be_read_now_stops_the_run_and_nothing_is_removed(
+    state, monkeypatch, capsys, name, number
+):
     unreadable = states.checkpoint(state, 2) / name
 
     def sick(read):
@@ -71,7 +84,11 @@ def test_what_cannot_be_read_now_stops_the_run_and_nothing_is_removed(state, mon
         patched.setattr(files, "sha256", sick(files.sha256))
         with pytest.raises(SystemExit) as end:
             errors.run(lambda: states.resume_point(state, 2))
-    assert str(unreadable) in end.value.code and os.strerror(number) in end.value.code and "delete" not in end.value.code
+    assert (
+        str(unreadable) in end.value.code
+        and os.strerror(number) in end.value.code
+        and "delete" not in end.value.code
+    )
     assert states.resume_point(state, 2) == 6 and capsys.readouterr().out == ""
 
 
@@ -98,7 +115,8 @@ def test_what_an_earlier_attempt_left_is_replaced(state):
         assert states.resume_point(state, 2) == 6
 
 
-# --- locks ---------------------------------------------------------------------------------------------------------
+# --- locks
+# ---------------------------------------------------------------------------------------------------------
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another account")
@@ -110,13 +128,26 @@ def test_an_account_that_can_only_read_cannot_hold_a_lock(tmp_path):
     before = os.umask(0)
     try:
         with states.hold_lock(tmp_path / "state"), inputs._exclusive(tmp_path / "inputs.lock"):
-            modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "state/lock", tmp_path / ".inputs.lock.busy")]
+            modes = [
+                path.stat().st_mode & 0o777
+                for path in (tmp_path / "state/lock", tmp_path / ".inputs.lock.busy")
+            ]
     finally:
         os.umask(before)
     assert modes == [0o600, 0o600]
 
 
-@pytest.mark.parametrize("kind", ["link", "second name", "pipe", "folder", "socket", pytest.param("another owner", marks=AS_ROOT)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "link",
+        "second name",
+        "pipe",
+        "folder",
+        "socket",
+        pytest.param("another owner", marks=AS_ROOT),
+    ],
+)
 def test_a_lock_leads_to_no_other_file(tmp_path, kind):
     precious = tmp_path / "precious"
     precious.write_text("process 12 on elsewhere")
@@ -133,7 +164,11 @@ def test_a_lock_leads_to_no_other_file(tmp_path, kind):
             os.chown(lock, NOBODY, NOBODY)
         else:
             lock.symlink_to(precious) if kind == "link" else lock.hardlink_to(precious)
-        lock_of = states.hold_lock(tmp_path / "state") if lock.name == "lock" else inputs._exclusive(tmp_path / "inputs.lock")
+        lock_of = (
+            states.hold_lock(tmp_path / "state")
+            if lock.name == "lock"
+            else inputs._exclusive(tmp_path / "inputs.lock")
+        )
         with pytest.raises(errors.UserError, match="delete it and run again"), lock_of:
             pass
     assert precious.read_text() == "process 12 on elsewhere"
@@ -154,29 +189,47 @@ def innocent():
     process.wait()
 
 
-@pytest.mark.parametrize("text", ["process {innocent} on {here}", "process {innocent} on {here}, Slurm job 7"])
+@pytest.mark.parametrize(
+    "text", ["process {innocent} on {here}", "process {innocent} on {here}, Slurm job 7"]
+)
 def test_a_process_that_got_the_number_of_an_ended_one_is_not_signalled(tmp_path, innocent, text):
     """A run was killed, its number is used again, and something else holds its lock."""
     (tmp_path / "lock").write_text(text.format(innocent=innocent.pid, here=HERE))
     with open(tmp_path / "lock") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        with pytest.raises(errors.UserError, match="nothing was stopped"), states.hold_lock(tmp_path, minutes=0.01):
+        with (
+            pytest.raises(errors.UserError, match="nothing was stopped"),
+            states.hold_lock(tmp_path, minutes=0.01),
+        ):
             pass
     assert innocent.poll() is None
 
 
 @pytest.mark.parametrize(
     "text",
-    ["process 0 on {here}", "process 1 on {here}", "process -1 on {here}", "process ١٢ on {here}", "process 0 on far, Slurm job 7"]
-    + ["process 5 on far, Slurm job 0", "process 5 on far, Slurm job 777", "process 5 on far, Slurm job 7; scancel 1"],
+    [
+        "process 0 on {here}",
+        "process 1 on {here}",
+        "process -1 on {here}",
+        "process ١٢ on {here}",
+        "process 0 on far, Slurm job 7",
+    ]
+    + [
+        "process 5 on far, Slurm job 0",
+        "process 5 on far, Slurm job 777",
+        "process 5 on far, Slurm job 7; scancel 1",
+    ],
 )
 def test_no_number_of_a_lock_signals_more_than_the_run(tmp_path, monkeypatch, text):
-    """0 and -1 are whole groups of processes, 1 is the system's first process, and a job may be any job of the account."""
+    """0 and -1 are whole groups of processes, 1 is the system's first process, and a job may be any
+    job of the account."""
     calls = []
 
     def run(command, **options):
         calls.append(command)
-        return subprocess.CompletedProcess(command, 0, "RUNNING\n" if command[-1] == "%T" else f"{os.getuid()} /elsewhere\n", "")
+        return subprocess.CompletedProcess(
+            command, 0, "RUNNING\n" if command[-1] == "%T" else f"{os.getuid()} /elsewhere\n", ""
+        )
 
     monkeypatch.setattr(states.os, "kill", lambda *arguments: calls.append(["kill", *arguments]))
     monkeypatch.setattr(states.subprocess, "run", run)

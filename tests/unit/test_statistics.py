@@ -22,19 +22,29 @@ def test_finishing_and_correctness_add_up_to_the_gain(s0, a0, s1, a1):
 
 
 @given(st.integers(1, 4), st.integers(2, 20), st.randoms(use_true_random=False))
-def test_the_parts_by_problem_have_the_parts_as_means_and_add_up_to_the_gains(seeds, problems, random):
+def test_the_parts_by_problem_have_the_parts_as_means_and_add_up_to_the_gains(
+    seeds, problems, random
+):
     rng = np.random.default_rng(random.randrange(2**32))
     base_answered, answered = rng.random(problems), rng.random((seeds, problems))
-    base_correct, correct = base_answered * rng.random(problems), answered * rng.random((seeds, problems))
-    finishing, correctness = statistics.decompose_by_problem(base_answered, base_correct, answered, correct)
-    expected = statistics.decompose(base_answered.mean(), base_correct.mean(), answered.mean(), correct.mean())
+    base_correct, correct = (
+        base_answered * rng.random(problems),
+        answered * rng.random((seeds, problems)),
+    )
+    finishing, correctness = statistics.decompose_by_problem(
+        base_answered, base_correct, answered, correct
+    )
+    expected = statistics.decompose(
+        base_answered.mean(), base_correct.mean(), answered.mean(), correct.mean()
+    )
     assert finishing.mean() == pytest.approx(expected[0], abs=1e-10)
     assert correctness.mean() == pytest.approx(expected[1], abs=1e-10)
     assert finishing + correctness == pytest.approx(correct - base_correct, abs=1e-10)
 
 
 def test_the_split_of_a_recorded_gain():
-    """Qwen3-14B on hard GSM8K, strict: 17.4 % answered and 6.6 % right before, 95.2 % and 69.2 % after: 68.5 % finishing."""
+    """Qwen3-14B on hard GSM8K, strict: 17.4 % answered and 6.6 % right before, 95.2 % and 69.2 %
+    after: 68.5 % finishing."""
     finishing, correctness = statistics.decompose(69 / 396, 26 / 396, 377 / 396, 274 / 396)
     assert finishing / (finishing + correctness) == pytest.approx(0.685, abs=5e-4)
 
@@ -50,7 +60,9 @@ def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_one():
         for c in range(n + 1):
             for k in range(1, n + 1):
                 draws = list(itertools.combinations([1] * c + [0] * (n - c), k))
-                assert statistics.pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+                assert statistics.pass_at_k(n, c, k) == pytest.approx(
+                    sum(map(any, draws)) / len(draws)
+                )
 
 
 @given(st.integers(1, 40), st.data())
@@ -76,14 +88,17 @@ def test_the_interval_by_hand():
     over_seeds = seed_means.var(ddof=1) / 3
     over_problems = problem_means.var(ddof=1) / 3
     interaction = (residuals**2).sum() / (2 * 2) / 9
-    half = np.sqrt(4.302652729911275**2 * over_seeds + 4.302652729911275**2 * (over_problems - interaction))
+    half = np.sqrt(
+        4.302652729911275**2 * over_seeds + 4.302652729911275**2 * (over_problems - interaction)
+    )
     got = statistics.mean_interval(values)
     assert (got.high - got.low) / 2 == pytest.approx(half, rel=1e-9)
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_intervals_of_gains_cover_with_few_seeds(seeds):
-    """1,000 simulated studies: 120 problems of mixed difficulty, 4 samples, gains that vary by seed and problem."""
+    """1,000 simulated studies: 120 problems of mixed difficulty, 4 samples, gains that vary by seed
+    and problem."""
     rng = np.random.default_rng(7)
     problems, samples, replications, covered = 120, 4, 1000, 0
     for _ in range(replications):
@@ -100,13 +115,23 @@ def test_intervals_of_gains_cover_with_few_seeds(seeds):
 def true_gain() -> float:
     rng = np.random.default_rng(1)
     b = rng.beta(1.5, 1.0, 1_000_000)
-    return float((np.clip(b + rng.normal(0.05, 0.10, b.shape) + rng.normal(0, 0.02, b.shape), 0, 1) - b).mean())
+    return float(
+        (
+            np.clip(b + rng.normal(0.05, 0.10, b.shape) + rng.normal(0, 0.02, b.shape), 0, 1) - b
+        ).mean()
+    )
 
 
 TRUE_GAIN = true_gain()
 
 
-@given(arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 30)), elements=st.integers(-4, 4).map(lambda x: x / 4)))
+@given(
+    arrays(
+        float,
+        st.tuples(st.integers(1, 5), st.integers(2, 30)),
+        elements=st.integers(-4, 4).map(lambda x: x / 4),
+    )
+)
 def test_p_is_below_5_per_cent_where_the_interval_excludes_zero(values):
     found, interval = statistics.components(values), statistics.mean_interval(values)
     p = statistics.p_value(found)
@@ -116,10 +141,15 @@ def test_p_is_below_5_per_cent_where_the_interval_excludes_zero(values):
 
 
 def test_p_by_hand():
-    values = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])  # seeds alone vary: a t test over seed means
-    assert statistics.p_value(statistics.components(values)) == pytest.approx(stats.ttest_1samp([0.1, 0.2, 0.6], 0).pvalue)
+    # seeds alone vary: a t test over seed means
+    values = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])
+    assert statistics.p_value(statistics.components(values)) == pytest.approx(
+        stats.ttest_1samp([0.1, 0.2, 0.6], 0).pvalue
+    )
     one = np.array([[0.1, 0.3, 0.8, 0.2]])  # one seed: a t test over problems
-    assert statistics.p_value(statistics.components(one)) == pytest.approx(stats.ttest_1samp(one[0], 0).pvalue)
+    assert statistics.p_value(statistics.components(one)) == pytest.approx(
+        stats.ttest_1samp(one[0], 0).pvalue
+    )
     assert statistics.p_value(statistics.components(np.zeros((3, 4)))) == 1
     assert statistics.p_value(statistics.components(np.full((3, 4), 0.5))) == 0
     assert np.isnan(statistics.p_value(statistics.components(np.ones((3, 1)))))
@@ -130,21 +160,33 @@ def test_components_of_many_studies_are_those_of_each():
     many = statistics.components(values)
     for i, j in itertools.product(range(4), range(2)):
         one = statistics.components(values[i, j])
-        assert (many.over_seeds[i, j], many.over_problems[i, j]) == pytest.approx((one.over_seeds, one.over_problems))
-    assert statistics.p_value(many)[1, 1] == pytest.approx(statistics.p_value(statistics.components(values[1, 1])))
+        assert (many.over_seeds[i, j], many.over_problems[i, j]) == pytest.approx(
+            (one.over_seeds, one.over_problems)
+        )
+    assert statistics.p_value(many)[1, 1] == pytest.approx(
+        statistics.p_value(statistics.components(values[1, 1]))
+    )
 
 
 def test_holm_and_mcnemar_by_hand():
     assert statistics.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert statistics.holm([0.02, np.nan, 0.6])[[0, 2]] == pytest.approx([0.04, 0.6]) and np.isnan(statistics.holm([np.nan])[0])
+    assert statistics.holm([0.02, np.nan, 0.6])[[0, 2]] == pytest.approx([0.04, 0.6]) and np.isnan(
+        statistics.holm([np.nan])[0]
+    )
     one, other = np.array([1, 1, 1, 1, 0, 1, 0]), np.array([0, 0, 0, 0, 1, 1, 0])
-    assert statistics.mcnemar(one, other) == (4, 1, pytest.approx(2 * 6 / 32)), "of 5 that differ at most 1: (1 + 5)/32, twice"
+    assert statistics.mcnemar(one, other) == (4, 1, pytest.approx(2 * 6 / 32)), (
+        "of 5 that differ at most 1: (1 + 5)/32, twice"
+    )
     assert statistics.mcnemar(one, one) == (0, 0, 1.0)
 
 
 @pytest.mark.slow  # statsmodels takes 0.2 s a call
 @settings(max_examples=10)
-@given(arrays(float, st.integers(0, 12), elements=st.floats(0, 1) | st.sampled_from([0.01, 0.5, np.nan])))
+@given(
+    arrays(
+        float, st.integers(0, 12), elements=st.floats(0, 1) | st.sampled_from([0.01, 0.5, np.nan])
+    )
+)
 def test_holm_is_that_of_statsmodels(p_values):
     known = ~np.isnan(p_values)
     expected = multitest.multipletests(p_values[known], method="holm")[1] if known.any() else []
@@ -153,44 +195,73 @@ def test_holm_is_that_of_statsmodels(p_values):
 
 
 def test_the_noise_that_seeds_share():
-    """Independent random numbers: the base's own variance. The same random numbers: what is left of it."""
+    """Independent random numbers: the base's own variance. The same random numbers: what is left of
+    it."""
     rng = np.random.default_rng(5)
     replications, problems, samples = 300, 60, 4
     uniform = rng.random((replications, problems, samples))
     base = (uniform < 0.5).astype(float)
     independent = (rng.random((replications, 3, problems, samples)) < 0.6).astype(float)
     expected = 0.25 / samples / problems
-    assert statistics.shared_noise(independent - base[:, None]).mean() == pytest.approx(expected, rel=0.05)
-    assert statistics.independent_base_noise(base.mean(axis=-1), samples).mean() == pytest.approx(expected, rel=0.02)
-    same = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)  # three seeds without any noise of their own
-    assert statistics.shared_noise(same - base[:, None]).mean() == pytest.approx(0.1 * 0.9 / samples / problems, rel=0.05)
+    assert statistics.shared_noise(independent - base[:, None]).mean() == pytest.approx(
+        expected, rel=0.05
+    )
+    assert statistics.independent_base_noise(base.mean(axis=-1), samples).mean() == pytest.approx(
+        expected, rel=0.02
+    )
+    # three seeds without any noise of their own
+    same = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)
+    assert statistics.shared_noise(same - base[:, None]).mean() == pytest.approx(
+        0.1 * 0.9 / samples / problems, rel=0.05
+    )
     assert statistics.shared_noise(same - same[:, [2, 0, 1]]).max() == 0
-    assert np.isnan(statistics.shared_noise(independent[:, :1])[0]) and np.isnan(statistics.shared_noise(independent[..., :1])[0])
+    assert np.isnan(statistics.shared_noise(independent[:, :1])[0]) and np.isnan(
+        statistics.shared_noise(independent[..., :1])[0]
+    )
 
 
 def test_pooled_variance_over_seeds_by_hand():
-    values = np.array([[0.1, 0.3], [0.2, 0.6]])[..., None].repeat(5, axis=-1)  # two policies, two seeds
-    assert statistics.pooled_over_seeds(values, differences=False) == (pytest.approx((0.02 + 0.08) / 2 / 2), 2)
+    # two policies, two seeds
+    values = np.array([[0.1, 0.3], [0.2, 0.6]])[..., None].repeat(5, axis=-1)
+    assert statistics.pooled_over_seeds(values, differences=False) == (
+        pytest.approx((0.02 + 0.08) / 2 / 2),
+        2,
+    )
     over_seeds, df = statistics.pooled_over_seeds(values, differences=True)
-    assert (over_seeds, df) == (pytest.approx(statistics.components(values[0] - values[1]).over_seeds), 1), "of two it is theirs"
+    assert (over_seeds, df) == (
+        pytest.approx(statistics.components(values[0] - values[1]).over_seeds),
+        1,
+    ), "of two it is theirs"
 
 
 def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
-    """The factors are those of the non-central t; with seeds alone and with problems alone the power is 80 %."""
-    assert [round(statistics.detectable_factor(seeds), 2) for seeds in (3, 5, 10)] == [5.65, 3.76, 3.15]
+    """The factors are those of the non-central t; with seeds alone and with problems alone the
+    power is 80 %."""
+    assert [round(statistics.detectable_factor(seeds), 2) for seeds in (3, 5, 10)] == [
+        5.65,
+        3.76,
+        3.15,
+    ]
     rng = np.random.default_rng(9)
     effect = statistics.smallest_detectable(0.04**2 / 3, 0.0, 3)
     found = rng.normal(effect, 0.04, (20_000, 3, 1)) + np.zeros(5)
-    assert (statistics.p_value(statistics.components(found)) < 0.05).mean() == pytest.approx(0.8, abs=0.015)
+    assert (statistics.p_value(statistics.components(found)) < 0.05).mean() == pytest.approx(
+        0.8, abs=0.015
+    )
     effect = statistics.smallest_detectable(0.0, 0.3**2 / 200, 3)
     found = rng.normal(effect, 0.3, (3000, 1, 200)).repeat(3, axis=1)
-    assert (statistics.p_value(statistics.components(found)) < 0.05).mean() == pytest.approx(0.8, abs=0.03)
-    assert statistics.smallest_detectable(np.nan, 0.01, 1) == pytest.approx(0.28, abs=0.001), "one seed: over problems"
+    assert (statistics.p_value(statistics.components(found)) < 0.05).mean() == pytest.approx(
+        0.8, abs=0.03
+    )
+    assert statistics.smallest_detectable(np.nan, 0.01, 1) == pytest.approx(0.28, abs=0.001), (
+        "one seed: over problems"
+    )
 
 
 @pytest.mark.parametrize("seeds", [3, 10])
 def test_after_holm_a_detectable_difference_is_still_found_four_times_of_five(seeds):
-    """1,500 studies of four policies, one of them ahead by `mdd`: how often p_holm of its lead over one other is below 5 %.
+    """1,500 studies of four policies, one of them ahead by `mdd`: how often p_holm of its lead over
+    one other is below 5 %.
 
     Seeds alone vary, so that p is that of a t test over seeds.
     """
@@ -199,16 +270,27 @@ def test_after_holm_a_detectable_difference_is_still_found_four_times_of_five(se
     means = rng.normal(0, spread, (1500, 4, seeds))
 
     def power(comparisons: int) -> float:
-        ahead = np.array([statistics.smallest_detectable(2 * spread**2 / seeds, 0.0, seeds, comparisons), 0, 0, 0])
+        ahead = np.array(
+            [
+                statistics.smallest_detectable(2 * spread**2 / seeds, 0.0, seeds, comparisons),
+                0,
+                0,
+                0,
+            ]
+        )
         values = means + ahead[:, None]
         p = [stats.ttest_1samp(values[:, a] - values[:, b], 0, axis=1).pvalue for a, b in pairs]
         ordered = np.sort(p, axis=0) * np.arange(len(pairs), 0, -1)[:, None]
         corrected = np.maximum.accumulate(ordered)  # Holm, for all studies at once
-        assert corrected[:, 0].clip(max=1) == pytest.approx(np.sort(statistics.holm(np.array(p)[:, 0])))
+        assert corrected[:, 0].clip(max=1) == pytest.approx(
+            np.sort(statistics.holm(np.array(p)[:, 0]))
+        )
         rank = np.argsort(np.argsort(p, axis=0), axis=0)[0]
         return float((corrected[rank, np.arange(corrected.shape[1])] < 0.05).mean())
 
-    assert 0.77 <= power(len(pairs)) <= 0.93, "Holm is a little better than dividing by the number of pairs"
+    assert 0.77 <= power(len(pairs)) <= 0.93, (
+        "Holm is a little better than dividing by the number of pairs"
+    )
     assert power(1) < 0.6, "a difference for one comparison alone is missed"
 
 
@@ -217,24 +299,39 @@ def test_detectable_factors_for_several_comparisons():
     for seeds, comparisons in ((5, 2), (10, 2), (10, 6), (30, 6)):
         factor, level = statistics.detectable_factor(seeds, comparisons), 0.05 / comparisons
         reach = stats.t.isf(level / 2, seeds - 1)
-        assert stats.nct.sf(reach, seeds - 1, factor) + stats.nct.cdf(-reach, seeds - 1, factor) == pytest.approx(0.8, abs=1e-3)
+        assert stats.nct.sf(reach, seeds - 1, factor) + stats.nct.cdf(
+            -reach, seeds - 1, factor
+        ) == pytest.approx(0.8, abs=1e-3)
     assert np.isfinite(statistics.detectable_factor(2, 36))
 
 
 def test_a_contrast_of_two_groups_of_problems_covers():
-    """1,000 simulated studies of 4 seeds: two tiers of 40 and 25 problems share the seeds' luck, but not the problems'."""
+    """1,000 simulated studies of 4 seeds: two tiers of 40 and 25 problems share the seeds' luck,
+    but not the problems'."""
     rng = np.random.default_rng(11)
     luck, covered, narrow = rng.normal(0, 0.05, (1000, 4, 1)), 0, 0
     for seeds in luck:
-        easy, hard = (mean + seeds + rng.normal(0, 0.2, (1, n)) + rng.normal(0, 0.1, (4, n)) for mean, n in ((0.1, 40), (0.3, 25)))
+        easy, hard = (
+            mean + seeds + rng.normal(0, 0.2, (1, n)) + rng.normal(0, 0.1, (4, n))
+            for mean, n in ((0.1, 40), (0.3, 25))
+        )
         got = statistics.contrast_interval(easy, hard)
         covered += got.low <= -0.2 <= got.high
-        narrow += got.high - got.low < np.hypot(*(i.high - i.low for i in map(statistics.mean_interval, (easy, hard))))
+        narrow += got.high - got.low < np.hypot(
+            *(i.high - i.low for i in map(statistics.mean_interval, (easy, hard)))
+        )
     assert 0.93 <= covered / 1000 <= 0.985 and narrow > 950
     one = statistics.contrast_interval(easy[:1], hard[:1])
-    by_hand = np.sqrt(sum((stats.t.ppf(0.975, x.size - 1) ** 2) * x.var(ddof=1) / x.size for x in (easy[:1], hard[:1])))
+    by_hand = np.sqrt(
+        sum(
+            (stats.t.ppf(0.975, x.size - 1) ** 2) * x.var(ddof=1) / x.size
+            for x in (easy[:1], hard[:1])
+        )
+    )
     assert (one.high - one.low) / 2 == pytest.approx(by_hand), "one seed: over problems only"
-    assert np.isnan(statistics.contrast_interval(easy, hard[:, :1]).low), "one problem tells nothing about others"
+    assert np.isnan(statistics.contrast_interval(easy, hard[:, :1]).low), (
+        "one problem tells nothing about others"
+    )
 
 
 def test_regression_on_two_by_hand():
@@ -248,17 +345,21 @@ def test_regression_on_two_by_hand():
     joint = statistics.joint_r_squared(x, y)
     alone = statistics.r_squared(x[:, 1], y).estimate
     partial = statistics.partial_r_squared(y, x[:, 0], x[:, 1])
-    assert 1 - joint == pytest.approx((1 - alone) * (1 - partial)), "what one leaves, and the other of that"
+    assert 1 - joint == pytest.approx((1 - alone) * (1 - partial)), (
+        "what one leaves, and the other of that"
+    )
     flat = statistics.coefficients(np.ones((6, 2)), y)
-    assert all(np.isnan(slope.estimate) for slope, _ in flat) and np.isnan(statistics.joint_r_squared(x[:3], y[:3]))
+    assert all(np.isnan(slope.estimate) for slope, _ in flat) and np.isnan(
+        statistics.joint_r_squared(x[:3], y[:3])
+    )
 
 
 def test_one_seed_gives_no_interval_for_new_seeds():
     values = np.random.default_rng(0).random((1, 50))
     got = statistics.mean_interval(values)
-    assert (got.high - got.low) / 2 == pytest.approx(stats.t.ppf(0.975, 49) * values.std(ddof=1) / np.sqrt(50)), (
-        "over problems only"
-    )
+    assert (got.high - got.low) / 2 == pytest.approx(
+        stats.t.ppf(0.975, 49) * values.std(ddof=1) / np.sqrt(50)
+    ), "over problems only"
     assert np.isnan(statistics.seeds_interval(np.array([0.4])).low)
 
 

@@ -1,4 +1,5 @@
-"""Summary tables by hand: accuracy, gains, their split, what was spent, and what explains the gains."""
+"""Summary tables by hand: accuracy, gains, their split, what was spent, and what explains the
+gains."""
 
 import contextlib
 import copy
@@ -12,14 +13,23 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
-from hardgrpo.analysis import accuracies, decomposition, gains_and_differences, online_runs, regressions, statistics, training_logs
+from hardgrpo.analysis import (
+    accuracies,
+    decomposition,
+    gains_and_differences,
+    online_runs,
+    regressions,
+    statistics,
+    training_logs,
+)
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.settings import Run
 
-# --- tables from evaluation files ----------------------------------------------------------------------------------
+# --- tables from evaluation files
+# ----------------------------------------------------------------------------------
 
 STUDY = {
     "title": "By hand",
@@ -41,11 +51,19 @@ def load(folder, config: dict):
         return load_cells(config, "hand")
 
 
-def evaluation(folder, path, correct: dict[int, dict[str, list[int]]], tiers: dict[str, object]) -> None:
+def evaluation(
+    folder, path, correct: dict[int, dict[str, list[int]]], tiers: dict[str, object]
+) -> None:
     """Write an evaluation file: step -> problem -> grade of each sample."""
     rows = [
         dict.fromkeys(evaluations.COLUMNS)
-        | {"step": step, "id": name, "tier": tiers.get(name), "decoding": "sampled", "sample": sample}
+        | {
+            "step": step,
+            "id": name,
+            "tier": tiers.get(name),
+            "decoding": "sampled",
+            "sample": sample,
+        }
         | {"correct": grade, "answered": 1, "strict": grade, "lenient": grade, "undecided": 0}
         for step, problems in correct.items()
         for name, grades in problems.items()
@@ -62,12 +80,18 @@ def share(a, b, c, d):
 TIERS = {"a": 3, "b": 10, "c": 3, "d": 10}
 BASE = {0: share(0, 1, 2, 0)}
 RUNS = {  # of 8 completions right: after 10, 20 and 30 updates
-    "slow/all/seed0": {10: share(1, 1, 1, 0), 20: share(1, 1, 1, 1), 30: share(2, 1, 2, 1)},  # 3, 4, 6
-    "slow/all/seed1": {10: share(0, 0, 1, 1), 20: share(2, 2, 2, 1), 30: share(1, 1, 1, 1)},  # 2, 7, 4
-    "slow/low/seed0": {10: share(2, 1, 1, 1), 20: share(2, 0, 1, 0), 30: share(2, 2, 2, 2)},  # 5, 3, 8
-    "slow/low/seed1": {10: share(1, 0, 1, 1), 20: share(1, 1, 1, 1), 30: share(1, 0, 2, 1)},  # 3, 4, 4
-    "fast/low/seed0": {10: share(0, 0, 0, 0), 20: share(1, 0, 0, 0), 30: share(1, 1, 1, 0)},  # 0, 1, 3
-    "fast/low/seed1": {10: share(0, 1, 0, 0), 20: share(1, 0, 0, 1), 30: share(1, 1, 1, 1)},  # 1, 2, 4
+    # 3, 4, 6
+    "slow/all/seed0": {10: share(1, 1, 1, 0), 20: share(1, 1, 1, 1), 30: share(2, 1, 2, 1)},
+    # 2, 7, 4
+    "slow/all/seed1": {10: share(0, 0, 1, 1), 20: share(2, 2, 2, 1), 30: share(1, 1, 1, 1)},
+    # 5, 3, 8
+    "slow/low/seed0": {10: share(2, 1, 1, 1), 20: share(2, 0, 1, 0), 30: share(2, 2, 2, 2)},
+    # 3, 4, 4
+    "slow/low/seed1": {10: share(1, 0, 1, 1), 20: share(1, 1, 1, 1), 30: share(1, 0, 2, 1)},
+    # 0, 1, 3
+    "fast/low/seed0": {10: share(0, 0, 0, 0), 20: share(1, 0, 0, 0), 30: share(1, 1, 1, 0)},
+    # 1, 2, 4
+    "fast/low/seed1": {10: share(0, 1, 0, 0), 20: share(1, 0, 0, 1), 30: share(1, 1, 1, 1)},
 }
 
 
@@ -79,18 +103,31 @@ def cells(folder, tiers=TIERS, runs=RUNS, study=STUDY):
 
 
 def test_runs_that_differ_in_the_seed_alone_make_a_cell_and_other_recipes_are_named(tmp_path):
-    assert [(*cell.arm, len(cell.runs)) for cell in cells(tmp_path)] == [("all", "slow", 2), ("low", "slow", 2), ("low", "fast", 2)]
+    assert [(*cell.arm, len(cell.runs)) for cell in cells(tmp_path)] == [
+        ("all", "slow", 2),
+        ("low", "slow", 2),
+        ("low", "fast", 2),
+    ]
 
 
 def test_accuracy_by_tier_by_hand(tmp_path):
-    rows = {(row["policy"], row["recipe"], row["tier"]): row for row in accuracies.tiers(cells(tmp_path))}
-    assert list(rows) == [(*arm, tier) for arm in (("all", "slow"), ("low", "slow"), ("low", "fast")) for tier in ("3", "10")], (
-        "3 before 10"
-    )
+    rows = {
+        (row["policy"], row["recipe"], row["tier"]): row
+        for row in accuracies.tiers(cells(tmp_path))
+    }
+    assert list(rows) == [
+        (*arm, tier)
+        for arm in (("all", "slow"), ("low", "slow"), ("low", "fast"))
+        for tier in ("3", "10")
+    ], "3 before 10"
     assert {row["step"] for row in rows.values()} == {30}
-    # Tier 3 is a and c, tier 10 is b and d; of 4 completions, by seed. The base has 2 and 1 right of each 4.
+    # Tier 3 is a and c, tier 10 is b and d; of 4 completions, by seed. The base has 2 and 1 right
+    # of each 4.
     base = {"3": 0.5, "10": 0.25}
-    assert all(row["base_accuracy"] == base[row["tier"]] and row["problems"] == row["seeds"] == 2 for row in rows.values())
+    assert all(
+        row["base_accuracy"] == base[row["tier"]] and row["problems"] == row["seeds"] == 2
+        for row in rows.values()
+    )
     by_hand = {
         ("all", "slow", "3"): (4 + 2) / 8, ("all", "slow", "10"): (2 + 2) / 8,
         ("low", "slow", "3"): (4 + 3) / 8, ("low", "slow", "10"): (4 + 1) / 8,
@@ -103,17 +140,26 @@ def test_accuracy_by_tier_by_hand(tmp_path):
 
 
 def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
-    (row,) = [r for r in accuracies.tiers(cells(tmp_path)) if (r["policy"], r["recipe"], r["tier"]) == ("low", "slow", "10")]
-    # Of b and d, each seed: 1, 1 and 0, 1/2. Means 1 and 1/4 over seeds, 1/2 and 3/4 over problems; residuals 1/8.
+    (row,) = [
+        r
+        for r in accuracies.tiers(cells(tmp_path))
+        if (r["policy"], r["recipe"], r["tier"]) == ("low", "slow", "10")
+    ]
+    # Of b and d, each seed: 1, 1 and 0, 1/2. Means 1 and 1/4 over seeds, 1/2 and 3/4 over problems;
+    # residuals 1/8.
     over_seeds, over_problems, interaction = 0.28125 / 2, 0.03125 / 2, 4 * 0.015625 / 4
-    half = (12.706204736432095**2 * over_seeds + 12.706204736432095**2 * (over_problems - interaction)) ** 0.5
+    half = (
+        12.706204736432095**2 * over_seeds + 12.706204736432095**2 * (over_problems - interaction)
+    ) ** 0.5
     assert row["accuracy_high"] - row["accuracy"] == pytest.approx(half, rel=1e-9)
 
 
 def test_tiers_that_are_words_stand_behind_numbers_and_problems_without_one_are_left_out(tmp_path):
     rows = accuracies.tiers(cells(tmp_path, tiers={"a": "hard", "b": 2, "c": "easy"}))
     assert [row["tier"] for row in rows if row["policy"] == "all"] == ["2", "easy", "hard"]
-    assert {row["problems"] for row in rows} == {1} and all(row["accuracy_low"] != row["accuracy_low"] for row in rows), "nan"
+    assert {row["problems"] for row in rows} == {1} and all(
+        row["accuracy_low"] != row["accuracy_low"] for row in rows
+    ), "nan"
     assert accuracies.tiers(cells(tmp_path / "none", tiers={})) == []
 
 
@@ -122,7 +168,8 @@ def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_pat
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
     reached = ("step", "step_first", "step_last", "seeds_reached")
-    # Means of the two curves, of 16: all 5, 11, 10; low 8, 7, 12; low, fast 1, 3, 7. Of one seed, 5 of 8 are needed.
+    # Means of the two curves, of 16: all 5, 11, 10; low 8, 7, 12; low, fast 1, 3, 7. Of one seed, 5
+    # of 8 are needed.
     assert [rows["all", "slow"][name] for name in reached] == [20, 20, 30, 2]
     assert [rows["low", "slow"][name] for name in reached] == [30, 10, 10, 1]
     assert [rows["low", "fast"][name] for name in reached] == [None, None, None, 0]
@@ -131,7 +178,13 @@ def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_pat
 def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if "/low/" in path}
     assert (
-        accuracies.catches_up(cells(tmp_path, runs=runs, study=STUDY | {"arms": [{"policy": "low", "recipe": ["slow", "fast"]}]}))
+        accuracies.catches_up(
+            cells(
+                tmp_path,
+                runs=runs,
+                study=STUDY | {"arms": [{"policy": "low", "recipe": ["slow", "fast"]}]},
+            )
+        )
         == []
     )
 
@@ -139,44 +192,64 @@ def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
 def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed0"][30]
-    rows = {(row["policy"], row["recipe"]): row for row in accuracies.catches_up(cells(tmp_path, runs=runs))}
+    rows = {
+        (row["policy"], row["recipe"]): row
+        for row in accuracies.catches_up(cells(tmp_path, runs=runs))
+    }
     low, every = rows["low", "slow"], rows["all", "slow"]
     assert (low["steps"], low["step"], every["steps"]) == (20, None, 30)
     assert {
-        row["step"] for row in accuracies.tiers(cells(tmp_path, runs=runs)) if (row["policy"], row["recipe"]) == ("low", "slow")
+        row["step"]
+        for row in accuracies.tiers(cells(tmp_path, runs=runs))
+        if (row["policy"], row["recipe"]) == ("low", "slow")
     } == {20}
 
 
 def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_path):
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed1"][30]["d"]
-    with pytest.raises(UserError, match="m/t/slow/low on t: 3 problems at step 30, but 4 for the base model"):
+    with pytest.raises(
+        UserError, match="m/t/slow/low on t: 3 problems at step 30, but 4 for the base model"
+    ):
         accuracies.tiers(cells(tmp_path, runs=runs))
 
 
-# --- tests, decomposition, what was spent -----------------------------------------------------------------------------------
+# --- tests, decomposition, what was spent
+# -----------------------------------------------------------------------------------
 
 
 def test_gains_and_differences_by_hand(tmp_path):
-    """Two seeds and four problems: both targets, pooled, the tests and what could be detected are columns of each row."""
+    """Two seeds and four problems: both targets, pooled, the tests and what could be detected are
+    columns of each row."""
     found = cells(tmp_path)
     gained = {(row["policy"], row["recipe"]): row for row in gains_and_differences.gains(found)}
     assert list(gained) == [("all", "slow"), ("low", "slow"), ("low", "fast")]
     assert gained["all", "slow"]["gain"] == pytest.approx(10 / 16 - 3 / 8)
     for row in gained.values():
-        for ends in (("gain_low", "gain_high"), ("gain_low_a", "gain_high_a"), ("gain_low_pooled", "gain_high_pooled")):
+        for ends in (
+            ("gain_low", "gain_high"),
+            ("gain_low_a", "gain_high_a"),
+            ("gain_low_pooled", "gain_high_pooled"),
+        ):
             assert row[ends[0]] <= row["gain"] <= row[ends[1]]
-    assert len({row["mdd"] for row in gained.values()}) == 1, "what a design can detect is the same for all policies"
+    assert len({row["mdd"] for row in gained.values()}) == 1, (
+        "what a design can detect is the same for all policies"
+    )
     rows = gains_and_differences.differences(found)
-    # all by recipe slow and low by recipe fast differ in policy and recipe: their difference would answer nothing.
+    # all by recipe slow and low by recipe fast differ in policy and recipe: their difference would
+    # answer nothing.
     assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows] == [
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast")
     ]  # fmt: skip
     values = found[0].rates(30) - found[1].rates(30)
     assert rows[0]["p"] == pytest.approx(float(statistics.p_value(statistics.components(values))))
-    assert [row["p_holm"] for row in rows] == pytest.approx(list(statistics.holm([row["p"] for row in rows])))
+    assert [row["p_holm"] for row in rows] == pytest.approx(
+        list(statistics.holm([row["p"] for row in rows]))
+    )
     shared = statistics.shared_noise(found[0].grades(30) - found[1].grades(30))
-    half = (12.706204736432095**2 * statistics.components(values).over_seeds + statistics.Z**2 * shared) ** 0.5
+    half = (
+        12.706204736432095**2 * statistics.components(values).over_seeds + statistics.Z**2 * shared
+    ) ** 0.5
     assert rows[0]["difference_high_a"] - rows[0]["difference"] == pytest.approx(float(half))
 
 
@@ -185,13 +258,20 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
     found = cells(tmp_path, runs=runs, study=STUDY | {"seeds": [0]})
     for row in (*gains_and_differences.gains(found), *gains_and_differences.differences(found)):
         name = "gain" if "gain" in row else "difference"
-        assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, "over problems"
-        assert np.isnan([row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]).all()
+        assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, (
+            "over problems"
+        )
+        assert np.isnan(
+            [row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]
+        ).all()
     assert gains_and_differences.mcnemar(found) == [], "two samples a problem are no single grade"
 
 
 def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
-    single = {path: {30: {name: grades[:1] for name, grades in steps[30].items()}} for path, steps in RUNS.items()}
+    single = {
+        path: {30: {name: grades[:1] for name, grades in steps[30].items()}}
+        for path, steps in RUNS.items()
+    }
     base = {0: {name: grades[:1] for name, grades in BASE[0].items()}}
     evaluation(tmp_path, "m/base/t.csv.gz", base, TIERS)
     for path, correct in single.items():
@@ -203,7 +283,12 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
     ]  # fmt: skip
     # First samples: base 0 1 1 0, all/seed0 1 1 1 1, so two are right in the run alone.
     first = rows[0]
-    assert (first["only_this"], first["only_other"], first["difference"], first["p"]) == (2, 0, 0.5, pytest.approx(0.5))
+    assert (first["only_this"], first["only_other"], first["difference"], first["p"]) == (
+        2,
+        0,
+        0.5,
+        pytest.approx(0.5),
+    )
     assert first["p_holm"] == pytest.approx(1.0) and first["problems"] == 4
 
 
@@ -211,14 +296,28 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
 @given(st.lists(st.lists(st.integers(0, 2), min_size=24, max_size=24), min_size=2, max_size=2))
 @settings_of_hypothesis(max_examples=20)
 def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
-    """Strict and lenient, all problems and each tier, mean and every run: finishing + correctness = gain to 1e-12."""
+    """Strict and lenient, all problems and each tier, mean and every run: finishing + correctness =
+    gain to 1e-12."""
     folder = tmp_path_factory.mktemp("split")
 
-    def write(path, step, draws):  # 0: not answered, 1: answered, 2: right; every other right one only leniently
+    # 0: not answered, 1: answered, 2: right; every other right one only leniently
+    def write(path, step, draws):
         rows = [
             dict.fromkeys(evaluations.COLUMNS)
-            | {"step": step, "id": f"p{i // 2}", "tier": i // 8, "decoding": "sampled", "sample": i % 2, "tokens": 10 + i}
-            | {"answered": int(draw > 0), "lenient": int(draw == 2), "strict": int(draw == 2 and i % 2), "undecided": 0}
+            | {
+                "step": step,
+                "id": f"p{i // 2}",
+                "tier": i // 8,
+                "decoding": "sampled",
+                "sample": i % 2,
+                "tokens": 10 + i,
+            }
+            | {
+                "answered": int(draw > 0),
+                "lenient": int(draw == 2),
+                "strict": int(draw == 2 and i % 2),
+                "undecided": 0,
+            }
             | {"correct": int(draw == 2), "truncated": int(draw == 0)}
             for i, draw in enumerate(draws)
         ]
@@ -239,11 +338,18 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
 
 
 def updates_of(*lengths):
-    """Logs of runs of one task that made as many updates as `lengths` says, of two policies in turn."""
+    """Logs of runs of one task that made as many updates as `lengths` says, of two policies in
+    turn."""
     frames = {}
     for n, length in enumerate(lengths):
         run = Run("m", "t", "slow", ("all", "low")[n % 2], n // 2, "m")
-        row = {"prompts": 8.0, "rollouts": 64.0, "tokens_mean": 10.0 + n, "learnable_share": 0.5, "truncated_share": 0.0}
+        row = {
+            "prompts": 8.0,
+            "rollouts": 64.0,
+            "tokens_mean": 10.0 + n,
+            "learnable_share": 0.5,
+            "truncated_share": 0.0,
+        }
         row |= dict.fromkeys(("kept", "replayed", "thrown_away", "labels", "trained"), np.nan)
         frames[run] = pd.DataFrame([row | {"step": step + 1} for step in range(length)])
     return frames
@@ -252,12 +358,16 @@ def updates_of(*lengths):
 def spent(monkeypatch, updates, held_constant):
     recipe = {"reward": "correct"}
     monkeypatch.setattr(
-        training_logs.Spec, "read", lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv")
+        training_logs.Spec,
+        "read",
+        lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv"),
     )
     facts = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
     monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
     return training_logs.parity(
-        updates, STUDY | {"arms": [{"policy": ["all", "low"], "recipe": "slow"}], "held_constant": held_constant}
+        updates,
+        STUDY
+        | {"arms": [{"policy": ["all", "low"], "recipe": "slow"}], "held_constant": held_constant},
     )
 
 
@@ -267,10 +377,22 @@ def test_what_training_cost_is_told_by_policy(monkeypatch):
     assert [(row["policy"], row["seed"], row["updates"], row["prompts"], row["rollouts"]) for row in rows] == [
         ("all", 0, 3, 24, 192), ("low", 0, 3, 24, 192), ("all", 1, 3, 24, 192), ("low", 1, 3, 24, 192),
     ]  # fmt: skip
-    seconds = {("m", "t", row["policy"], row["recipe"], row["seed"]): 10.0 + row["seed"] for row in rows}
+    seconds = {
+        ("m", "t", row["policy"], row["recipe"], row["seed"]): 10.0 + row["seed"] for row in rows
+    }
     every, low = training_logs.spent(rows, seconds)
-    assert (every["policy"], every["tokens"], every["tokens_least"], every["tokens_most"]) == ("all", 192 * 11, 192 * 10, 192 * 12)
-    assert (low["seconds"], low["seconds_least"], low["seconds_most"], low["seeds"]) == (10.5, 10.0, 11.0, 2)
+    assert (every["policy"], every["tokens"], every["tokens_least"], every["tokens_most"]) == (
+        "all",
+        192 * 11,
+        192 * 10,
+        192 * 12,
+    )
+    assert (low["seconds"], low["seconds_least"], low["seconds_most"], low["seeds"]) == (
+        10.5,
+        10.0,
+        11.0,
+        2,
+    )
     assert training_logs.spent([], {}) == []
 
 
@@ -282,32 +404,65 @@ def test_what_training_cost_is_told_by_policy(monkeypatch):
         ({"rule": "random", "budget": 0.1}, "correct", 50),
         ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "correct", 50),
         ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "majority", 0),
-        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, "correct", 50),
-        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, "majority", 10),
+        (
+            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
+            "correct",
+            50,
+        ),
+        (
+            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
+            "majority",
+            10,
+        ),
         ({"rule": "all"}, "finished", 0),
         ({"rule": "all"}, "correct", 500),
     ],
 )
 def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
-    facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
+    facts = {
+        "policy": policy,
+        "pool": 500,
+        "prompts": prompts,
+        "sample": 10 if "calibrated_on" in policy else None,
+    }
     monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
-    assert training_logs.labels_bought("p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})) == labels
+    assert (
+        training_logs.labels_bought(
+            "p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})
+        )
+        == labels
+    )
 
 
-def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answers_of_those_that_it_sampled(monkeypatch):
-    for rule, chosen, labels in (("all", 500, 24), ("all", 20, 20), ("random", 50, 50), ("annotated", 50, 50), ("hard", 50, 500)):
+def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answers_of_those_that_it_sampled(
+    monkeypatch,
+):
+    for rule, chosen, labels in (
+        ("all", 500, 24),
+        ("all", 20, 20),
+        ("random", 50, 50),
+        ("annotated", 50, 50),
+        ("hard", 50, 500),
+    ):
         facts = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
         monkeypatch.setattr(training_logs.files, "read_json", lambda path, facts=facts: facts)
-        assert training_logs.labels_bought("p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})) == labels
+        assert (
+            training_logs.labels_bought(
+                "p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})
+            )
+            == labels
+        )
 
 
 @pytest.mark.parametrize(
     "policy, recipe, sampled, labels",
     [
-        ({"rule": "all"}, {"selector": {"kind": "beta"}}, [8, 7, 3], 18),  # what it has sampled, not what it could have
+        # what it has sampled, not what it could have
+        ({"rule": "all"}, {"selector": {"kind": "beta"}}, [8, 7, 3], 18),
         ({"rule": "random", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 24),
-        ({"rule": "hard", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 500),  # the choice took them all
+        # the choice took them all
+        ({"rule": "hard", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 500),
         ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "pass_rate"}}, [8, 8], 500),
         ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "tier"}}, [8, 8], 16),
         (
@@ -327,7 +482,12 @@ def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answ
 )
 def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
-    facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
+    facts = {
+        "policy": policy,
+        "pool": 500,
+        "prompts": prompts,
+        "sample": 10 if "calibrated_on" in policy else None,
+    }
     monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
     log = pd.DataFrame({"labels": sampled})
     assert training_logs.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
@@ -356,7 +516,9 @@ def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(m
         "m/t: the study holds prompts constant, but slow/all/seed0 has 24 and slow/low/seed1 has 16;"
         " train the runs with one recipe or take it out of held_constant"
     )
-    assert len(spent(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, "what is not held constant may differ"
+    assert len(spent(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, (
+        "what is not held constant may differ"
+    )
 
 
 def test_wall_time_is_read_from_beside_the_updates_and_may_be_gone(tmp_path, monkeypatch):
@@ -364,28 +526,54 @@ def test_wall_time_is_read_from_beside_the_updates_and_may_be_gone(tmp_path, mon
     updates = updates_of(2, 2)
     one, other = updates
     files.write_rows(
-        f"results/training/{one.path}/timing.csv", ["step", "seconds"], [{"step": 1, "seconds": 1.5}, {"step": 2, "seconds": 2}]
+        f"results/training/{one.path}/timing.csv",
+        ["step", "seconds"],
+        [{"step": 1, "seconds": 1.5}, {"step": 2, "seconds": 2}],
     )
     seconds = training_logs.read_seconds(updates)
-    assert seconds["m", "t", "all", "slow", 0] == 3.5 and np.isnan(seconds["m", "t", "low", "slow", 0])
+    assert seconds["m", "t", "all", "slow", 0] == 3.5 and np.isnan(
+        seconds["m", "t", "low", "slow", 0]
+    )
 
 
 def test_gain_against_learnable_share_length_and_both(tmp_path):
     policies = ["a", "b", "c", "d", "e", "f"]
     learned, tokens = [0.1, 0.3, 0.2, 0.6, 0.5, 0.4], [50.0, 45, 48, 30, 41, 33]
-    key = lambda policy, test="t": {"model": "m", "task": "t", "eval_task": test, "policy": policy, "recipe": "r"}
-    gains = [key(p) | {"decoding": "sampled", "step": 30, "gain": 0.5 - 0.01 * n} for p, n in zip(policies, tokens)]
+    key = lambda policy, test="t": {
+        "model": "m",
+        "task": "t",
+        "eval_task": test,
+        "policy": policy,
+        "recipe": "r",
+    }
+    gains = [
+        key(p) | {"decoding": "sampled", "step": 30, "gain": 0.5 - 0.01 * n}
+        for p, n in zip(policies, tokens)
+    ]
     gains += [
         key("a", "other") | {"decoding": "sampled", "step": 30, "gain": 9.0},
         key("a") | {"decoding": "greedy", "step": 30, "gain": 9.0},
     ]
-    shares = [{"model": "m", "task": "t", "policy": p, "recipe": "r", "learnable": share} for p, share in zip(policies, learned)]
-    lengths = [key(p) | {"decoding": "sampled", "step": 30, "tokens_mean": n} for p, n in zip(policies, tokens)]
-    rows = {(row["task"], row["predictor"], row["adjusted_for"]): row for row in regressions.regressions(gains, shares, lengths)}
+    shares = [
+        {"model": "m", "task": "t", "policy": p, "recipe": "r", "learnable": share}
+        for p, share in zip(policies, learned)
+    ]
+    lengths = [
+        key(p) | {"decoding": "sampled", "step": 30, "tokens_mean": n}
+        for p, n in zip(policies, tokens)
+    ]
+    rows = {
+        (row["task"], row["predictor"], row["adjusted_for"]): row
+        for row in regressions.regressions(gains, shares, lengths)
+    }
     assert len(rows) == 2 * 5 and {row["cells"] for row in rows.values()} == {6}
     assert rows["all", "tokens", None]["r_squared"] == pytest.approx(1)
     assert rows["t", "tokens", "learnable"]["slope"] == pytest.approx(-0.01)
-    assert rows["t", "learnable", "tokens"]["slope"] == pytest.approx(0, abs=1e-9), "length explains all of it"
-    assert rows["t", "learnable", None]["r_squared"] == pytest.approx(regressions.fit(gains, shares)[0]["r_squared"])
+    assert rows["t", "learnable", "tokens"]["slope"] == pytest.approx(0, abs=1e-9), (
+        "length explains all of it"
+    )
+    assert rows["t", "learnable", None]["r_squared"] == pytest.approx(
+        regressions.fit(gains, shares)[0]["r_squared"]
+    )
     unknown = [row | {"tokens_mean": np.nan} for row in lengths]
     assert regressions.regressions(gains, shares, unknown) == []

@@ -1,4 +1,5 @@
-"""Training on worked solutions: what the configuration allows, what the trainer is told, and which tokens it trains on."""
+"""Training on worked solutions: what the configuration allows, what the trainer is told, and which
+tokens it trains on."""
 
 import copy
 import dataclasses
@@ -17,30 +18,56 @@ from hardgrpo.study import checks, memory, paths, settings
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
-SFT = {key: value for key, value in RECIPE.items() if key not in settings.GRPO_KEYS} | {"objective": "sft"}
-SFT |= {"updates": 3, "prompts_per_update": 4, "checkpoint_every": 3, "warmup_share": 0.0, "learning_rate": 5e-3}
-SOURCE = {"kind": "generated", "family": "swaps", "objects": [3], "length": [1, 2, 3], "seed": 1, "train": 12, "test": 2}
+SFT = {key: value for key, value in RECIPE.items() if key not in settings.GRPO_KEYS} | {
+    "objective": "sft"
+}
+SFT |= {
+    "updates": 3,
+    "prompts_per_update": 4,
+    "checkpoint_every": 3,
+    "warmup_share": 0.0,
+    "learning_rate": 5e-3,
+}
+SOURCE = {
+    "kind": "generated",
+    "family": "swaps",
+    "objects": [3],
+    "length": [1, 2, 3],
+    "seed": 1,
+    "train": 12,
+    "test": 2,
+}
 
 
-# --- the configuration -------------------------------------------------------------------------------------------------
+# --- the configuration
+# -------------------------------------------------------------------------------------------------
 
 
 def test_a_grpo_run_has_the_specification_and_the_hash_that_it_had_before_there_was_another_objective():
     assert SPEC.digest("a", "b") == "f1daf4c5dc90069c"
-    found = Spec.from_study(CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini", "hard", 0)).fields()
+    found = Spec.from_study(
+        CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini", "hard", 0)
+    ).fields()
     assert list(found) == [
         "model", "task", "policy", "recipe", "seed", "model_folder", "problems", "subset", "prompt", "chat", "grader",
         "completion_tokens", "training",
     ]  # fmt: skip
-    assert paths.more_inputs("swaps", CONFIG["recipes"]["mini"]) == {} and "solutions" not in Spec(**found).fields()
+    assert (
+        paths.more_inputs("swaps", CONFIG["recipes"]["mini"]) == {}
+        and "solutions" not in Spec(**found).fields()
+    )
 
 
 def test_a_run_on_worked_solutions_names_them_and_its_hash_follows(tmp_path):
-    found = Spec.from_study(CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini_sft", "hard", 0)).fields()
+    found = Spec.from_study(
+        CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini_sft", "hard", 0)
+    ).fields()
     assert found["solutions"] == "results/tasks/swaps/solutions.jsonl"
     spec = Spec(**found)
     assert spec.digest() != dataclasses.replace(spec, solutions="others.jsonl").digest()
-    (tmp_path / "spec.yaml").write_text(yaml.safe_dump({key: value for key, value in found.items() if key != "solutions"}))
+    (tmp_path / "spec.yaml").write_text(
+        yaml.safe_dump({key: value for key, value in found.items() if key != "solutions"})
+    )
     with pytest.raises(UserError, match="'solutions' is missing"):
         Spec.read(str(tmp_path / "spec.yaml"))
 
@@ -85,10 +112,13 @@ def test_a_column_with_solutions_does_not_prepare_the_problems_again():
     task = {"source": {"kind": "files", "train": "mine.csv", "columns": {"solution": "worked"}}}
     assert settings.has_solutions(task)
     assert settings.source_of_split(task, "train") == {"kind": "files", "train": "mine.csv"}
-    assert settings.source_of_split(task, "train", with_solutions=True)["columns"] == {"solution": "worked"}
+    assert settings.source_of_split(task, "train", with_solutions=True)["columns"] == {
+        "solution": "worked"
+    }
 
 
-# --- the solutions -----------------------------------------------------------------------------------------------------
+# --- the solutions
+# -----------------------------------------------------------------------------------------------------
 
 ROWS = {
     "gsm8k": {"question": "How many?", "answer": "Half is 48/2 = <<48/2=24>>24.\nAll: 24*50=<<24*50=1200>>1,200.\n#### 1,200"},
@@ -97,7 +127,9 @@ ROWS = {
 }  # fmt: skip
 
 
-def worked(tmp_path, format: str, grader: str, rows: list[dict] | None = None) -> list[tuple[dict, str]]:
+def worked(
+    tmp_path, format: str, grader: str, rows: list[dict] | None = None
+) -> list[tuple[dict, str]]:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows or [ROWS[format]]))
     source = {"kind": "hub", "format": format, "train": [{"dataset": "a/b"}]}
@@ -109,41 +141,72 @@ def worked(tmp_path, format: str, grader: str, rows: list[dict] | None = None) -
 @pytest.mark.parametrize(
     ("format", "grader", "expected"),
     [
-        ("gsm8k", "number_strict", "Half is 48/2 = 24.\nAll: 24*50=1,200.\nThe answer is \\boxed{1200}."),
+        (
+            "gsm8k",
+            "number_strict",
+            "Half is 48/2 = 24.\nAll: 24*50=1,200.\nThe answer is \\boxed{1200}.",
+        ),
         ("gsm8k", "final_number", "Half is 48/2 = 24.\nAll: 24*50=1,200.\n#### 1200"),
         ("math", "math", "It is $\\boxed{\\frac{1}{2}}$."),
         ("columns", "number_strict", "2 + 2 = 4. \\boxed{4}"),
     ],
 )
-def test_a_row_of_each_format_has_its_worked_solution_in_the_form_that_the_grader_reads(tmp_path, format, grader, expected):
+def test_a_row_of_each_format_has_its_worked_solution_in_the_form_that_the_grader_reads(
+    tmp_path, format, grader, expected
+):
     solved = worked(tmp_path, format, grader)
     assert [text for _, text in solved] == [expected]
-    assert solutions.correct_solutions(solved, grader, "t") == [{"id": "b-train-0000", "solution": expected}]
+    assert solutions.correct_solutions(solved, grader, "t") == [
+        {"id": "b-train-0000", "solution": expected}
+    ]
 
 
 def test_a_row_without_a_solution_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"rows.jsonl: row 2: no worked solution in column 'worked'; add it"):
-        worked(tmp_path, "columns", "number_strict", [ROWS["columns"], {"question": "And?", "answer": "5", "worked": " "}])
+    with pytest.raises(
+        UserError, match=r"rows.jsonl: row 2: no worked solution in column 'worked'; add it"
+    ):
+        worked(
+            tmp_path,
+            "columns",
+            "number_strict",
+            [ROWS["columns"], {"question": "And?", "answer": "5", "worked": " "}],
+        )
     with pytest.raises(UserError, match=r"row 1: no worked solution in column 'solution'"):
         worked(tmp_path, "math", "math", [{"problem": "What?", "answer": "4", "level": 1}])
     with pytest.raises(UserError, match="task t: its source has no worked solutions"):
         worked(tmp_path, "choices", "choice_letter", [{"input": "(A) a\n(B) b", "target": "(A)"}])
 
 
-def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_are_an_error(tmp_path, capsys):
-    good, bad = ({"question": f"{text}?", "answer": "4", "worked": text} for text in ("so \\boxed{4}", "so \\boxed{5}"))
+def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_are_an_error(
+    tmp_path, capsys
+):
+    good, bad = (
+        {"question": f"{text}?", "answer": "4", "worked": text}
+        for text in ("so \\boxed{4}", "so \\boxed{5}")
+    )
     rows = [good | {"question": f"{number}?"} for number in range(199)]
-    kept = solutions.correct_solutions(worked(tmp_path, "columns", "number_strict", [bad, *rows]), "number_strict", "task t, train")
+    kept = solutions.correct_solutions(
+        worked(tmp_path, "columns", "number_strict", [bad, *rows]), "number_strict", "task t, train"
+    )
     assert len(kept) == 199 and kept[0]["id"] == "b-train-0001"
-    assert "of 1 of 200 problems right: 'b-train-0000' (4); they are left out" in capsys.readouterr().out
+    assert (
+        "of 1 of 200 problems right: 'b-train-0000' (4); they are left out"
+        in capsys.readouterr().out
+    )
     with pytest.raises(UserError, match="of 1 of 3 problems right.*choose another grader"):
-        solutions.correct_solutions(worked(tmp_path, "columns", "number_strict", [bad, *rows[:2]]), "number_strict", "t")
+        solutions.correct_solutions(
+            worked(tmp_path, "columns", "number_strict", [bad, *rows[:2]]), "number_strict", "t"
+        )
 
 
-@pytest.mark.parametrize("family, grader", [("swaps", "final_word"), ("arithmetic", "final_number")])
+@pytest.mark.parametrize(
+    "family, grader", [("swaps", "final_word"), ("arithmetic", "final_number")]
+)
 def test_generated_problems_have_their_shortest_solution_without_slips(family, grader):
     solved = solutions.worked_solutions("t", SOURCE | {"family": family}, [], grader)
-    assert [problem for problem, _ in solved] == tasks.prepare("t", SOURCE | {"family": family}, "train", [])
+    assert [problem for problem, _ in solved] == tasks.prepare(
+        "t", SOURCE | {"family": family}, "train", []
+    )
     assert len(solutions.correct_solutions(solved, grader, "t")) == 12
     for problem, text in solved:
         others = generated.solutions(family, problem["question"])
@@ -153,30 +216,46 @@ def test_generated_problems_have_their_shortest_solution_without_slips(family, g
 
 def test_a_family_without_demonstrations_says_so():
     with pytest.raises(UserError, match="task t: family shuffled_objects has no worked solutions"):
-        solutions.worked_solutions("t", SOURCE | {"family": "shuffled_objects"}, [], "choice_letter")
+        solutions.worked_solutions(
+            "t", SOURCE | {"family": "shuffled_objects"}, [], "choice_letter"
+        )
 
 
-# --- the trainer -------------------------------------------------------------------------------------------------------
+# --- the trainer
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
-    """Whatever SFTConfig adds to the trainer's own arguments is stated, or listed here with the reason why not."""
+    """Whatever SFTConfig adds to the trainer's own arguments is stated, or listed here with the
+    reason why not."""
     from transformers import TrainingArguments
     from trl import SFTConfig
 
     spec = dataclasses.replace(SPEC, training=SFT, solutions="solutions.jsonl")
     stated = recipes.supervised_arguments(spec, str(tmp_path), recipes.Hardware(0, 1, 2))
-    own = {field.name for field in dataclasses.fields(SFTConfig)} - {field.name for field in dataclasses.fields(TrainingArguments)}
+    own = {field.name for field in dataclasses.fields(SFTConfig)} - {
+        field.name for field in dataclasses.fields(TrainingArguments)
+    }
     elsewhere = {
-        "model_init_kwargs", "trust_remote_code",  # the model is loaded before, by recipes.model_arguments
+        # the model is loaded before, by recipes.model_arguments
+        "model_init_kwargs", "trust_remote_code",
         "router_aux_loss_coef",  # mixtures of experts
-        "dataset_text_field", "dataset_kwargs", "dataset_num_proc", "truncation_mode",  # of texts that TRL tokenizes and cuts
+        # of texts that TRL tokenizes and cuts
+        "dataset_text_field", "dataset_kwargs", "dataset_num_proc", "truncation_mode",
         "packing_strategy", "eval_packing", "pad_token",
     }  # fmt: skip
     assert own - set(stated) - elsewhere == set()
     config = SFTConfig(**stated)
-    assert (config.per_device_train_batch_size, config.gradient_accumulation_steps, config.max_steps) == (2, 2, 3)
-    assert config.completion_only_loss and not config.packing and config.train_sampling_strategy == "sequential"
+    assert (
+        config.per_device_train_batch_size,
+        config.gradient_accumulation_steps,
+        config.max_steps,
+    ) == (2, 2, 3)
+    assert (
+        config.completion_only_loss
+        and not config.packing
+        and config.train_sampling_strategy == "sequential"
+    )
     common = {
         "optim",
         "learning_rate",
@@ -194,22 +273,41 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A model folder of the miniature's kind, problems, and the specification of a run on their worked solutions."""
+    """A model folder of the miniature's kind, problems, and the specification of a run on their
+    worked solutions."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
     folder = tmp_path_factory.mktemp("sft")
     tokenizer = build_tokenizer()
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
-    build_model(sizes | {"context_tokens": 192, "rotary_base": 100.0, "seed": 0}, tokenizer).save_pretrained(folder / "model")
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "layers": 2,
+        "heads": 2,
+        "key_value_heads": 2,
+        "head_size": 16,
+    }
+    build_model(
+        sizes | {"context_tokens": 192, "rotary_base": 100.0, "seed": 0}, tokenizer
+    ).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     solved = solutions.worked_solutions("t", SOURCE, [], "final_word")
     rows = solutions.correct_solutions(solved, "final_word", "t")
     (folder / "solutions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     spec = dataclasses.replace(
-        SPEC, training=SFT, model_folder=str(folder / "model"), solutions=str(folder / "solutions.jsonl"), completion_tokens=56
+        SPEC,
+        training=SFT,
+        model_folder=str(folder / "model"),
+        solutions=str(folder / "solutions.jsonl"),
+        completion_tokens=56,
     )
-    return spec, {problem["id"]: problem for problem, _ in solved}, {row["id"]: row["solution"] for row in rows}, tokenizer
+    return (
+        spec,
+        {problem["id"]: problem for problem, _ in solved},
+        {row["id"]: row["solution"] for row in rows},
+        tokenizer,
+    )
 
 
 def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretraining(world):
@@ -224,12 +322,20 @@ def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretra
         solution = tokenizer(worked[identity], add_special_tokens=False)["input_ids"]
         assert text["input_ids"] == [*prompt, *solution, tokenizer.eos_token_id]
         assert text["completion_mask"] == [0] * len(prompt) + [1] * (len(solution) + 1)
-        shown = tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False)
-        assert text["input_ids"] == tokenizer(f"{shown} {worked[identity]}{tokenizer.eos_token}")["input_ids"], "as pretrained"
+        shown = tokenizer.apply_chat_template(
+            list(messages), add_generation_prompt=True, tokenize=False
+        )
+        assert (
+            text["input_ids"]
+            == tokenizer(f"{shown} {worked[identity]}{tokenizer.eos_token}")["input_ids"]
+        ), "as pretrained"
 
 
-def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_arguments_reach_it(world):
-    """As Qwen3's template: what stands before the answer depends on an argument, and a turn ends in more than the end token."""
+def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_arguments_reach_it(
+    world,
+):
+    """As Qwen3's template: what stands before the answer depends on an argument, and a turn ends in
+    more than the end token."""
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
@@ -241,13 +347,22 @@ def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_argum
         + " "
         + one
         + "{% endif %}"
-        "{% endfor %}{% if add_generation_prompt %} {% if quick %}" + two + "{% else %}" + one + "{% endif %}{% endif %}"
+        "{% endfor %}{% if add_generation_prompt %} {% if quick %}"
+        + two
+        + "{% else %}"
+        + one
+        + "{% endif %}{% endif %}"
     )
-    found = supervised.tokenize_solutions(dataclasses.replace(spec, chat={"quick": True}), problems, list(problems)[:1], other)
+    found = supervised.tokenize_solutions(
+        dataclasses.replace(spec, chat={"quick": True}), problems, list(problems)[:1], other
+    )
     (text,) = found.values()
     mark = text["completion_mask"].index(1)
     assert tokenizer.convert_ids_to_tokens(text["input_ids"])[mark - 1] == two
-    assert text["input_ids"][-1] == tokenizer.eos_token_id and text["input_ids"].count(tokenizer.eos_token_id) == 1
+    assert (
+        text["input_ids"][-1] == tokenizer.eos_token_id
+        and text["input_ids"].count(tokenizer.eos_token_id) == 1
+    )
 
 
 def test_a_solution_beyond_the_completion_limit_is_left_out_whole_and_said(world, capsys):
@@ -257,13 +372,29 @@ def test_a_solution_beyond_the_completion_limit_is_left_out_whole_and_said(world
     whole = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
     lengths = {identity: sum(text["completion_mask"]) for identity, text in whole.items()}
     limit = sorted(set(lengths.values()))[-2]
-    found = supervised.tokenize_solutions(dataclasses.replace(spec, completion_tokens=limit), problems, list(problems), tokenizer)
-    assert set(found) == {identity for identity, length in lengths.items() if length <= limit} and len(found) < 12
-    assert all(found[identity] == whole[identity] for identity in found), "at the limit it is kept, end token and all"
+    found = supervised.tokenize_solutions(
+        dataclasses.replace(spec, completion_tokens=limit), problems, list(problems), tokenizer
+    )
+    assert (
+        set(found) == {identity for identity, length in lengths.items() if length <= limit}
+        and len(found) < 12
+    )
+    assert all(found[identity] == whole[identity] for identity in found), (
+        "at the limit it is kept, end token and all"
+    )
     said = capsys.readouterr().out
-    assert f"{12 - len(found)} of 12 chosen prompts have one of more than {limit} tokens: t-train-" in said and "left out" in said
-    with pytest.raises(UserError, match="none of the 12 chosen prompts has a worked solution of at most 3 tokens; raise"):
-        supervised.tokenize_solutions(dataclasses.replace(spec, completion_tokens=3), problems, list(problems), tokenizer)
+    assert (
+        f"{12 - len(found)} of 12 chosen prompts have one of more than {limit} tokens: t-train-"
+        in said
+        and "left out" in said
+    )
+    with pytest.raises(
+        UserError,
+        match="none of the 12 chosen prompts has a worked solution of at most 3 tokens; raise",
+    ):
+        supervised.tokenize_solutions(
+            dataclasses.replace(spec, completion_tokens=3), problems, list(problems), tokenizer
+        )
 
 
 def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path, capsys):
@@ -274,10 +405,15 @@ def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path,
     (tmp_path / "one.jsonl").write_text(json.dumps({"id": first, "solution": text}) + "\n")
     assert set(
         supervised.tokenize_solutions(
-            dataclasses.replace(spec, solutions=str(tmp_path / "one.jsonl")), problems, list(problems), tokenizer
+            dataclasses.replace(spec, solutions=str(tmp_path / "one.jsonl")),
+            problems,
+            list(problems),
+            tokenizer,
         )
     ) == {first}
-    assert "11 of 12 chosen prompts have no worked solution: t-train-0001" in capsys.readouterr().out
+    assert (
+        "11 of 12 chosen prompts have no worked solution: t-train-0001" in capsys.readouterr().out
+    )
 
 
 def trained(world, folder, micro_batch=None, **changes):
@@ -286,48 +422,77 @@ def trained(world, folder, micro_batch=None, **changes):
 
     spec, problems, _, tokenizer = world
     spec = dataclasses.replace(spec, training=SFT | changes)
-    made = supervised.build_trainer(spec, problems, list(problems), tokenizer, folder, recipes.Hardware(0, 1, micro_batch), "none")
+    made = supervised.build_trainer(
+        spec,
+        problems,
+        list(problems),
+        tokenizer,
+        folder,
+        recipes.Hardware(0, 1, micro_batch),
+        "none",
+    )
     made.args.save_strategy, batches, compute = "no", [], made.compute_loss
-    made.compute_loss = lambda model, inputs, **named: (batches.append(inputs), compute(model, inputs, **named))[1]
+    made.compute_loss = lambda model, inputs, **named: (
+        batches.append(inputs),
+        compute(model, inputs, **named),
+    )[1]
     made.train()
     return made, batches
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("micro_batch", [None, 2])
-def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is_on_solutions_alone(world, tmp_path, micro_batch):
+def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is_on_solutions_alone(
+    world, tmp_path, micro_batch
+):
     from hardgrpo.training import supervised
 
     spec, problems, _, tokenizer = world
     made, batches = trained(world, tmp_path, micro_batch)
     texts = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
     order = recipes.schedule(list(problems), 3, 4, spec.seed)
-    seen = [row for batch in batches for row in zip(batch["input_ids"], batch["labels"], batch["attention_mask"])]
+    seen = [
+        row
+        for batch in batches
+        for row in zip(batch["input_ids"], batch["labels"], batch["attention_mask"])
+    ]
     assert len(seen) == 12 and len(batches) == (3 if micro_batch is None else 6)
     for identity, (ids, labels, mask) in zip(order, seen):
         text = texts[identity]
         assert ids[mask.bool()].tolist() == text["input_ids"]
-        assert labels[labels != -100].tolist() == [i for i, kept in zip(text["input_ids"], text["completion_mask"]) if kept]
+        assert labels[labels != -100].tolist() == [
+            i for i, kept in zip(text["input_ids"], text["completion_mask"]) if kept
+        ]
     log = [entry for entry in made.state.log_history if "loss" in entry]
     for number, entry in enumerate(log):
-        trained_on = [sum(texts[identity]["completion_mask"]) for identity in order[4 * number : 4 * number + 4]]
+        trained_on = [
+            sum(texts[identity]["completion_mask"])
+            for identity in order[4 * number : 4 * number + 4]
+        ]
         assert entry["completions/mean_length"] == sum(trained_on) / 4
         assert (entry["prompts"], entry["rollouts"]) == (4, 0) and entry["step_time"] > 0
 
 
 @pytest.mark.slow
-def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_shared_out(world, tmp_path):
+def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_shared_out(
+    world, tmp_path
+):
     from transformers import AutoModelForCausalLM
 
     whole, batches = trained(world, tmp_path)
     parts, _ = trained(world, tmp_path, 1)
     model = AutoModelForCausalLM.from_pretrained(world[0].model_folder, dtype=torch.float32)
     with torch.no_grad():
-        scores = model(input_ids=batches[0]["input_ids"], attention_mask=batches[0]["attention_mask"]).logits
+        scores = model(
+            input_ids=batches[0]["input_ids"], attention_mask=batches[0]["attention_mask"]
+        ).logits
     by_hand = torch.nn.functional.cross_entropy(
         scores[:, :-1].flatten(0, 1), batches[0]["labels"][:, 1:].flatten(), ignore_index=-100
     )
-    losses = [[entry["loss"] for entry in made.state.log_history if "loss" in entry] for made in (whole, parts)]
+    losses = [
+        [entry["loss"] for entry in made.state.log_history if "loss" in entry]
+        for made in (whole, parts)
+    ]
     assert losses[0][0] == pytest.approx(by_hand.item(), rel=1e-4)
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
 
@@ -339,12 +504,15 @@ def test_the_loss_falls(world, tmp_path):
     assert losses[-1] < 0.6 * losses[0], losses
 
 
-# --- memory ------------------------------------------------------------------------------------------------------------
+# --- memory
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["qwen3-4b", "phi-4"])
 def test_memory_holds_neither_vllm_nor_a_reference_policy(model):
-    need, grpo = (memory.run_memory(CONFIG, model, recipe, "gsm8k") for recipe in ("sft", "as_written"))
+    need, grpo = (
+        memory.run_memory(CONFIG, model, recipe, "gsm8k") for recipe in ("sft", "as_written")
+    )
     assert need["vllm"] == need["reference"] == 0 and grpo["vllm"] > 0
     assert {key: need[key] for key in ("weights", "optimiser", "activations")} == {
         key: grpo[key] for key in ("weights", "optimiser", "activations")

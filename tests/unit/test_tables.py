@@ -1,4 +1,5 @@
-"""The paper's tables: entries and functions fit each other, LaTeX and HTML say the same, the best are marked where they are resolved."""
+"""The paper's tables: entries and functions fit each other, LaTeX and HTML say the same, the best
+are marked where they are resolved."""
 
 import importlib
 import inspect
@@ -25,14 +26,21 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
     for name, entry in registry.SUMMARIES.items():
         assert set(entry.of) <= {*registry.SUMMARIES, *registry.INPUTS}, name
         function = getattr(importlib.import_module(f"hardgrpo.analysis.{entry.module}"), name)
-        required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-        assert len(required) == len(entry.of) and len(set(entry.columns)) == len(entry.columns), name
+        required = [
+            p for p in inspect.signature(function).parameters.values() if p.default is p.empty
+        ]
+        assert len(required) == len(entry.of) and len(set(entry.columns)) == len(entry.columns), (
+            name
+        )
     for name, entry in registry.JUDGED.items():
         assert set(entry.of) <= registry.SUMMARIES.keys(), name
     for name, entry in registry.TABLES.items():
         assert set(entry.of) <= {*MADE, "deviations"}, name
         function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
-        assert set(inspect.signature(function).parameters) == {*entry.of, *(["study"] if entry.design else [])}, name
+        assert set(inspect.signature(function).parameters) == {
+            *entry.of,
+            *(["study"] if entry.design else []),
+        }, name
     for name, entry in registry.FIGURES.items():
         assert set(entry.of) <= MADE.keys() and set(entry.may_be_empty) <= set(entry.of), name
         function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
@@ -44,7 +52,8 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
 def test_every_summary_table_is_used():
     used = {name for entries in (registry.SUMMARIES, registry.JUDGED, registry.TABLES, registry.FIGURES) for entry in entries.values()
             for name in entry.of}  # fmt: skip
-    read_by_people = {"decomposition_runs", "recorded_rates"}  # and by the agreement with the reference
+    # and by the agreement with the reference
+    read_by_people = {"decomposition_runs", "recorded_rates"}
     assert registry.SUMMARIES.keys() - used - set(registry.NUMBERED) == read_by_people
 
 
@@ -52,32 +61,53 @@ def test_the_paper_places_and_refers_to_entries_only():
     text = (ROOT / "paper/main.tex").read_text()
     text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
     for kind, entries in (("table", registry.TABLES), ("figure", registry.FIGURES)):
-        named = re.findall(rf"\\(?:result{kind}|see{kind})\{{(\w+)\}}|ref\{{{kind[:3]}:(\w+)\}}", text)
+        named = re.findall(
+            rf"\\(?:result{kind}|see{kind})\{{(\w+)\}}|ref\{{{kind[:3]}:(\w+)\}}", text
+        )
         assert {name for pair in named for name in pair if name} <= entries.keys()
         assert named
 
 
-# --- cells -----------------------------------------------------------------------------------------------------------
+# --- cells
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_cell_says_the_same_in_latex_and_html():
     for cell, tex, page in [
         ("a_b & 5 %", r"a\_b \& 5 \%", "a_b &amp; 5 %"),
         (("base pass@", K), "base pass@$k$", "base pass@<i>k</i>"),
-        ((Marked("+3.1", "best"), " [1.2, 5.0]"), r"\textbf{$+$3.1} [1.2, 5.0]", "<b>+3.1</b> [1.2, 5.0]"),
+        (
+            (Marked("+3.1", "best"), " [1.2, 5.0]"),
+            r"\textbf{$+$3.1} [1.2, 5.0]",
+            "<b>+3.1</b> [1.2, 5.0]",
+        ),
         ("a<b>c", "a<b>c", "a&lt;b&gt;c"),
     ]:
         assert latex.render(cell) == tex and str(web.render(cell)) == page
-    assert latex.render(formats.signed_interval(-0.031, -0.05, 0.001), True) == "$-$3.1 [$-$5.0, 0.1]"
-    assert latex.render("<0.001", True) == "$<$0.001" and latex.render(formats.integer(1234), True) == r"1\,234"
+    assert (
+        latex.render(formats.signed_interval(-0.031, -0.05, 0.001), True) == "$-$3.1 [$-$5.0, 0.1]"
+    )
+    assert (
+        latex.render("<0.001", True) == "$<$0.001"
+        and latex.render(formats.integer(1234), True) == r"1\,234"
+    )
 
 
 @pytest.mark.parametrize(
     ("share", "points", "signed", "change"),
-    [(0.0312, "3.1", "+3.1", "+3.1"), (-0.0312, "−3.1", "−3.1", "-3.1"), (-0.0001, "0.0", "0.0", "+0.0"), (None, "–", "–", "–")],
+    [
+        (0.0312, "3.1", "+3.1", "+3.1"),
+        (-0.0312, "−3.1", "−3.1", "-3.1"),
+        (-0.0001, "0.0", "0.0", "+0.0"),
+        (None, "–", "–", "–"),
+    ],
 )
 def test_a_share_in_points(share, points, signed, change):
-    assert (formats.points(share), formats.signed(share), formats.change(share)) == (points, signed, change)
+    assert (formats.points(share), formats.signed(share), formats.change(share)) == (
+        points,
+        signed,
+        change,
+    )
     assert formats.with_interval(share, float("nan"), 0.1) == points
 
 
@@ -95,13 +125,23 @@ def test_a_table_says_once_what_is_the_same_everywhere_and_a_page_says_it_in_eac
 def test_best_and_second_are_marked_only_where_they_are_resolved():
     gains = pd.DataFrame(
         [
-            {"model": "m", "task": "t", "eval_task": "t", "arm": p, "decoding": "sampled", "gain": g}
+            {
+                "model": "m",
+                "task": "t",
+                "eval_task": "t",
+                "arm": p,
+                "decoding": "sampled",
+                "gain": g,
+            }
             for p, g in zip("abc", (3, 2, 1))
         ]
     )
     pairs = [("a", "b", 0.01), ("a", "c", 0.01), ("b", "c", 0.2)]
     differences = pd.DataFrame(
-        [{"model": "m", "task": "t", "eval_task": "t", "arm": x, "minus_arm": y, "p_holm": p} for x, y, p in pairs]
+        [
+            {"model": "m", "task": "t", "eval_task": "t", "arm": x, "minus_arm": y, "p_holm": p}
+            for x, y, p in pairs
+        ]
     )
     assert ranks(gains, differences) == ["best", "", ""]
     assert ranks(gains, differences.assign(p_holm=0.01)) == ["best", "second", ""]
@@ -109,16 +149,25 @@ def test_best_and_second_are_marked_only_where_they_are_resolved():
     assert ranks(gains, differences.assign(p_holm=float("nan"))) == ["", "", ""]
 
 
-# --- the tables of the committed studies ------------------------------------------------------------------------------
+# --- the tables of the committed studies
+# ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("study", [path.parent.name for path in sorted(ROOT.glob("results/reference/*/gains.csv"))])
+@pytest.mark.parametrize(
+    "study", [path.parent.name for path in sorted(ROOT.glob("results/reference/*/gains.csv"))]
+)
 def test_no_table_of_a_committed_study_has_an_unknown_number_as_nan(study):
     design = settings.study_design(CONFIG, study)
     tables = files.Tables.below(ROOT / paths.reference(study))
     for name, entry in registry.TABLES.items():
-        if set(entry.of) <= registry.SUMMARIES.keys() and all(table in tables for table in entry.of):
+        if set(entry.of) <= registry.SUMMARIES.keys() and all(
+            table in tables for table in entry.of
+        ):
             frames = summaries.read_all(tables, registry.columns(*entry.of), design["first_recipe"])
-            function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
+            function = getattr(
+                importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name
+            )
             _, columns = function(**frames, **({"study": design} if entry.design else {}))
-            assert "nan" not in re.sub(r"[a-z_]*nan[a-z_]+|[a-z_]+nan[a-z_]*", "", latex.table(columns)), name
+            assert "nan" not in re.sub(
+                r"[a-z_]*nan[a-z_]+|[a-z_]+nan[a-z_]*", "", latex.table(columns)
+            ), name

@@ -22,7 +22,11 @@ def program(folder, name, *arguments):
 
 
 def prepare(folder, source, *paths, task="mine", split="train", **options):
-    given = [part for key, value in options.items() for part in ([f"--{key}"] if value is True else [f"--{key}", value])]
+    given = [
+        part
+        for key, value in options.items()
+        for part in ([f"--{key}"] if value is True else [f"--{key}", value])
+    ]
     return program(
         folder, "prepare_task", "--task", task, "--split", split, "--source", json.dumps(source), "--files", *paths, *given,
         "--output", "P.jsonl",
@@ -56,34 +60,71 @@ def part(local, rows=None, **keys):
     )
 
 
-# --- files ---------------------------------------------------------------------------------------------------------
+# --- files
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_becomes_problems_in_its_order(tmp_path):
-    rows = [("a7", 'Say "two",\nplease', "2", "1"), ("b3", "Three, and {braces}?", " 3.0 ", ""), ("c1", "Vier? ü", "4", "hard")]
+    rows = [
+        ("a7", 'Say "two",\nplease', "2", "1"),
+        ("b3", "Three, and {braces}?", " 3.0 ", ""),
+        ("c1", "Vier? ü", "4", "hard"),
+    ]
     table(tmp_path / "mine.csv", ["name", "prompt", "gold", "level"], rows)
     columns = {"question": "prompt", "answer": "gold", "tier": "level", "id": "name"}
     done = prepare(tmp_path, FILES | {"columns": columns}, "mine.csv", grader="number_lenient")
     assert done.returncode == 0, done.stderr
     assert files.read_jsonl(tmp_path / "P.jsonl", {}) == [
-        {"id": "a7", "question": 'Say "two",\nplease', "answer": "2", "tier": "1", "source": "mine.csv", "row": 0},
-        {"id": "b3", "question": "Three, and {braces}?", "answer": " 3.0 ", "tier": None, "source": "mine.csv", "row": 1},
-        {"id": "c1", "question": "Vier? ü", "answer": "4", "tier": "hard", "source": "mine.csv", "row": 2},
+        {
+            "id": "a7",
+            "question": 'Say "two",\nplease',
+            "answer": "2",
+            "tier": "1",
+            "source": "mine.csv",
+            "row": 0,
+        },
+        {
+            "id": "b3",
+            "question": "Three, and {braces}?",
+            "answer": " 3.0 ",
+            "tier": None,
+            "source": "mine.csv",
+            "row": 1,
+        },
+        {
+            "id": "c1",
+            "question": "Vier? ü",
+            "answer": "4",
+            "tier": "hard",
+            "source": "mine.csv",
+            "row": 2,
+        },
     ]
 
 
 def test_a_table_and_json_lines_of_the_same_rows_are_the_same_problems(tmp_path):
-    rows = [{"question": f"{n} + {n}?", "answer": str(2 * n), "tier": str(n % 3)} for n in range(12)]
+    rows = [
+        {"question": f"{n} + {n}?", "answer": str(2 * n), "tier": str(n % 3)} for n in range(12)
+    ]
     table(tmp_path / "mine.csv", list(rows[0]), [row.values() for row in rows])
     lines(tmp_path / "mine.jsonl", rows)
-    one, other = (tasks.prepare("mine", FILES, "train", [str(tmp_path / f"mine.{kind}")]) for kind in ("csv", "jsonl"))
-    drop = lambda problems: [{key: value for key, value in p.items() if key != "source"} for p in problems]
+    one, other = (
+        tasks.prepare("mine", FILES, "train", [str(tmp_path / f"mine.{kind}")])
+        for kind in ("csv", "jsonl")
+    )
+    drop = lambda problems: [
+        {key: value for key, value in p.items() if key != "source"} for p in problems
+    ]
     assert drop(one) == drop(other)
     assert [p["id"] for p in one] == [f"mine-train-{n:04d}" for n in range(12)]
 
 
 def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
-    table(tmp_path / "mine.csv", ["id", "question", "answer"], [("x", "a?", 1), ("", "b?", 2), ("", "c?", 3)])
+    table(
+        tmp_path / "mine.csv",
+        ["id", "question", "answer"],
+        [("x", "a?", 1), ("", "b?", 2), ("", "c?", 3)],
+    )
     assert [p["id"] for p in tasks.prepare("mine", FILES, "test", [str(tmp_path / "mine.csv")])] == [
         "x", "mine-test-0001", "mine-test-0002",
     ]  # fmt: skip
@@ -109,15 +150,27 @@ def test_a_table_that_makes_no_task_is_refused_with_its_row(tmp_path, header, ro
 def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_elsewhere(tmp_path):
     lines(
         tmp_path / "mine.jsonl",
-        [{"question": "a?"}, {"question": "b?", "answer": None}, {"question": "c?", "answer": "unreadable"}],
+        [
+            {"question": "a?"},
+            {"question": "b?", "answer": None},
+            {"question": "c?", "answer": "unreadable"},
+        ],
     )
-    assert refused(prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient"), "mine.jsonl: row 1: no column 'answer'")
+    assert refused(
+        prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient"),
+        "mine.jsonl: row 1: no column 'answer'",
+    )
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient", unlabelled=True)
     assert done.returncode == 0, done.stderr
-    assert [row["answer"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [None, None, "unreadable"]
+    assert [row["answer"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [
+        None,
+        None,
+        "unreadable",
+    ]
 
 
-# --- datasets ------------------------------------------------------------------------------------------------------
+# --- datasets
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -125,7 +178,10 @@ def data(tmp_path):
     """Two files of a dataset; every fourth answer is no number."""
     for name, count in (("one", 10), ("two", 6)):
         answers = [f"{n}" if n % 4 else r"\pi" for n in range(count)]
-        rows = [{"problem": f"{name} {n}?", "answer": answer, "level": f"Level {n % 5 + 1}"} for n, answer in enumerate(answers)]
+        rows = [
+            {"problem": f"{name} {n}?", "answer": answer, "level": f"Level {n % 5 + 1}"}
+            for n, answer in enumerate(answers)
+        ]
         lines(tmp_path / f"{name}.jsonl", rows)
     return tmp_path
 
@@ -139,12 +195,17 @@ def problems_of(data, source, task="mine", split="train"):
 
 
 def test_parts_follow_each_other_and_every_problem_knows_where_it_comes_from(data):
-    source = MATHS | {"train": [part("two.jsonl", name="algebra"), part("one.jsonl", {"only": [9, 0]})], "problems": 8}
+    source = MATHS | {
+        "train": [part("two.jsonl", name="algebra"), part("one.jsonl", {"only": [9, 0]})],
+        "problems": 8,
+    }
     found = problems_of(data, source)
     assert [p["question"] for p in found] == [f"two {n}?" for n in range(6)] + ["one 0?", "one 9?"]
     assert [p["id"] for p in found] == [f"maths-train-{n:04d}" for n in range(8)]
     assert [p["row"] for p in found] == [0, 1, 2, 3, 4, 5, 0, 9]
-    assert [p["source"] for p in found] == ["someone/maths/algebra/test"] * 6 + ["someone/maths/test"] * 2
+    assert [p["source"] for p in found] == ["someone/maths/algebra/test"] * 6 + [
+        "someone/maths/test"
+    ] * 2
     assert [p["tier"] for p in found] == [1, 2, 3, 4, 5, 1, 1, 5]
 
 
@@ -157,8 +218,13 @@ def test_two_conditions_of_a_dataset_share_their_ids(data):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_halves_by_only_and_except_of_one_list_share_out_the_questions(data, named):
     rows = sorted(named)
-    source = MATHS | {"train": [part("one.jsonl", {"only": rows})], "test": [part("one.jsonl", {"except": rows})]}
-    train, test = ({p["question"] for p in problems_of(data, source, split=split)} for split in tasks.SPLITS)
+    source = MATHS | {
+        "train": [part("one.jsonl", {"only": rows})],
+        "test": [part("one.jsonl", {"except": rows})],
+    }
+    train, test = (
+        {p["question"] for p in problems_of(data, source, split=split)} for split in tasks.SPLITS
+    )
     assert not train & test and train | test == {f"one {n}?" for n in range(10)}
 
 
@@ -166,7 +232,9 @@ def test_keeping_numbers_leaves_the_ids_as_they_are_and_counts_before(data):
     source = MATHS | {"train": [part("one.jsonl")], "problems": 10}
     kept, everything = problems_of(data, source | {"keep": "numeric"}), problems_of(data, source)
     assert kept == [p for p in everything if p["answer"] != r"\pi"] and len(kept) == 7
-    with pytest.raises(UserError, match="no problems are left in the train split; check its rows and keep"):
+    with pytest.raises(
+        UserError, match="no problems are left in the train split; check its rows and keep"
+    ):
         problems_of(data, MATHS | {"keep": "numeric", "train": [part("one.jsonl", {"every": 4})]})
 
 
@@ -174,9 +242,13 @@ def test_another_number_of_rows_is_refused_with_both_numbers(data):
     source = MATHS | {"train": [part("one.jsonl"), part("two.jsonl")], "problems": 17}
     done = prepare(data, source, "one.jsonl", "two.jsonl")
     assert refused(
-        done, "one.jsonl, two.jsonl: 16 problems, but the train split of task 'mine' has 17", "truncated or another version"
+        done,
+        "one.jsonl, two.jsonl: 16 problems, but the train split of task 'mine' has 17",
+        "truncated or another version",
     )
-    assert refused(prepare(data, source, "one.jsonl"), "the train split has 2 parts, but 1 files are given")
+    assert refused(
+        prepare(data, source, "one.jsonl"), "the train split has 2 parts, but 1 files are given"
+    )
     assert refused(
         prepare(data, MATHS | {"train": [part("one.jsonl", {"only": [10]})]}, "one.jsonl"),
         "one.jsonl: row 10 is chosen, but there are 10",
@@ -192,7 +264,9 @@ def test_the_lock_holds_a_dataset_to_what_it_was_the_first_time(data):
     rows[3]["answer"] = "33"
     lines(data / "one.jsonl", rows)
     assert refused(
-        prepare(data, source, "one.jsonl", lock="inputs.lock"), "mine/train is not what inputs.lock says", "10 rows differs"
+        prepare(data, source, "one.jsonl", lock="inputs.lock"),
+        "mine/train is not what inputs.lock says",
+        "10 rows differs",
     )
     assert (data / "inputs.lock").read_text() == lock and (data / "P.jsonl").read_text() == first
 
@@ -202,46 +276,71 @@ def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(data / "home"))
     (data / "folder").mkdir()
     lines(data / "folder/test.jsonl", files.read_jsonl(data / "two.jsonl", {}))
-    source = MATHS | {"train": [part("folder", {"every": 2, "first": 1}), part("one.jsonl", {"only": [3]})], "problems": 4}
+    source = MATHS | {
+        "train": [part("folder", {"every": 2, "first": 1}), part("one.jsonl", {"only": [3]})],
+        "problems": 4,
+    }
     done = prepare(data, source, "folder", "one.jsonl")
     assert done.returncode == 0, done.stderr
     found = files.read_jsonl(data / "P.jsonl", {})
-    assert [(p["question"], p["row"]) for p in found] == [("two 1?", 1), ("two 3?", 3), ("two 5?", 5), ("one 3?", 3)]
+    assert [(p["question"], p["row"]) for p in found] == [
+        ("two 1?", 1),
+        ("two 3?", 3),
+        ("two 5?", 5),
+        ("one 3?", 3),
+    ]
     wrong = MATHS | {"train": [part("folder", split="validation")]}
-    assert refused(prepare(data, wrong, "folder"), "folder: no split 'validation'", "correct the task's source")
+    assert refused(
+        prepare(data, wrong, "folder"), "folder: no split 'validation'", "correct the task's source"
+    )
 
 
-# --- reference answers that the grader cannot read -----------------------------------------------------------------
+# --- reference answers that the grader cannot read
+# -----------------------------------------------------------------
 
 
 def numbered(count, unreadable):
     return [
-        {"id": f"p{n}", "question": f"q{n}", "answer": "none" if n in unreadable else str(n), "tier": None} for n in range(count)
+        {
+            "id": f"p{n}",
+            "question": f"q{n}",
+            "answer": "none" if n in unreadable else str(n),
+            "tier": None,
+        }
+        for n in range(count)
     ]
 
 
 @given(st.integers(1, 400), st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_refused(capsys, count, data):
+def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_refused(
+    capsys, count, data
+):
     unreadable = data.draw(st.sets(st.integers(0, count - 1), max_size=8))
     problems = numbered(count, unreadable)
     capsys.readouterr()
     if 100 * len(unreadable) > count:
         with pytest.raises(
-            UserError, match=f"cannot read the reference answer of {len(unreadable)} of {count} problems.*another grader"
+            UserError,
+            match=f"cannot read the reference answer of {len(unreadable)} of {count} problems.*another grader",
         ):
             tasks.readable_problems(problems, "number_lenient", "P.jsonl")
         return
     kept = tasks.readable_problems(problems, "number_lenient", "P.jsonl")
     assert kept == [problem for n, problem in enumerate(problems) if n not in unreadable]
     said = capsys.readouterr().out
-    assert ("warning: P.jsonl: grader 'number_lenient' cannot read" in said and "leave them out" in said) == bool(unreadable)
+    assert (
+        "warning: P.jsonl: grader 'number_lenient' cannot read" in said and "leave them out" in said
+    ) == bool(unreadable)
 
 
 def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_not():
     for hundreds in (1, 2, 3, 7):
         bad = range(hundreds)
-        assert len(tasks.readable_problems(numbered(100 * hundreds, bad), "number_lenient", "P.jsonl")) == 99 * hundreds
+        assert (
+            len(tasks.readable_problems(numbered(100 * hundreds, bad), "number_lenient", "P.jsonl"))
+            == 99 * hundreds
+        )
         with pytest.raises(UserError, match=f"of {hundreds} of {100 * hundreds - 1} problems"):
             tasks.readable_problems(numbered(100 * hundreds - 1, bad), "number_lenient", "P.jsonl")
 
@@ -249,7 +348,10 @@ def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_i
 def test_many_unreadable_answers_are_counted_and_the_first_are_named():
     with pytest.raises(UserError) as caught:
         tasks.readable_problems(numbered(100, range(7)), "number_lenient", "P.jsonl")
-    assert "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;" in str(caught.value)
+    assert (
+        "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;"
+        in str(caught.value)
+    )
 
 
 def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_evaluated(tmp_path):
@@ -257,17 +359,36 @@ def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_eval
     lines(tmp_path / "mine.jsonl", rows)
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient")
     assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {})) == 200
-    assert "1 of 200 problems: 'mine-train-0042' (none); probes, subsets and tests leave them out" in done.stdout
-    answered = [{"question": row["question"], "completions": [rf"\boxed{{{row['answer']}}}", "?"]} for row in rows]
+    assert (
+        "1 of 200 problems: 'mine-train-0042' (none); probes, subsets and tests leave them out"
+        in done.stdout
+    )
+    answered = [
+        {"question": row["question"], "completions": [rf"\boxed{{{row['answer']}}}", "?"]}
+        for row in rows
+    ]
     lines(tmp_path / "R.jsonl", answered)
     assert (
-        program(tmp_path, "import_recording", "--recording", "R.jsonl", "--problems", "P.jsonl", "--output", "C.jsonl").returncode
+        program(
+            tmp_path,
+            "import_recording",
+            "--recording",
+            "R.jsonl",
+            "--problems",
+            "P.jsonl",
+            "--output",
+            "C.jsonl",
+        ).returncode
         == 0
     )
     common = ["--problems", "P.jsonl", "--grader", "number_lenient"]
-    done = program(tmp_path, "measure_difficulty", *common, "--completions", "C.jsonl", "--output", "D.csv")
+    done = program(
+        tmp_path, "measure_difficulty", *common, "--completions", "C.jsonl", "--output", "D.csv"
+    )
     measured = files.read_rows(tmp_path / "D.csv", {"id": str, "pass_rate": float})
-    assert {row["pass_rate"] for row in measured} == {0.5} and "'mine-train-0042' (none)" in done.stdout
+    assert {row["pass_rate"] for row in measured} == {
+        0.5
+    } and "'mine-train-0042' (none)" in done.stdout
     done = program(
         tmp_path,
         "grade_recording",
@@ -287,11 +408,15 @@ def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_eval
     assert {row["id"] for row in measured} == {row["id"] for row in evaluated} == expected
 
 
-# --- reading them again --------------------------------------------------------------------------------------------
+# --- reading them again
+# --------------------------------------------------------------------------------------------
 
 
 def test_prepared_problems_are_read_as_they_were_written(tmp_path):
-    rows = [{"question": "q\u2028\n\"'", "answer": 7, "tier": 2}, {"question": "{question}", "answer": "x\r", "tier": None}]
+    rows = [
+        {"question": "q\u2028\n\"'", "answer": 7, "tier": 2},
+        {"question": "{question}", "answer": "x\r", "tier": None},
+    ]
     written = tasks.prepare("mine", FILES, "train", [str(lines(tmp_path / "mine.jsonl", rows))])
     files.write_jsonl(tmp_path / "P.jsonl", written)
     assert tasks.read_problems(tmp_path / "P.jsonl") == written

@@ -1,4 +1,5 @@
-"""Control characters of models, datasets and tables never reach the terminal, and damaged models end in one line."""
+"""Control characters of models, datasets and tables never reach the terminal, and damaged models
+end in one line."""
 
 import json
 import subprocess
@@ -33,17 +34,27 @@ errors.run(main)
 def test_no_traceback_holds_a_control_character(tmp_path, statement):
     (tmp_path / "program.py").write_text(PROGRAM.format(statement=statement), encoding="utf-8")
     environment = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
     text = done.stderr.decode()
     assert done.returncode == 1 and text.strip()
-    assert [line for line in text.splitlines() if not line.isprintable()] == [] and not set(text) & set("\x1b\x07\x9b\u202e")
+    assert [line for line in text.splitlines() if not line.isprintable()] == [] and not set(
+        text
+    ) & set("\x1b\x07\x9b\u202e")
 
 
 def test_a_name_of_a_table_is_shown_without_control_characters(capsys):
     show_results.show(f"{HOSTILE:<20}1.0\nnext\tline")
     printed = capsys.readouterr().out
     assert printed.count("\n") == 2 and not set(printed) & set("\x1b\x07\x9b\u202e\t")
-    assert "print(" not in (ROOT / "scripts/paper/show_results.py").read_text().replace('print("\\n".join(map(errors.printable', "")
+    assert "print(" not in (ROOT / "scripts/paper/show_results.py").read_text().replace(
+        'print("\\n".join(map(errors.printable', ""
+    )
 
 
 @pytest.mark.slow
@@ -51,11 +62,15 @@ def test_a_name_of_a_table_is_shown_without_control_characters(capsys):
     ("change", "words"),
     [
         (
-            lambda folder: (folder / "model.safetensors").write_bytes((2**63).to_bytes(8, "little") + b"{}"),
+            lambda folder: (folder / "model.safetensors").write_bytes(
+                (2**63).to_bytes(8, "little") + b"{}"
+            ),
             "model.safetensors|Safetensor",
         ),
         (
-            lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-90]),
+            lambda folder: (folder / "model.safetensors").write_bytes(
+                (folder / "model.safetensors").read_bytes()[:-90]
+            ),
             "Safetensor",
         ),
         (lambda folder: change_config(folder, hidden_act="evil"), "KeyError"),
@@ -69,7 +84,13 @@ def test_a_hostile_model_is_one_line(tmp_path, change, words):
 
     from hardgrpo.sampling import engines
 
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    }
     config = transformers.Qwen3Config(vocab_size=32, head_dim=8, **sizes)
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     engines.load(str(tmp_path))
@@ -80,14 +101,21 @@ def test_a_hostile_model_is_one_line(tmp_path, change, words):
 
 
 def change_config(folder, **settings) -> None:
-    (folder / "config.json").write_text(json.dumps(json.loads((folder / "config.json").read_text()) | settings))
+    (folder / "config.json").write_text(
+        json.dumps(json.loads((folder / "config.json").read_text()) | settings)
+    )
 
 
 def test_what_a_library_raises_while_it_loads_is_one_line_and_an_interruption_is_none():
     class PanicException(BaseException):
         pass
 
-    for error in (ZeroDivisionError(), KeyError("x"), RecursionError(HOSTILE), PanicException("a\nb")):
+    for error in (
+        ZeroDivisionError(),
+        KeyError("x"),
+        RecursionError(HOSTILE),
+        PanicException("a\nb"),
+    ):
         with pytest.raises(UserError, match="^folder: ") as refused, while_loading("folder"):
             raise error
         assert "\n" not in str(refused.value)

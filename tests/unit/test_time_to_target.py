@@ -1,4 +1,5 @@
-"""How many rollouts an arm takes to be as accurate as plain GRPO: by hand, and how often its intervals hold the truth."""
+"""How many rollouts an arm takes to be as accurate as plain GRPO: by hand, and how often its
+intervals hold the truth."""
 
 from types import SimpleNamespace
 
@@ -12,35 +13,51 @@ from hardgrpo.study.settings import Run
 
 
 def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
-    """Seeds that are one seed many times: no spread. Plain GRPO goes from .2 to .6; the other is there after half of its rollouts."""
+    """Seeds that are one seed many times: no spread. Plain GRPO goes from .2 to .6; the other is
+    there after half of its rollouts."""
 
     def told(plain: list[float], other: list[float], seeds: int = 6) -> list[dict]:
         one_seed = lambda accuracies: np.tile(np.array([0.2, *accuracies])[None, :], (seeds, 1))
         return time_to_target(one_seed(plain), one_seed(other))
 
     (row,) = told([0.4, 0.6], [0.6, 0.7])
-    assert (row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) == ("all", "fast", "all", "slow")
+    assert (row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) == (
+        "all",
+        "fast",
+        "all",
+        "slow",
+    )
     assert row["target"] == pytest.approx(0.6)
     assert (row["share"], row["share_low"], row["share_high"], row["reached"]) == (0.5, 0.5, 0.5, 1)
     (row,) = told([0.4, 0.6], [0.3, 0.5])
-    assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), "it never gets there"
+    assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), (
+        "it never gets there"
+    )
     (row,) = told([0.7, 0.6], [0.7, 0.6])
     assert (row["share"], row["minus_share"]) == (1, pytest.approx(0.4)), (
         "what is alike takes as long, also where noise is there early"
     )
     (row,) = told([0.4, 0.6], [0.6, 0.7], seeds=5)
-    assert (row["share"], row["share_low"], row["reached"]) == (0.5, None, 1), "five seeds: no interval"
+    assert (row["share"], row["share_low"], row["reached"]) == (0.5, None, 1), (
+        "five seeds: no interval"
+    )
     assert told([0.3, 0.1], [0.6, 0.7]) == [], "plain GRPO gains nothing that could be reached"
 
 
 @pytest.mark.slow
 def test_intervals_of_time_to_target_hold_the_truth_about_as_often_as_they_say():
-    """Both curves rise evenly, the other's with 1.5 times the slope, ten seeds: nine in ten intervals or more hold 2/3."""
+    """Both curves rise evenly, the other's with 1.5 times the slope, ten seeds: nine in ten
+    intervals or more hold 2/3."""
     rng, held, tries = np.random.Generator(np.random.PCG64(11)), 0, 120
     for _ in range(tries):
-        plain, fast = (0.2 + np.array([0, 0.2, 0.4]) * slope + rng.normal(0, 0.03, (10, 3)) * [0, 1, 1] for slope in (1, 1.5))
+        plain, fast = (
+            0.2 + np.array([0, 0.2, 0.4]) * slope + rng.normal(0, 0.03, (10, 3)) * [0, 1, 1]
+            for slope in (1, 1.5)
+        )
         (row,) = time_to_target(plain, fast)
-        low, high = (np.inf if row[name] is None else row[name] for name in ("share_low", "share_high"))
+        low, high = (
+            np.inf if row[name] is None else row[name] for name in ("share_low", "share_high")
+        )
         held += low <= 2 / 3 <= high
     assert 0.86 * tries <= held < tries
 
@@ -60,9 +77,13 @@ def time_to_target(plain: np.ndarray, other: np.ndarray) -> list[dict]:
     updates = {}
     for recipe, kept in (("slow", np.nan), ("fast", 40.0)):
         for seed in seeds:
-            updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame({"rollouts": [64.0] * 10, "kept": [kept] * 10})
+            updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame(
+                {"rollouts": [64.0] * 10, "kept": [kept] * 10}
+            )
     return online_runs.time_to_target(
-        [cell("slow", plain), cell("fast", other)], updates, {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]}
+        [cell("slow", plain), cell("fast", other)],
+        updates,
+        {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]},
     )
 
 
@@ -72,4 +93,6 @@ def test_the_first_time_that_a_curve_reaches_a_target_by_hand():
     assert online_runs.first_reached(spent, curve, 0.6) == pytest.approx(0.75)
     assert online_runs.first_reached(spent, curve, 0.2) == 0
     assert online_runs.first_reached(spent, curve, 0.9) == np.inf
-    assert online_runs.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, "the first time, although it falls again"
+    assert online_runs.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, (
+        "the first time, although it falls again"
+    )

@@ -23,12 +23,20 @@ OF_MICRO_BATCHES = {"entropy"}  # and clip ratios: a mean over the micro-batches
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """An untrained model and its tokenizer; several tokens end a completion, so that completions differ in length."""
+    """An untrained model and its tokenizer; several tokens end a completion, so that completions
+    differ in length."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
     tokenizer = build_tokenizer()
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "layers": 2,
+        "heads": 2,
+        "key_value_heads": 2,
+        "head_size": 16,
+    }
     folder = tmp_path_factory.mktemp("tiny")
     model = build_model(sizes | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0}, tokenizer)
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, *range(20, 30)]
@@ -37,20 +45,34 @@ def tiny(tmp_path_factory):
 
 
 def rows() -> dict[str, dict]:
-    return {f"q{k}": {"prompt": [{"role": "user", "content": " ".join(WORDS[: k + 1])}]} for k in range(4)}
+    return {
+        f"q{k}": {"prompt": [{"role": "user", "content": " ".join(WORDS[: k + 1])}]}
+        for k in range(4)
+    }
 
 
 class Training:
-    """A short training by a trainer class: its log, completions, gradients by update, weights, rows of each pass with a gradient."""
+    """A short training by a trainer class: its log, completions, gradients by update, weights, rows
+    of each pass with a gradient."""
 
     def __init__(self, kind, tiny, folder, reward, micro_batch=None, updates=3, **changes):
         from trl import GRPOConfig
 
-        model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32), tiny[1]
-        recipe = SPEC.training | {"updates": updates, "checkpoint_every": updates, "prompts_per_update": 4, "group_size": 4}
+        model, tokenizer = (
+            AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32),
+            tiny[1],
+        )
+        recipe = SPEC.training | {
+            "updates": updates,
+            "checkpoint_every": updates,
+            "prompts_per_update": 4,
+            "group_size": 4,
+        }
         recipe |= {"learning_rate": 5e-3, "warmup_share": 0.0} | changes
         spec = Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12})
-        arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch)) | {"save_strategy": "no"}
+        arguments = recipes.trainer_arguments(
+            spec, str(folder), recipes.Hardware(0, 1, micro_batch)
+        ) | {"save_strategy": "no"}
         questions = [{"id": f"q{k % 4}"} | rows()[f"q{k % 4}"] for k in range(4 * updates)]
         self.gradients, self.completions, self.passes = [], [], []
         trainer = kind(
@@ -76,7 +98,10 @@ class Training:
         model.register_forward_pre_hook(count, with_kwargs=True)
         self.trainer = trainer
         trainer.train()
-        self.log = [{key: value for key, value in entry.items() if key not in CLOCK} for entry in trainer.state.log_history[:-1]]
+        self.log = [
+            {key: value for key, value in entry.items() if key not in CLOCK}
+            for entry in trainer.state.log_history[:-1]
+        ]
         self.weights = [weights.detach().clone() for weights in model.parameters()]
 
     def watch(self) -> TrainerCallback:
@@ -95,7 +120,9 @@ def both(tiny, tmp_path):
 
     from hardgrpo.training.trainer import Trainer
 
-    return lambda *arguments, **named: [Training(kind, tiny, tmp_path, *arguments, **named) for kind in (GRPOTrainer, Trainer)]
+    return lambda *arguments, **named: [
+        Training(kind, tiny, tmp_path, *arguments, **named) for kind in (GRPOTrainer, Trainer)
+    ]
 
 
 def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
@@ -108,7 +135,10 @@ def long(completions, **_):
 
 def long_for_half(prompts, completions, **_):
     """No group of the prompts of one and two words has an advantage."""
-    return [reward * (len(prompt[0]["content"].split()) > 2) for prompt, reward in zip(prompts, long(completions))]
+    return [
+        reward * (len(prompt[0]["content"].split()) > 2)
+        for prompt, reward in zip(prompts, long(completions))
+    ]
 
 
 def long_at_first(completions, trainer_state, **_):
@@ -131,8 +161,15 @@ def long_at_first(completions, trainer_state, **_):
 )
 def test_an_update_in_one_piece_is_that_of_trl(both, changes):
     theirs, ours = both(long, **changes)
-    assert ours.completions == theirs.completions and len({len(ids) for ids in ours.completions[0]}) > 4
-    assert ours.log == theirs.log and len(ours.log) == 3 and all(entry["grad_norm"] for entry in ours.log)
+    assert (
+        ours.completions == theirs.completions
+        and len({len(ids) for ids in ours.completions[0]}) > 4
+    )
+    assert (
+        ours.log == theirs.log
+        and len(ours.log) == 3
+        and all(entry["grad_norm"] for entry in ours.log)
+    )
     assert same(ours.weights, theirs.weights)
 
 
@@ -141,7 +178,10 @@ def test_an_update_in_one_piece_is_that_of_trl(both, changes):
 @pytest.mark.parametrize("beta", [0.0, 0.04])
 def test_in_micro_batches_the_gradient_is_that_of_trl(both, reward, loss, beta):
     theirs, ours = both(reward, 2, loss=loss, beta=beta, updates=2, learning_rate=1e-12)
-    assert ours.completions == theirs.completions and len({len(ids) for ids in ours.completions[0]}) > 4
+    assert (
+        ours.completions == theirs.completions
+        and len({len(ids) for ids in ours.completions[0]}) > 4
+    )
     for one, other in zip(ours.gradients, theirs.gradients, strict=True):
         for gradient, expected in zip(one, other, strict=True):
             torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
@@ -167,5 +207,10 @@ def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(both):
 
 @pytest.mark.parametrize("gradient", [float("nan"), float("inf")])
 def test_an_update_whose_gradient_is_no_number_ends_the_run_before_it_is_saved(gradient):
-    with pytest.raises(UserError, match="update 3 has a gradient of .* training has diverged; lower the recipe's learning_rate"):
-        Watch(None, None, 1).on_log(None, SimpleNamespace(global_step=3), None, logs={"reward": 0.5, "grad_norm": gradient})
+    with pytest.raises(
+        UserError,
+        match="update 3 has a gradient of .* training has diverged; lower the recipe's learning_rate",
+    ):
+        Watch(None, None, 1).on_log(
+            None, SimpleNamespace(global_step=3), None, logs={"reward": 0.5, "grad_norm": gradient}
+        )

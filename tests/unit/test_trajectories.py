@@ -1,4 +1,5 @@
-"""Trajectories: what a file may hold, the stretches of the epochs, and the interval of a policy's prompts."""
+"""Trajectories: what a file may hold, the stretches of the epochs, and the interval of a policy's
+prompts."""
 
 import numpy as np
 import pandas as pd
@@ -22,12 +23,18 @@ def read(tmp_path, text: str):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("id,epoch,correct\na,0,1\n", "column 'rollouts' is missing; expected id, epoch, correct, rollouts"),
+        (
+            "id,epoch,correct\na,0,1\n",
+            "column 'rollouts' is missing; expected id, epoch, correct, rollouts",
+        ),
         (HEAD + "a,0,9,8\n", "row 2: correct is 9 of 8 rollouts; correct one of them"),
         (HEAD + "a,0,-1,8\n", "row 2: correct is -1 of 8 rollouts"),
         (HEAD + "a,0,1,1\n", "row 2: rollouts is 1, expected at least 2"),
         (HEAD + "a,-1,1,8\n", "row 2: epoch is -1, expected a number from 0"),
-        (HEAD + "a,0,1,8\nb,0,1,8\na,0,1,8\n", "row 4: prompt 'a' has epoch 0 twice, first in row 2; remove one"),
+        (
+            HEAD + "a,0,1,8\nb,0,1,8\na,0,1,8\n",
+            "row 4: prompt 'a' has epoch 0 twice, first in row 2; remove one",
+        ),
         (HEAD + "a,0,,8\n", "row 2: column 'correct' is empty"),
         (HEAD + "a,first,1,8\n", "row 2: column 'epoch' is 'first', expected int"),
         (HEAD, "the file has no rows"),
@@ -39,41 +46,62 @@ def test_a_bad_trajectory_is_named(tmp_path, text, words):
     assert str(caught.value).startswith(f"{tmp_path}/T.csv: ") and words in str(caught.value)
 
 
-def test_the_first_epochs_of_each_prompt_are_split_from_the_later_ones_whatever_their_numbers_and_order(tmp_path):
+def test_the_first_epochs_of_each_prompt_are_split_from_the_later_ones_whatever_their_numbers_and_order(
+    tmp_path,
+):
     prompts = read(tmp_path, HEAD + "a,5,1,8\na,0,2,8\na,2,3,8\nb,1,4,8\nb,3,5,8\nb,7,6,8\n")
     first, later = trajectory_files.split(prompts, 2, "T.csv")
     correct = lambda part: {name: [row["correct"] for row in rows] for name, rows in part.items()}
     assert correct(first) == {"a": [2, 3], "b": [4, 5]} and correct(later) == {"a": [1], "b": [6]}
-    with pytest.raises(UserError, match="T.csv: prompt 'a' has 3 epochs, expected more than the 3 .*; lower chosen_from"):
+    with pytest.raises(
+        UserError,
+        match="T.csv: prompt 'a' has 3 epochs, expected more than the 3 .*; lower chosen_from",
+    ):
         trajectory_files.split(prompts, 3, "T.csv")
 
 
 def test_a_stretch_is_the_same_share_of_the_epochs_of_each_prompt():
-    """20 epochs of one prompt and 13 of another; a group of the second is mixed in its first half alone."""
+    """20 epochs of one prompt and 13 of another; a group of the second is mixed in its first half
+    alone."""
     rows = [{"id": "long", "epoch": e, "correct": 4, "rollouts": 4} for e in range(20)]
-    rows += [{"id": "short", "epoch": e, "correct": 1 if e < 7 else 0, "rollouts": 4} for e in range(13)]
+    rows += [
+        {"id": "short", "epoch": e, "correct": 1 if e < 7 else 0, "rollouts": 4} for e in range(13)
+    ]
     (whole, table), *parts = trajectory_groups.by_stretch(pd.DataFrame(rows))
     assert whole == (None, 0.0, 1.0) and list(table.epochs) == [20, 13]
-    assert table.mixed.to_dict() == {"long": 0, "short": pytest.approx(7 / 13)} and table.pass_rate["long"] == 1
+    assert (
+        table.mixed.to_dict() == {"long": 0, "short": pytest.approx(7 / 13)}
+        and table.pass_rate["long"] == 1
+    )
     assert [key for key, _ in parts] == [(n + 1, n / 10, (n + 1) / 10) for n in range(10)]
-    assert [part.epochs["long"] for _, part in parts] == [2] * 10 and sum(part.epochs["short"] for _, part in parts) == 13
-    assert [part.mixed["short"] for _, part in parts[:5]] == [1] * 5 and [part.all_wrong["short"] for _, part in parts[6:]] == [
-        1
-    ] * 4
+    assert [part.epochs["long"] for _, part in parts] == [2] * 10 and sum(
+        part.epochs["short"] for _, part in parts
+    ) == 13
+    assert [part.mixed["short"] for _, part in parts[:5]] == [1] * 5 and [
+        part.all_wrong["short"] for _, part in parts[6:]
+    ] == [1] * 4
     assert len(trajectory_groups.by_stretch(pd.DataFrame(rows[:20] + rows[20:23]))) == 1 + 3, (
         "no more stretches than a prompt has epochs"
     )
 
 
 def test_a_prompt_counts_by_the_share_of_seeds_that_chose_it():
-    assert trajectory_groups.selection_shares([["a", "b"], ["b", "c"]]).to_dict() == {"a": 0.5, "b": 1.0, "c": 0.5}
+    assert trajectory_groups.selection_shares([["a", "b"], ["b", "c"]]).to_dict() == {
+        "a": 0.5,
+        "b": 1.0,
+        "c": 0.5,
+    }
 
 
 def test_the_jackknife_of_a_mean_is_students_interval():
     values = np.random.default_rng(0).random(30)
-    found = statistics.jackknife(values.mean(), np.array([np.delete(values, i).mean() for i in range(30)]))
+    found = statistics.jackknife(
+        values.mean(), np.array([np.delete(values, i).mean() for i in range(30)])
+    )
     half = stats.t.ppf(0.975, 29) * values.std(ddof=1) / np.sqrt(30)
-    assert (found.estimate, found.low, found.high) == pytest.approx((values.mean(), values.mean() - half, values.mean() + half))
+    assert (found.estimate, found.low, found.high) == pytest.approx(
+        (values.mean(), values.mean() - half, values.mean() + half)
+    )
 
 
 @pytest.mark.parametrize("left_out", [[], [0.4], [0.0, 0.0, 0.0]])
@@ -86,18 +114,26 @@ def test_each_group_is_left_out_once_and_the_policy_chooses_again():
     rates = {f"p{i}": i / 10 for i in range(10)}
     groups = trajectory_groups.random_groups(list(rates), 5)
     assert sorted(map(len, groups)) == [2] * 5 and set().union(*groups) == set(rates)
-    without = trajectory_groups.selections_without_groups(groups, rates, {"rule": "hard", "budget": 0.25}, [0])
+    without = trajectory_groups.selections_without_groups(
+        groups, rates, {"rule": "hard", "budget": 0.25}, [0]
+    )
     for group, weights in zip(groups, without):
         assert list(weights.index) == [name for name in rates if name not in group][:2]
-    assert trajectory_groups.selections_without_groups(groups, rates, {"rule": "hard", "budget": 0.1}, [0]) == [], (
-        "a tenth of eight is no prompt"
-    )
+    assert (
+        trajectory_groups.selections_without_groups(
+            groups, rates, {"rule": "hard", "budget": 0.1}, [0]
+        )
+        == []
+    ), "a tenth of eight is no prompt"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["hard", "hard_solvable", "middle", "nearest_half", "random", "easy"])
+@pytest.mark.parametrize(
+    "rule", ["hard", "hard_solvable", "middle", "nearest_half", "random", "easy"]
+)
 def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
-    """Pools like the real one: a quarter is never solved in 24 rollouts. The truth is the mean over all pools.
+    """Pools like the real one: a quarter is never solved in 24 rollouts. The truth is the mean over
+    all pools.
 
     With about a hundred chosen prompts, whose outcomes are skewed, coverage is a little below 95 %.
     """
@@ -106,10 +142,13 @@ def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
         p = chance.beta(0.35, 0.7, 300)
         names = [f"p{i}" for i in range(300)]
         rates = dict(zip(names, chance.binomial(24, p) / 24))
-        right = chance.binomial(8, np.clip(p[:, None] + np.linspace(0, 0.2, 40), 0, 1))  # the model learns
+        # the model learns
+        right = chance.binomial(8, np.clip(p[:, None] + np.linspace(0, 0.2, 40), 0, 1))
         mixed = pd.Series(((right > 0) & (right < 8)).mean(axis=1), index=names)
         policy, seeds = {"rule": rule, "budget": 0.3}, [0, 1]
-        weights = trajectory_groups.selection_shares([policies.select(rates, seed=seed, **policy).ids for seed in seeds])
+        weights = trajectory_groups.selection_shares(
+            [policies.select(rates, seed=seed, **policy).ids for seed in seeds]
+        )
         without = trajectory_groups.selections_without_groups(
             trajectory_groups.random_groups(names, trajectory_groups.GROUPS), rates, policy, seeds
         )

@@ -1,4 +1,5 @@
-"""A grade that could not be reached in time is counted as such, and a study with many of them stops."""
+"""A grade that could not be reached in time is counted as such, and a study with many of them
+stops."""
 
 import pytest
 
@@ -20,8 +21,12 @@ def never(monkeypatch):
 
 def test_an_undecided_completion_is_not_right_and_is_counted(never):
     grade = graders.grade("math", r"\boxed{x^2+1}", "1+x^2")
-    assert grade.undecided and grade.answered and not (grade.correct or grade.strict or grade.lenient)
-    assert not graders.grade("math", r"\boxed{x^2+1}", "x^2+1").undecided, "the same text needs no Math-Verify"
+    assert (
+        grade.undecided and grade.answered and not (grade.correct or grade.strict or grade.lenient)
+    )
+    assert not graders.grade("math", r"\boxed{x^2+1}", "x^2+1").undecided, (
+        "the same text needs no Math-Verify"
+    )
     samples = [{"completion": text} for text in (r"\boxed{x^2+1}", r"\boxed{1+x^2}", "no answer")]
     row = prompt_difficulty.measure({"id": "p", "answer": "1+x^2"}, samples, "math")
     assert (row["correct"], row["undecided"], row["answered"]) == (1, 1, 2)
@@ -31,6 +36,7 @@ def test_more_than_one_in_a_thousand_stops_with_the_numbers():
     graders.check_decided(1, 100, "few completions")
     graders.check_decided(2, 2000, "one in a thousand")
     with pytest.raises(
-        UserError, match=r"evaluations of study s: 3 of 2000 completions could not be graded .* at most 0.1 % may be"
+        UserError,
+        match=r"evaluations of study s: 3 of 2000 completions could not be graded .* at most 0.1 % may be",
     ):
         graders.check_decided(3, 2000, "evaluations of study s")

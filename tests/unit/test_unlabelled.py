@@ -1,4 +1,5 @@
-"""Choices without labels: no answer changes a byte of the subset, and of a predicted one only the answers that were bought."""
+"""Choices without labels: no answer changes a byte of the subset, and of a predicted one only the
+answers that were bought."""
 
 import json
 import random
@@ -26,13 +27,16 @@ COLOURS = ["red", "blue", "pink", "green"]
 
 def run(folder, program, *arguments, fails=False) -> subprocess.CompletedProcess:
     done = fork_server.run(path_of(program), list(arguments), folder)
-    assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, done.stdout + done.stderr
+    assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, (
+        done.stdout + done.stderr
+    )
     return done
 
 
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory):
-    """A pool of 200 prompts, eight samples each: the surer a prompt, the likelier its right answer, but a tenth are surely wrong."""
+    """A pool of 200 prompts, eight samples each: the surer a prompt, the likelier its right answer,
+    but a tenth are surely wrong."""
     folder, chance = tmp_path_factory.mktemp("probe"), random.Random(3)
     problems, samples = [], []
     for number in range(200):
@@ -40,8 +44,20 @@ def probe(tmp_path_factory):
         said = chance.choice([c for c in COLOURS if c != answer]) if number % 10 == 0 else answer
         problems.append({"id": f"p{number}", "question": f"question {number}", "answer": answer})
         for sample in range(8):
-            text = "" if chance.random() < 0.05 else f"#### {said if chance.random() < sure else chance.choice(COLOURS)}"
-            samples.append({"id": f"p{number}", "sample": sample, "completion": text, "tokens": 3, "finish_reason": "stop"})
+            text = (
+                ""
+                if chance.random() < 0.05
+                else f"#### {said if chance.random() < sure else chance.choice(COLOURS)}"
+            )
+            samples.append(
+                {
+                    "id": f"p{number}",
+                    "sample": sample,
+                    "completion": text,
+                    "tokens": 3,
+                    "finish_reason": "stop",
+                }
+            )
     files.write_jsonl(folder / "problems.jsonl", problems)
     files.write_jsonl(folder / "completions.jsonl", samples)
     return folder
@@ -51,17 +67,68 @@ def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> by
     """The whole way from problems, whose answers may be changed, to the subset."""
     policy, folder = UNLABELLED[name], folder / name
     folder.mkdir(parents=True, exist_ok=True)
-    files.write_jsonl(folder / "problems.jsonl", map(changed, files.read_jsonl(probe / "problems.jsonl", {"id": str})))
-    completions = ["--completions", str(probe / "completions.jsonl"), "--grader", "final_word", "--samples", "8"]
+    files.write_jsonl(
+        folder / "problems.jsonl",
+        map(changed, files.read_jsonl(probe / "problems.jsonl", {"id": str})),
+    )
+    completions = [
+        "--completions",
+        str(probe / "completions.jsonl"),
+        "--grader",
+        "final_word",
+        "--samples",
+        "8",
+    ]
     run(folder, "remove_answers", "--problems", "problems.jsonl", "--output", "questions.jsonl")
-    run(folder, "measure_signals", "--questions", "questions.jsonl", *completions, "--output", "signals.csv")
+    run(
+        folder,
+        "measure_signals",
+        "--questions",
+        "questions.jsonl",
+        *completions,
+        "--output",
+        "signals.csv",
+    )
     sample = []
     if "calibrated_on" in policy:
-        run(folder, "measure_difficulty", "--problems", "problems.jsonl", *completions, "--output", "difficulty.csv")
-        drawn = ["--questions", "questions.jsonl", "--share", str(policy["calibrated_on"]), "--seed", seed]
-        run(folder, "annotate_sample", *drawn, "--difficulty", "difficulty.csv", "--output", "sample.csv")
+        run(
+            folder,
+            "measure_difficulty",
+            "--problems",
+            "problems.jsonl",
+            *completions,
+            "--output",
+            "difficulty.csv",
+        )
+        drawn = [
+            "--questions",
+            "questions.jsonl",
+            "--share",
+            str(policy["calibrated_on"]),
+            "--seed",
+            seed,
+        ]
+        run(
+            folder,
+            "annotate_sample",
+            *drawn,
+            "--difficulty",
+            "difficulty.csv",
+            "--output",
+            "sample.csv",
+        )
         sample = ["--sample", "sample.csv"]
-    command = ["--signals", "signals.csv", *sample, "--policy", json.dumps(policy), "--seed", seed, "--output", "subset.csv"]
+    command = [
+        "--signals",
+        "signals.csv",
+        *sample,
+        "--policy",
+        json.dumps(policy),
+        "--seed",
+        seed,
+        "--output",
+        "subset.csv",
+    ]
     run(folder, "select_subset", *command)
     return (folder / "subset.csv").read_bytes() + (folder / "subset.json").read_bytes()
 
@@ -71,35 +138,64 @@ def test_nonsense_for_the_answers_changes_no_byte_of_the_subset(name, probe, tmp
     bought = set()
     before = choose(probe, tmp_path / "before", name)
     if (tmp_path / f"before/{name}/sample.csv").exists():
-        bought = {row["id"] for row in files.read_rows(tmp_path / f"before/{name}/sample.csv", {"id": str})}
+        bought = {
+            row["id"]
+            for row in files.read_rows(tmp_path / f"before/{name}/sample.csv", {"id": str})
+        }
         assert len(bought) == 4
-    nonsense = lambda problem: problem if problem["id"] in bought else problem | {"answer": "nonsense"}
+    nonsense = lambda problem: (
+        problem if problem["id"] in bought else problem | {"answer": "nonsense"}
+    )
     assert choose(probe, tmp_path / "after", name, nonsense) == before
     if bought:
-        other = lambda problem: problem | {"answer": "nonsense" if problem["id"] == min(bought) else problem["answer"]}
-        assert choose(probe, tmp_path / "other", name, other) != before, "the answers that were bought do matter"
+        other = lambda problem: (
+            problem | {"answer": "nonsense" if problem["id"] == min(bought) else problem["answer"]}
+        )
+        assert choose(probe, tmp_path / "other", name, other) != before, (
+            "the answers that were bought do matter"
+        )
 
 
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_what_was_bought_and_chosen_is_said(name, probe, tmp_path):
     choose(probe, tmp_path, name)
     facts = files.read_json(tmp_path / name / "subset.json")
-    rows = files.read_rows(tmp_path / name / "subset.csv", {"id": str, UNLABELLED[name]["by"]: float})
+    rows = files.read_rows(
+        tmp_path / name / "subset.csv", {"id": str, UNLABELLED[name]["by"]: float}
+    )
     size = round(200 * UNLABELLED[name]["budget"])
     assert (facts["pool"], facts["prompts"], facts["labels"], len(rows)) == (200, size, size, size)
-    signals = {row["id"]: row for row in files.read_rows(tmp_path / name / "signals.csv", {"id": str, "agreement": float})}
+    signals = {
+        row["id"]: row
+        for row in files.read_rows(tmp_path / name / "signals.csv", {"id": str, "agreement": float})
+    }
     chosen = np.mean([signals[row["id"]]["agreement"] for row in rows])
     if name in ("agreement_lowest", "entropy_highest"):
         assert chosen < sorted(one["agreement"] for one in signals.values())[40]
 
 
 def test_questions_with_answers_are_refused(probe, tmp_path):
-    command = ["--questions", str(probe / "problems.jsonl"), "--completions", str(probe / "completions.jsonl")]
-    done = run(tmp_path, "measure_signals", *command, "--grader", "final_word", "--output", "s.csv", fails=True)
+    command = [
+        "--questions",
+        str(probe / "problems.jsonl"),
+        "--completions",
+        str(probe / "completions.jsonl"),
+    ]
+    done = run(
+        tmp_path,
+        "measure_signals",
+        *command,
+        "--grader",
+        "final_word",
+        "--output",
+        "s.csv",
+        fails=True,
+    )
     assert "line 1: it has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
 
 
-# --- predicted pass rates ----------------------------------------------------------------------------------------------
+# --- predicted pass rates
+# ----------------------------------------------------------------------------------------------
 
 
 def known_signals(count: int, **more) -> dict[str, dict]:
@@ -114,14 +210,22 @@ def known_signals(count: int, **more) -> dict[str, dict]:
 def test_predictions_follow_the_sample():
     signals = known_signals(100)
     rising = predicted.predict_pass_rates(signals, {f"p{n}": n / 100 for n in range(0, 100, 9)})
-    assert all(rising[f"p{n}"] < rising[f"p{n + 1}"] for n in range(99)) and rising["p50"] == pytest.approx(0.5, abs=0.1)
-    falling = predicted.predict_pass_rates(signals, {f"p{n}": 1 - n / 100 for n in range(0, 100, 9)})
-    assert all(falling[f"p{n}"] > falling[f"p{n + 1}"] for n in range(99)), "a model that is confidently wrong"
+    assert all(rising[f"p{n}"] < rising[f"p{n + 1}"] for n in range(99)) and rising[
+        "p50"
+    ] == pytest.approx(0.5, abs=0.1)
+    falling = predicted.predict_pass_rates(
+        signals, {f"p{n}": 1 - n / 100 for n in range(0, 100, 9)}
+    )
+    assert all(falling[f"p{n}"] > falling[f"p{n + 1}"] for n in range(99)), (
+        "a model that is confidently wrong"
+    )
     assert all(0 < rate < 1 for rate in [*rising.values(), *falling.values()])
 
 
 def test_a_sample_that_separates_the_pool_still_gives_finite_predictions():
-    found = predicted.predict_pass_rates(known_signals(50), {"p1": 0.0, "p2": 0.0, "p40": 1.0, "p45": 1.0})
+    found = predicted.predict_pass_rates(
+        known_signals(50), {"p1": 0.0, "p2": 0.0, "p40": 1.0, "p45": 1.0}
+    )
     assert np.isfinite(list(found.values())).all() and found["p0"] < 0.5 < found["p49"]
 
 
@@ -133,15 +237,18 @@ def test_a_sample_of_one_class_tells_nothing_and_says_so(rate, word):
 
 def test_a_sample_is_random_and_never_smaller_than_two():
     ids = [f"p{n}" for n in range(100)]
-    assert len(set(predicted.draw_sample(ids, 0.1, 0))) == 10 and predicted.draw_sample(ids, 0.1, 0) != predicted.draw_sample(
-        ids, 0.1, 1
+    assert len(set(predicted.draw_sample(ids, 0.1, 0))) == 10 and predicted.draw_sample(
+        ids, 0.1, 0
+    ) != predicted.draw_sample(ids, 0.1, 1)
+    assert predicted.draw_sample(ids[::-1], 0.1, 0) == predicted.draw_sample(ids, 0.1, 0), (
+        "the file's order does not matter"
     )
-    assert predicted.draw_sample(ids[::-1], 0.1, 0) == predicted.draw_sample(ids, 0.1, 0), "the file's order does not matter"
     with pytest.raises(UserError, match="at least two"):
         predicted.draw_sample(ids, 0.01, 0)
 
 
-# --- rules by a measure ------------------------------------------------------------------------------------------------
+# --- rules by a measure
+# ------------------------------------------------------------------------------------------------
 
 
 def test_prompts_whose_measure_is_unknown_count_in_the_pool_and_are_not_chosen():
@@ -159,7 +266,10 @@ def test_prompts_whose_measure_is_unknown_count_in_the_pool_and_are_not_chosen()
         ({"rule": "nearest_half", "budget": 0.1}, "pool"),
         ({"rule": "base_wrong", "threshold": 0.25}, "pool"),
         ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "none"),
-        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, "sample"),
+        (
+            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
+            "sample",
+        ),
         ({"rule": "random", "budget": 0.1}, "none"),
         ({"rule": "low_tiers", "highest_tier": 2}, "none"),
         ({"rule": "all"}, "none"),

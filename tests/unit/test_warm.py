@@ -1,4 +1,5 @@
-"""Programs that start in a process with the libraries loaded behave as if they had been started themselves."""
+"""Programs that start in a process with the libraries loaded behave as if they had been started
+themselves."""
 
 import contextlib
 import os
@@ -15,7 +16,8 @@ import pytest
 
 from conftest import ROOT
 
-TORCH_ALONE = "LIBRARIES = 'import torch'"  # for what ends its server, and would wait for all libraries each time
+# for what ends its server, and would wait for all libraries each time
+TORCH_ALONE = "LIBRARIES = 'import torch'"
 
 pytestmark = pytest.mark.slow
 
@@ -55,9 +57,14 @@ class World:
             (source / "hardgrpo/__init__.py").touch()
             text = (source / "hardgrpo/runtime/warm.py").read_text()
             assert text.count("\nSOURCE = ") == 1
-            (source / "hardgrpo/runtime/warm.py").write_text(text.replace("\nSOURCE = ", f"\n{libraries}\nSOURCE = "))
+            (source / "hardgrpo/runtime/warm.py").write_text(
+                text.replace("\nSOURCE = ", f"\n{libraries}\nSOURCE = ")
+            )
         self.snakemake = subprocess.Popen(["sleep", "7200"])
-        self.environment = os.environ | {"HARDGRPO_WARM": f"{self.sockets}/{self.snakemake.pid}", "OMP_NUM_THREADS": "1"}
+        self.environment = os.environ | {
+            "HARDGRPO_WARM": f"{self.sockets}/{self.snakemake.pid}",
+            "OMP_NUM_THREADS": "1",
+        }
         self.environment |= {"SOURCE": str(source)}
 
     def end(self) -> None:
@@ -65,7 +72,8 @@ class World:
         self.snakemake.wait()
 
     def start(self, code: str, *arguments: str, **environment) -> tuple:
-        """(the program, warm or cold, the process that it runs in, that one's parent; None for one that has ended already)."""
+        """(the program, warm or cold, the process that it runs in, that one's parent; None for one
+        that has ended already)."""
         process = subprocess.Popen(
             [sys.executable, "program.py", code, *arguments],
             cwd=self.folder,
@@ -85,7 +93,8 @@ def running(number: int) -> psutil.Process | None:
 
 
 def finish(process: subprocess.Popen, sent: str = "") -> tuple[str, str]:
-    """What else it prints and says. Not `communicate`, which does not know of what `readline` has read ahead."""
+    """What else it prints and says. Not `communicate`, which does not know of what `readline` has
+    read ahead."""
     process.stdin.write(sent)
     process.stdin.close()
     printed = process.stdout.read(), process.stderr.read()
@@ -105,7 +114,9 @@ def start(world, request):
     """Programs are started in both ways, and what is tested must not tell them apart."""
 
     def start(code: str):
-        process, how, *processes = world.start(code, **{"HARDGRPO_WARM": "off"} if request.param == "cold" else {})
+        process, how, *processes = world.start(
+            code, **{"HARDGRPO_WARM": "off"} if request.param == "cold" else {}
+        )
         assert how == request.param
         return process, *processes
 
@@ -118,7 +129,10 @@ print(sys.argv[0], os.getcwd(), os.environ["OMP_NUM_THREADS"], os.environ.get("H
 print("to stderr", file=sys.stderr)
 """
     process, *_ = start(code)
-    assert finish(process, "sent\n") == (f"program.py {world.folder} 1 None sent\n\n", "to stderr\n")
+    assert finish(process, "sent\n") == (
+        f"program.py {world.folder} 1 None sent\n\n",
+        "to stderr\n",
+    )
     assert process.returncode == 0
 
 
@@ -203,7 +217,11 @@ def test_the_code_beside_a_program_is_read_anew(start, world):
 
 def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
     found = []
-    for environment in ({"DOES_WITHOUT": "1", "HARDGRPO_WARM": f"{world.sockets}/{os.getpid()}"}, {}, {"DOES_WITHOUT": "1"}):
+    for environment in (
+        {"DOES_WITHOUT": "1", "HARDGRPO_WARM": f"{world.sockets}/{os.getpid()}"},
+        {},
+        {"DOES_WITHOUT": "1"},
+    ):
         process, how, *_ = world.start("print('done')", **environment)
         assert finish(process) == ("done\n", "")
         found.append(how)
@@ -213,7 +231,9 @@ def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
 def test_other_threads_need_another_process(world):
     one, how_one, _, parent = world.start("pass")
     threads = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
-    two, how_two, _, other_parent = world.start("import torch; print(torch.get_num_threads())", **threads)
+    two, how_two, _, other_parent = world.start(
+        "import torch; print(torch.get_num_threads())", **threads
+    )
     assert how_one == how_two == "warm" and parent and other_parent and parent != other_parent
     assert finish(two)[0] == "2\n" and one.wait() == 0
 
@@ -233,10 +253,13 @@ def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts
 
 def test_it_ends_with_snakemake_and_leaves_no_socket(tmp_path):
     world = World(tmp_path, TORCH_ALONE)
-    process, _, real, parent = world.start("print('ready', flush=True); time.sleep(2); print('whole')")
+    process, _, real, parent = world.start(
+        "print('ready', flush=True); time.sleep(2); print('whole')"
+    )
     assert process.stdout.readline() == "ready\n"
     before = sum(parent.cpu_times()[:2])
-    world.snakemake.kill()  # nobody has asked how it ended: in a container without an init nobody does
+    # nobody has asked how it ended: in a container without an init nobody does
+    world.snakemake.kill()
     time.sleep(1.5)
     assert sum(parent.cpu_times()[:2]) - before < 0.5, "it waits, and does not ask again and again"
     assert finish(process)[0] == "whole\n", "what runs is brought to its end"
@@ -269,8 +292,12 @@ def gone(process: psutil.Process) -> bool:
 
 def test_a_fork_has_the_priority_of_its_program(world):
     command = ["nice", "-n", "5", sys.executable, "program.py", "print(os.nice(0))"]
-    done = subprocess.run(command, cwd=world.folder, env=world.environment, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("warm") and done.stdout.splitlines()[-1] == str(min(19, os.nice(0) + 5))
+    done = subprocess.run(
+        command, cwd=world.folder, env=world.environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("warm") and done.stdout.splitlines()[-1] == str(
+        min(19, os.nice(0) + 5)
+    )
 
 
 def test_a_signal_after_the_server_has_died_is_no_traceback():
@@ -290,7 +317,8 @@ def test_streams_of_a_program_that_dies_while_it_asks_are_closed(world):
     world.start("pass")[0].wait()  # the server runs
     reader, writer = os.pipe()
     connection = socket.socket(socket.AF_UNIX)
-    for place in (path for path in world.sockets.iterdir() if path.is_socket()):  # one of an earlier server may lie there, too
+    # one of an earlier server may lie there, too
+    for place in (path for path in world.sockets.iterdir() if path.is_socket()):
         with contextlib.suppress(ConnectionRefusedError):
             connection.connect(str(place))
             break
@@ -309,7 +337,10 @@ def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
     ours, theirs = socket.socketpair()
     theirs.close()
     assert warm.hand_over(ours) == 1
-    assert capsys.readouterr().err == "error: the process that this program ran in was killed; start the same command again\n"
+    assert (
+        capsys.readouterr().err
+        == "error: the process that this program ran in was killed; start the same command again\n"
+    )
 
 
 def test_what_comes_in_two_parts_is_received_whole():

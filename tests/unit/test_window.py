@@ -1,4 +1,5 @@
-"""The requests that vLLM knows, with a stand-in for vLLM: its batch stays full, and each completion finds its prompt."""
+"""The requests that vLLM knows, with a stand-in for vLLM: its batch stays full, and each completion
+finds its prompt."""
 
 import importlib
 import random
@@ -9,7 +10,8 @@ import pytest
 
 
 class Engine:
-    """Ends some of its requests at each step, in any order. `steps`: how many requests it had at each step, and had ended."""
+    """Ends some of its requests at each step, in any order. `steps`: how many requests it had at
+    each step, and had ended."""
 
     def __init__(self):
         self.requests, self.steps, self.count, self.rng = {}, [], 0, random.Random(0)
@@ -17,16 +19,25 @@ class Engine:
 
     def enqueue(self, prompt, settings, lora_request, use_tqdm) -> list[str]:
         self.count += 1
-        self.requests[str(self.count)] = SimpleNamespace(token_ids=[*prompt["prompt_token_ids"], settings, lora_request])
+        self.requests[str(self.count)] = SimpleNamespace(
+            token_ids=[*prompt["prompt_token_ids"], settings, lora_request]
+        )
         return [f"{self.count}-a1b2c3d4"]
 
     def step(self) -> list[SimpleNamespace]:
         self.steps.append((len(self.requests), self.count - len(self.requests)))
-        ended = self.rng.sample(sorted(self.requests), min(len(self.requests), self.rng.randint(0, 5)))
+        ended = self.rng.sample(
+            sorted(self.requests), min(len(self.requests), self.rng.randint(0, 5))
+        )
         running = [
-            SimpleNamespace(request_id=name, finished=False, outputs=[]) for name in list(self.requests)[:2] if name not in ended
+            SimpleNamespace(request_id=name, finished=False, outputs=[])
+            for name in list(self.requests)[:2]
+            if name not in ended
         ]
-        return running + [SimpleNamespace(request_id=name, finished=True, outputs=[self.requests.pop(name)]) for name in ended]
+        return running + [
+            SimpleNamespace(request_id=name, finished=True, outputs=[self.requests.pop(name)])
+            for name in ended
+        ]
 
 
 @pytest.fixture
@@ -48,7 +59,15 @@ def vllm_engine(monkeypatch):
 def test_a_request_follows_each_that_ends(vllm_engine, monkeypatch, amount):
     monkeypatch.setattr(vllm_engine, "MAX_QUEUED", 10)
     engine = Engine()
-    prompts, settings = [[place] for place in range(amount)], [f"settings {place}" for place in range(amount)]
-    completions = {place: done.token_ids for place, done in vllm_engine.draw_completions(engine, prompts, settings, "adapter")}
-    assert completions == {place: [place, f"settings {place}", "adapter"] for place in range(amount)}
+    prompts, settings = (
+        [[place] for place in range(amount)],
+        [f"settings {place}" for place in range(amount)],
+    )
+    completions = {
+        place: done.token_ids
+        for place, done in vllm_engine.draw_completions(engine, prompts, settings, "adapter")
+    }
+    assert completions == {
+        place: [place, f"settings {place}", "adapter"] for place in range(amount)
+    }
     assert engine.steps == [(min(10, amount - ended), ended) for _, ended in engine.steps]

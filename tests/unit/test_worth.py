@@ -1,4 +1,5 @@
-"""The page "Was it worth it?": its verdicts, its first sentence, and that it agrees with docs/which-prompts.md."""
+"""The page "Was it worth it?": its verdicts, its first sentence, and that it agrees with
+docs/which-prompts.md."""
 
 from math import nan
 from types import SimpleNamespace
@@ -39,28 +40,49 @@ def row(gain=(0.02, 0.01, 0.03), greedy=(nan, nan, nan), lead=(nan, nan)) -> Sim
         ({"lead": (0.01, 0.01), "greedy": (-0.11, -0.15, -0.07)}, worth.GREEDY_FELL),
     ],
 )
-def test_yes_needs_a_gain_no_fall_of_greedy_accuracy_and_a_lead_where_there_is_a_random_choice(numbers, verdict):
+def test_yes_needs_a_gain_no_fall_of_greedy_accuracy_and_a_lead_where_there_is_a_random_choice(
+    numbers, verdict
+):
     assert worth.worth_it(row(**numbers)) == verdict
 
 
 def arms(study: str) -> dict[tuple, dict]:
     """The page's entries by model, task and label of the arm, from the committed tables."""
-    design, tables = settings.study_design(CONFIG, study), files.Tables.below(ROOT / paths.reference(study))
+    design, tables = (
+        settings.study_design(CONFIG, study),
+        files.Tables.below(ROOT / paths.reference(study)),
+    )
     tables = summaries.read_all(tables, registry.columns(*registry.WORTH), design["first_recipe"])
-    groups = worth.of_models_and_tasks(design["policy_settings"], **tables, prices=settings.prices(CONFIG, study))
-    return {(group["model"], group["task"], arm["name"]): arm for group in groups for arm in group["arms"]}
+    groups = worth.of_models_and_tasks(
+        design["policy_settings"], **tables, prices=settings.prices(CONFIG, study)
+    )
+    return {
+        (group["model"], group["task"], arm["name"]): arm
+        for group in groups
+        for arm in group["arms"]
+    }
 
 
-COMMITTED = [name for name in CONFIG["studies"] if (ROOT / paths.reference(name) / "spent.csv").exists()]
+COMMITTED = [
+    name for name in CONFIG["studies"] if (ROOT / paths.reference(name) / "spent.csv").exists()
+]
 
 
 @pytest.mark.parametrize("study", COMMITTED)
 def test_no_arm_is_worth_it_whose_greedy_accuracy_fell(study):
     design = settings.study_design(CONFIG, study)
-    gains = summaries.read_labelled(ROOT / paths.reference(study) / "gains.csv", design["first_recipe"])
-    fell = gains[(gains.task == gains.eval_task) & (gains.decoding == "greedy") & (gains.gain_high < 0)]
+    gains = summaries.read_labelled(
+        ROOT / paths.reference(study) / "gains.csv", design["first_recipe"]
+    )
+    fell = gains[
+        (gains.task == gains.eval_task) & (gains.decoding == "greedy") & (gains.gain_high < 0)
+    ]
     by_name = arms(study)
-    assert not [line.arm for line in fell.itertuples() if by_name[line.model, line.task, line.arm]["mark"] == "yes"]
+    assert not [
+        line.arm
+        for line in fell.itertuples()
+        if by_name[line.model, line.task, line.arm]["mark"] == "yes"
+    ]
 
 
 def test_the_committed_studies_have_arms_of_every_verdict_that_differs_from_a_gain():
@@ -69,11 +91,15 @@ def test_the_committed_studies_have_arms_of_every_verdict_that_differs_from_a_ga
 
 
 def test_one_comparison_has_one_verdict():
-    """The page says yes to no arm that docs/which-prompts.csv does not call better than a random choice."""
+    """The page says yes to no arm that docs/which-prompts.csv does not call better than a random
+    choice."""
     cases = pd.read_csv(ROOT / "docs/which-prompts.csv")
     compared = 0
     for study in COMMITTED:
-        differences, by_name = pd.read_csv(ROOT / paths.reference(study) / "differences.csv"), arms(study)
+        differences, by_name = (
+            pd.read_csv(ROOT / paths.reference(study) / "differences.csv"),
+            arms(study),
+        )
         first_recipe = settings.study_design(CONFIG, study)["first_recipe"]
         for comparison in random_choice.comparisons(differences, CONFIG["policies"]):
             of_case = cases[
@@ -83,7 +109,13 @@ def test_one_comparison_has_one_verdict():
             name = label(comparison["policy"], comparison["recipe"], first_recipe)
             entry = by_name[comparison["model"], comparison["task"], name]
             for line in of_case.itertuples():
-                assert line.verdict == random_choice.BETTER or entry["worth_it"] != worth.YES, (study, name)
-                assert line.verdict == random_choice.WORSE or entry["worth_it"] != worth.WORSE_THAN_RANDOM, (study, name)
+                assert line.verdict == random_choice.BETTER or entry["worth_it"] != worth.YES, (
+                    study,
+                    name,
+                )
+                assert (
+                    line.verdict == random_choice.WORSE
+                    or entry["worth_it"] != worth.WORSE_THAN_RANDOM
+                ), (study, name)
                 compared += 1
     assert compared > 20

@@ -1,4 +1,5 @@
-"""What is wrong in a file is one clear line with the place and the remedy; exit status not 0, results untouched."""
+"""What is wrong in a file is one clear line with the place and the remedy; exit status not 0,
+results untouched."""
 
 import json
 import subprocess
@@ -11,9 +12,19 @@ from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-PROBLEMS = [{"id": f"p{i}", "question": f"q{i}", "answer": "(A)", "tier": 1, "source": "test"} for i in range(20)]
+PROBLEMS = [
+    {"id": f"p{i}", "question": f"q{i}", "answer": "(A)", "tier": 1, "source": "test"}
+    for i in range(20)
+]
 COMPLETIONS = [
-    {"id": f"p{i}", "sample": k, "seed": 1, "completion": r"\boxed{(A)}", "tokens": 3, "finish_reason": "stop"}
+    {
+        "id": f"p{i}",
+        "sample": k,
+        "seed": 1,
+        "completion": r"\boxed{(A)}",
+        "tokens": 3,
+        "finish_reason": "stop",
+    }
     for i in range(20)
     for k in range(4)
 ]
@@ -24,12 +35,22 @@ def lines(rows):
 
 
 def measure(folder, problems=None, completions=None, name="C.jsonl"):
-    """Run measure_difficulty.py on texts; an output of an earlier run stands in the way of nothing."""
+    """Run measure_difficulty.py on texts; an output of an earlier run stands in the way of
+    nothing."""
     (folder / "P.jsonl").write_text(lines(PROBLEMS) if problems is None else problems)
     data = lines(COMPLETIONS) if completions is None else completions
     (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
     (folder / "D.csv").write_text("an earlier result\n")
-    arguments = ["--problems", "P.jsonl", "--completions", name, "--grader", "choice_letter", "--output", "D.csv"]
+    arguments = [
+        "--problems",
+        "P.jsonl",
+        "--completions",
+        name,
+        "--grader",
+        "choice_letter",
+        "--output",
+        "D.csv",
+    ]
     return fork_server.run(path_of("measure_difficulty"), arguments, folder)
 
 
@@ -48,20 +69,41 @@ def compressed(text, cut):
 @pytest.mark.parametrize(
     ("kwargs", "words"),
     [
-        ({"problems": with_line(3, '{"id": "p2", "question": "q"}')}, ["P.jsonl: line 3", "'answer' is missing"]),
-        ({"problems": with_line(3, '{"id": "p2", "question": "q", "answer": " "}')}, ["P.jsonl: row 3", "'p2'", "empty answer"]),
-        ({"problems": with_line(5, '{"id": "p0", "question": "q", "answer": "(A)"}')}, ["P.jsonl: row 5", "'p0'", "row 1"]),
-        ({"problems": with_line(17, '{"id": "p16", "question')}, ["P.jsonl: line 17", "not valid JSON"]),
+        (
+            {"problems": with_line(3, '{"id": "p2", "question": "q"}')},
+            ["P.jsonl: line 3", "'answer' is missing"],
+        ),
+        (
+            {"problems": with_line(3, '{"id": "p2", "question": "q", "answer": " "}')},
+            ["P.jsonl: row 3", "'p2'", "empty answer"],
+        ),
+        (
+            {"problems": with_line(5, '{"id": "p0", "question": "q", "answer": "(A)"}')},
+            ["P.jsonl: row 5", "'p0'", "row 1"],
+        ),
+        (
+            {"problems": with_line(17, '{"id": "p16", "question')},
+            ["P.jsonl: line 17", "not valid JSON"],
+        ),
         ({"problems": with_line(2, "[1]")}, ["P.jsonl: line 2", "expected a JSON object"]),
         ({"problems": ""}, ["P.jsonl", "no rows"]),
         ({"completions": lines(COMPLETIONS)[:-40]}, ["C.jsonl: line 80", "truncated"]),
         ({"completions": lines(COMPLETIONS[:-2])}, ["C.jsonl", "'p19' has 2 of 4", "truncated"]),
         ({"completions": lines(COMPLETIONS[:-4])}, ["C.jsonl", "'p19' has 0 of 4", "truncated"]),
-        ({"completions": lines(COMPLETIONS) + lines(COMPLETIONS[:1])}, ["C.jsonl: row 81", "twice"]),
-        ({"completions": lines([COMPLETIONS[0] | {"id": "other"}])}, ["C.jsonl: row 1", "'other'"]),
-        ({"completions": compressed(lines(COMPLETIONS), -20), "name": "C.jsonl.gz"}, ["C.jsonl.gz", "truncated"]),
         (
-            {"completions": compressed(lines(COMPLETIONS), None)[:40] + b"xxxxxxxx" * 9, "name": "C.jsonl.gz"},
+            {"completions": lines(COMPLETIONS) + lines(COMPLETIONS[:1])},
+            ["C.jsonl: row 81", "twice"],
+        ),
+        ({"completions": lines([COMPLETIONS[0] | {"id": "other"}])}, ["C.jsonl: row 1", "'other'"]),
+        (
+            {"completions": compressed(lines(COMPLETIONS), -20), "name": "C.jsonl.gz"},
+            ["C.jsonl.gz", "truncated"],
+        ),
+        (
+            {
+                "completions": compressed(lines(COMPLETIONS), None)[:40] + b"xxxxxxxx" * 9,
+                "name": "C.jsonl.gz",
+            },
             ["C.jsonl.gz", "damaged"],
         ),
         ({"completions": b"\xff\xfe\x00"}, ["C.jsonl", "not UTF-8"]),
@@ -88,23 +130,42 @@ def test_a_prompt_is_graded_only_when_asked_for(tmp_path):
     rows = [row | {"prompt": r"ex: \boxed{(A)}", "completion": "cut off"} for row in COMPLETIONS]
     done = measure(tmp_path, completions=lines(rows))
     assert done.returncode == 0
-    assert {row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})} == {0.0}
-    command = [sys.executable, path_of("measure_difficulty"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    assert {
+        row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})
+    } == {0.0}
+    command = [
+        sys.executable,
+        path_of("measure_difficulty"),
+        "--problems",
+        "P.jsonl",
+        "--completions",
+        "C.jsonl",
+    ]
     command += ["--grader", "choice_letter", "--grade-prompt-too", "--output", "D.csv"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "changes the pass rate of 20 problems" in done.stdout
-    assert {row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})} == {1.0}
+    assert {
+        row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})
+    } == {1.0}
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path):
-    """A program that writes more than a file may hold: one line, the earlier result kept, no temporary file."""
+    """A program that writes more than a file may hold: one line, the earlier result kept, no
+    temporary file."""
     import resource
 
     rows = [row | {"id": f"p{i % 20}", "sample": i} for i, row in enumerate(COMPLETIONS * 50)]
     (tmp_path / "P.jsonl").write_text(lines([p | {"id": p["id"] * 200} for p in PROBLEMS]))
     (tmp_path / "C.jsonl").write_text(lines([row | {"id": row["id"] * 200} for row in rows]))
     (tmp_path / "D.csv").write_text("an earlier result\n")
-    command = [sys.executable, path_of("measure_difficulty"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    command = [
+        sys.executable,
+        path_of("measure_difficulty"),
+        "--problems",
+        "P.jsonl",
+        "--completions",
+        "C.jsonl",
+    ]
     command += ["--grader", "choice_letter", "--output", "D.csv"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False,
@@ -129,7 +190,11 @@ def test_runs_that_spent_differently_stop_the_summary(finished):
 def test_a_split_that_a_task_does_not_have_is_told(world):
     done = world.snakemake("-n", "results/tasks/aime2025/train.jsonl")
     said = done.stdout + done.stderr
-    assert done.returncode != 0 and "config.yaml: tasks.aime2025.source.train" in said and "Traceback" not in said
+    assert (
+        done.returncode != 0
+        and "config.yaml: tasks.aime2025.source.train" in said
+        and "Traceback" not in said
+    )
 
 
 def test_a_problem_may_be_called_na(tmp_path):
@@ -137,10 +202,17 @@ def test_a_problem_may_be_called_na(tmp_path):
     from hardgrpo.grading import graders
 
     grade = graders.grade("final_word", "#### x", "x")
-    rows = [evaluations.row(0, {"id": name, "tier": None}, "sampled", 0, grade, "#### 7") for name in ("NA", "null", "p1")]
+    rows = [
+        evaluations.row(0, {"id": name, "tier": None}, "sampled", 0, grade, "#### 7")
+        for name in ("NA", "null", "p1")
+    ]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
     frame = evaluations.read(str(tmp_path / "e.csv.gz"))
-    assert list(frame.id) == ["NA", "null", "p1"] and frame.tier.isna().all() and frame.tokens.isna().all()
+    assert (
+        list(frame.id) == ["NA", "null", "p1"]
+        and frame.tier.isna().all()
+        and frame.tokens.isna().all()
+    )
 
 
 def test_an_output_that_is_a_folder_is_left_alone(tmp_path):

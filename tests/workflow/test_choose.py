@@ -42,32 +42,63 @@ def choose(tmp_path, model_server):
 
 
 def csv_of(header, number, answer=lambda n: ""):
-    return f"{header}\n" + "".join(f"n{n},Which colour has ball {n}?,{answer(n)}\n" for n in range(number))
+    return f"{header}\n" + "".join(
+        f"n{n},Which colour has ball {n}?,{answer(n)}\n" for n in range(number)
+    )
 
 
 def test_prompts_without_answers_become_a_file_to_annotate(choose, model_server):
     plan = choose(csv_of("name,Prompt,Gold", 12), "--budget", "3", "--price", "1", "4", "--dry-run")
-    assert plan.returncode == 0 and "12 prompts in column 'Prompt', without answers" in plan.stdout, plan.stderr
-    assert "at most 12 requests" in plan.stdout and "costing at most 0.1" in plan.stdout and model_server.requests == []
-    done = choose(csv_of("name,Prompt,Gold", 12), "--budget", "3", "--key", "MY_ACCESS", MY_ACCESS="abc123/verysecret")
+    assert (
+        plan.returncode == 0 and "12 prompts in column 'Prompt', without answers" in plan.stdout
+    ), plan.stderr
+    assert (
+        "at most 12 requests" in plan.stdout
+        and "costing at most 0.1" in plan.stdout
+        and model_server.requests == []
+    )
+    done = choose(
+        csv_of("name,Prompt,Gold", 12),
+        "--budget",
+        "3",
+        "--key",
+        "MY_ACCESS",
+        MY_ACCESS="abc123/verysecret",
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     path = done.stdout.strip().splitlines()[-1].removeprefix("chosen  ")
-    assert len(files.read_rows(path, {"Prompt": str, "chosen_because": str})) == 3 and path.endswith(".to_annotate.csv")
-    config = yaml.safe_load((choose.world.folder / "results/choose/own-my-prompts.yaml").read_text())
-    assert config["subset"]["model"] == "served-name-4B" and "verysecret" not in str(config) + done.stdout + done.stderr
+    assert len(
+        files.read_rows(path, {"Prompt": str, "chosen_because": str})
+    ) == 3 and path.endswith(".to_annotate.csv")
+    config = yaml.safe_load(
+        (choose.world.folder / "results/choose/own-my-prompts.yaml").read_text()
+    )
+    assert (
+        config["subset"]["model"] == "served-name-4B"
+        and "verysecret" not in str(config) + done.stdout + done.stderr
+    )
     assert len(model_server.requests) == 12
 
 
 def test_prompts_with_answers_are_graded(choose):
     rows = [{"question": f"Which colour has ball {n}?", "answer": WORDS[n % 3]} for n in range(12)]
-    done = choose("".join(json.dumps(row) + "\n" for row in rows), "--budget", "2", name="mine.jsonl")
-    assert done.returncode == 0 and "answers in column 'answer', grader final_word" in done.stdout, done.stdout + done.stderr
+    done = choose(
+        "".join(json.dumps(row) + "\n" for row in rows), "--budget", "2", name="mine.jsonl"
+    )
+    assert (
+        done.returncode == 0 and "answers in column 'answer', grader final_word" in done.stdout
+    ), done.stdout + done.stderr
     assert done.stdout.strip().endswith(".rows.jsonl")
 
 
 @pytest.mark.parametrize(
     ("answers", "grader"),
-    [("ABCD", "choice_letter"), (["1,234", "3/4"], "number_lenient"), (["red", "blue"], "final_word"), (["x^2", "2x"], "math")],
+    [
+        ("ABCD", "choice_letter"),
+        (["1,234", "3/4"], "number_lenient"),
+        (["red", "blue"], "final_word"),
+        (["x^2", "2x"], "math"),
+    ],
 )
 def test_the_grader_is_the_first_that_reads_the_answers(answers, grader):
     assert find_grader("prompts.csv", [*answers]) == grader
@@ -76,11 +107,27 @@ def test_the_grader_is_the_first_that_reads_the_answers(answers, grader):
 @pytest.mark.parametrize(
     ("content", "arguments", "words"),
     [
-        ("a,b\n1,2\n", ["--budget", "1"], "which column holds the prompts? name it with --question: a, b"),
-        ("prompt\nx\n", ["--budget", "1", "--question", "q"], "no column 'q'; the columns are prompt"),
+        (
+            "a,b\n1,2\n",
+            ["--budget", "1"],
+            "which column holds the prompts? name it with --question: a, b",
+        ),
+        (
+            "prompt\nx\n",
+            ["--budget", "1", "--question", "q"],
+            "no column 'q'; the columns are prompt",
+        ),
         ("prompt\nx\n", ["--budget", "0"], "policies.own-choice.budget"),
-        ("prompt\nx\n", ["--budget", "1", "--key", "gsk_verysecret"], "source.key: the value should match"),
-        ("prompt\nx\n", ["--budget", "1", "--most-money", "1"], "most_money: the price of a token is unknown"),
+        (
+            "prompt\nx\n",
+            ["--budget", "1", "--key", "gsk_verysecret"],
+            "source.key: the value should match",
+        ),
+        (
+            "prompt\nx\n",
+            ["--budget", "1", "--most-money", "1"],
+            "most_money: the price of a token is unknown",
+        ),
     ],
 )
 def test_a_wrong_call_is_one_line(choose, content, arguments, words):

@@ -1,4 +1,5 @@
-"""Container images, without a container runtime: their definitions, the rules that name them, and how Snakemake calls it."""
+"""Container images, without a container runtime: their definitions, the rules that name them, and
+how Snakemake calls it."""
 
 import os
 import re
@@ -30,7 +31,10 @@ def test_a_definition_installs_the_lock_of_its_environment_and_nothing_else(name
     assert list(copies) == [*images.FIRST, images.LOCKS[name]]
     installs = [line.split("install ")[1].split() for line in recipe.install if "pip" in line]
     assert [words[-2:] for words in installs] == [["-r", copy] for copy in copies.values()]
-    assert all({"--require-hashes", "--no-deps", "--no-build-isolation"} <= set(words) for words in installs)
+    assert all(
+        {"--require-hashes", "--no-deps", "--no-build-isolation"} <= set(words)
+        for words in installs
+    )
     assert "==" not in DEFINITIONS[name].read_text(), "versions stand in the locks"
     assert recipe.environ[0].startswith("PATH=/usr/local/bin:"), "the base image's Python"
     assert recipe.test
@@ -41,12 +45,16 @@ def test_the_lock_of_an_image_is_one_file_of_exact_versions_with_checksums(name)
     _, requirements = (ROOT / images.LOCKS[name]).read_text().split("\n\n", 1)  # options come first
     lines = [line for line in requirements.splitlines() if not line.startswith("    #")]
     named, checksum = r"[\w.-]+==[\w.]+( ; [^\\]+)? \\", r"    --hash=sha256:[0-9a-f]{64}( \\)?"
-    assert all(re.fullmatch(f"{named}|{checksum}", line) for line in lines), "no `-r`: the image has this file alone"
+    assert all(re.fullmatch(f"{named}|{checksum}", line) for line in lines), (
+        "no `-r`: the image has this file alone"
+    )
 
 
 def test_the_image_for_figures_has_the_tex_that_the_tests_use():
     (install,) = re.findall(r"apt-get install .*(latexmk .*)", DEFINITIONS["figures"].read_text())
-    assert set(install.split()) == set(re.search(r"\((latexmk .*)\)", (ROOT / ".ci/run").read_text())[1].split())
+    assert set(install.split()) == set(
+        re.search(r"\((latexmk .*)\)", (ROOT / ".ci/run").read_text())[1].split()
+    )
 
 
 def test_every_rule_with_a_command_names_an_image():
@@ -54,7 +62,9 @@ def test_every_rule_with_a_command_names_an_image():
         for rule in re.split(r"(?m)^(?=rule )", path.read_text())[1:]:
             name = re.match(r"rule (\w+)", rule)[1]
             named = re.findall(r'container:\n        IMAGE\["(\w+)"\]', rule)
-            assert len(named) == (name not in ("image", "plan")) and set(named) <= set(images.LOCKS), (path.name, name)
+            assert len(named) == (name not in ("image", "plan")) and set(named) <= set(
+                images.LOCKS
+            ), (path.name, name)
 
 
 @pytest.fixture
@@ -71,15 +81,21 @@ def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[
     """{program: the images that it ran in}; every job goes through `apptainer exec`."""
     elsewhere.mkdir()
     make_images(world)
-    done = world.snakemake(*arguments, "--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env)
+    done = world.snakemake(
+        *arguments, "--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     seen = {}
     for call in stand_in.calls():
-        assert call["arguments"][:3] == ["exec", "--home", str(world.folder)] and call["folder"] == str(world.folder)
+        assert call["arguments"][:3] == ["exec", "--home", str(world.folder)] and call[
+            "folder"
+        ] == str(world.folder)
         assert "--nv" in call["arguments"]
         assert call["APPTAINER_BIND"] == call["SINGULARITY_BIND"] == str(elsewhere)
         for program in re.findall(r"scripts/\w+/(\w+)\.py", call["arguments"][-1]):
-            seen.setdefault(program, set()).update(argument for argument in call["arguments"] if argument.endswith(".sif"))
+            seen.setdefault(program, set()).update(
+                argument for argument in call["arguments"] if argument.endswith(".sif")
+            )
     return seen
 
 
@@ -88,20 +104,49 @@ def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, 
     world.configure(shrink)
     for task in ("swaps", "swaps_once"):  # one takes the other's probe
         world.configure(lambda config, task=task: config["tasks"][task]["probe"].update(shards=1))
-    seen = run_in_images(world, stand_in, tmp_path / "elsewhere", "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz")
-    training = {"prepare_task", "pretrain_model", "probe", "measure_difficulty", "train_grpo", "evaluate"}
+    seen = run_in_images(
+        world,
+        stand_in,
+        tmp_path / "elsewhere",
+        "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz",
+    )
+    training = {
+        "prepare_task",
+        "pretrain_model",
+        "probe",
+        "measure_difficulty",
+        "train_grpo",
+        "evaluate",
+    }
     assert {program: {images.PATHS["training"]} for program in training}.items() <= seen.items()
 
 
-def test_everything_is_drawn_in_the_image_for_figures_and_so_without_torch(finished, stand_in, tmp_path):
-    assert {"torch", "transformers", "trl", "datasets"} <= set((stand_in.folder / "figures.hidden").read_text().split())
+def test_everything_is_drawn_in_the_image_for_figures_and_so_without_torch(
+    finished, stand_in, tmp_path
+):
+    assert {"torch", "transformers", "trl", "datasets"} <= set(
+        (stand_in.folder / "figures.hidden").read_text().split()
+    )
     paper = finished.folder / "paper/mini"
-    before = {path.relative_to(paper): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")}
+    before = {
+        path.relative_to(paper): path.read_bytes()
+        for path in paper.rglob("*")
+        if path.suffix in (".tex", ".csv")
+    }
     shutil.rmtree(paper)
     seen = run_in_images(finished, stand_in, tmp_path / "elsewhere", "--forcerun", "summarize")
     assert not {"pretrain_model", "probe", "train_grpo", "evaluate"} & set(seen)
-    assert seen["summarize"] == seen["draw_figure"] == seen["compile_paper"] == {images.PATHS["figures"]}
-    assert {path.relative_to(paper): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")} == before
+    assert (
+        seen["summarize"]
+        == seen["draw_figure"]
+        == seen["compile_paper"]
+        == {images.PATHS["figures"]}
+    )
+    assert {
+        path.relative_to(paper): path.read_bytes()
+        for path in paper.rglob("*")
+        if path.suffix in (".tex", ".csv")
+    } == before
     assert (paper / "figures/accuracy.png").exists()
 
 
@@ -114,14 +159,20 @@ def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monk
         (finished.folder / path).write_text("another image")
     assert finished.plan("--sdm", "apptainer") == {}
     every_reason = ["--rerun-triggers", "code", "input", "mtime", "params", "software-env"]
-    assert finished.plan("--sdm", "apptainer", *every_reason)["train_grpo"] == 2, "without what the profiles leave out"
+    assert finished.plan("--sdm", "apptainer", *every_reason)["train_grpo"] == 2, (
+        "without what the profiles leave out"
+    )
 
 
 def test_a_missing_image_is_said_once_and_before_any_job(world, stand_in):
     world.configure(shrink)
     done = world.snakemake("--sdm", "apptainer", env=stand_in.env)
     said = done.stdout + done.stderr
-    assert done.returncode != 0 and said.count("envs/training.sif: no such image") == 1 and "Traceback" not in said
+    assert (
+        done.returncode != 0
+        and said.count("envs/training.sif: no such image") == 1
+        and "Traceback" not in said
+    )
     assert stand_in.calls() == [] and not (world.folder / "results/tasks").exists()
 
 
@@ -139,15 +190,27 @@ def test_images_are_built_by_a_target_and_stay_built(world, stand_in):
 
 
 def build(world: World, **env: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, path_of("build_image"), "--definition", "envs/figures.def", "--output", "envs/figures.sif"]
-    return subprocess.run(command, cwd=world.folder, env=os.environ | env, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        path_of("build_image"),
+        "--definition",
+        "envs/figures.def",
+        "--output",
+        "envs/figures.sif",
+    ]
+    return subprocess.run(
+        command, cwd=world.folder, env=os.environ | env, capture_output=True, text=True, check=False
+    )
 
 
 def test_building_without_a_runtime_says_how_to_go_on(world, tmp_path):
     (tmp_path / "empty").mkdir()
     done = build(world, PATH=str(tmp_path / "empty"))
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "neither is on PATH" in done.stderr and "apptainer build --fakeroot envs/figures.sif envs/figures.def" in done.stderr
+    assert (
+        "neither is on PATH" in done.stderr
+        and "apptainer build --fakeroot envs/figures.sif envs/figures.def" in done.stderr
+    )
 
 
 def test_a_build_that_fails_leaves_no_image(world, stand_in):
@@ -163,5 +226,10 @@ def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatc
     (tmp_path / "scratch/models").mkdir(parents=True)
     (tmp_path / "clone/results").symlink_to(tmp_path / "scratch")
     monkeypatch.chdir(tmp_path / "clone")
-    config = {"data": "inside", "models": {"mine": {"source": {"kind": "folder", "path": str(tmp_path / "scratch/models")}}}}
+    config = {
+        "data": "inside",
+        "models": {
+            "mine": {"source": {"kind": "folder", "path": str(tmp_path / "scratch/models")}}
+        },
+    }
     assert images.outside(config) == [str(tmp_path / "scratch"), str(tmp_path / "scratch/models")]

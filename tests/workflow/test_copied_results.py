@@ -1,4 +1,5 @@
-"""Results without Snakemake's record of how they were made: copied into a fresh clone, or linked from another clone."""
+"""Results without Snakemake's record of how they were made: copied into a fresh clone, or linked
+from another clone."""
 
 import shutil
 
@@ -19,7 +20,8 @@ def fresh(finished, tmp_path) -> World:
 
 
 def check_refused_and_kept(world: World, *words: str) -> None:
-    """A run is refused with these words; after what the message says, everything is taken as it is."""
+    """A run is refused with these words; after what the message says, everything is taken as it
+    is."""
     done = world.snakemake()
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "--touch" in said
@@ -30,14 +32,19 @@ def check_refused_and_kept(world: World, *words: str) -> None:
 
 
 def test_results_copied_into_a_fresh_clone(finished, fresh):
-    shutil.copytree(finished.folder / "results", fresh.folder / "results", copy_function=shutil.copy)  # times are new
+    # times are new
+    shutil.copytree(
+        finished.folder / "results", fresh.folder / "results", copy_function=shutil.copy
+    )
     assert fresh.plan().keys() >= TRAINS
     check_refused_and_kept(fresh, "copied")
 
 
 def test_results_that_another_clone_uses(finished, fresh):
     (fresh.folder / "results").symlink_to(finished.folder / "results")
-    check_refused_and_kept(fresh, "results is a link to", str(finished.folder / "results"), "two clones")
+    check_refused_and_kept(
+        fresh, "results is a link to", str(finished.folder / "results"), "two clones"
+    )
     assert finished.plan() == {}, "the other clone still has everything"
 
 
@@ -51,8 +58,11 @@ def test_a_folder_of_results_that_another_clone_uses(finished, fresh):
 
 
 @pytest.mark.parametrize("record", ["incomplete", "metadata"])
-def test_results_of_a_run_that_was_killed_in_its_first_job_are_not_taken_for_copied_ones(world, record):
-    """Snakemake marks a job's files as incomplete before the job starts, and records how they were made when it has ended."""
+def test_results_of_a_run_that_was_killed_in_its_first_job_are_not_taken_for_copied_ones(
+    world, record
+):
+    """Snakemake marks a job's files as incomplete before the job starts, and records how they were
+    made when it has ended."""
     world.clear()
     manifest = world.folder / "results/models/tiny-seed0/manifest.json"
     manifest.parent.mkdir(parents=True)

@@ -17,10 +17,19 @@ LLAMA = {"licence": "Llama Community License", "gated": True}
 
 def test_first_download_writes_the_lock_and_the_second_matches(work, dataset):
     assert_done(work.dataset(), "3 files", "new in the lock")
-    assert names(work.out) == {"README.md", "main/test.jsonl", "main/train[1].jsonl", "manifest.json"}
+    assert names(work.out) == {
+        "README.md",
+        "main/test.jsonl",
+        "main/train[1].jsonl",
+        "manifest.json",
+    }
     manifest = provenance.check_manifest(work.out)
     commit = work.hub.repositories["datasets", DATASET].commit
-    assert (manifest["dataset"], manifest["revision"], manifest["commit"]) == (DATASET, REVISION, commit)
+    assert (manifest["dataset"], manifest["revision"], manifest["commit"]) == (
+        DATASET,
+        REVISION,
+        commit,
+    )
     lock = json.loads(work.lock.read_text())
     entry = lock["datasets"][f"{DATASET}@{REVISION}"]
     assert entry == {"commit": commit, "files": manifest["files"]}
@@ -36,7 +45,11 @@ def test_manifest_does_not_disturb_the_reading_of_a_dataset(work, dataset):
     assert_done(work.dataset())
     code = "import datasets; print(datasets.load_dataset('out', 'main', split='test')[0]['answer'])"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=work.folder, env=work.hub.environment(work.folder), capture_output=True, text=True
+        [sys.executable, "-c", code],
+        cwd=work.folder,
+        env=work.hub.environment(work.folder),
+        capture_output=True,
+        text=True,
     )
     assert done.stdout.strip() == "2", done.stderr
 
@@ -48,17 +61,28 @@ def test_only_the_files_asked_for(work, dataset):
     # Another choice of files is another input.
     sha = files.sha256(dataset / "main/test.jsonl")
     assert_refused(
-        work.dataset(), f"dataset {DATASET}@{REVISION}", "main/test.jsonl", sha, "expected no such file", "--update-inputs"
+        work.dataset(),
+        f"dataset {DATASET}@{REVISION}",
+        "main/test.jsonl",
+        sha,
+        "expected no such file",
+        "--update-inputs",
     )
 
 
 def test_hidden_files_are_not_downloaded(work, dataset):
-    """A folder of seals is hidden: its files are in no lock, and a wrong seal would make a file unreadable."""
+    """A folder of seals is hidden: its files are in no lock, and a wrong seal would make a file
+    unreadable."""
     for name in (".seals/manifest.json", "main/.seals/test.jsonl", ".hidden.json"):
         (dataset / name).parent.mkdir(exist_ok=True)
         (dataset / name).write_text('{"a": 1}')
     assert_done(work.dataset(), "3 files")
-    assert names(work.out) == {"README.md", "main/test.jsonl", "main/train[1].jsonl", "manifest.json"}
+    assert names(work.out) == {
+        "README.md",
+        "main/test.jsonl",
+        "main/train[1].jsonl",
+        "manifest.json",
+    }
 
 
 @pytest.mark.parametrize("pattern", ["*.py", "mian/*"])
@@ -73,7 +97,9 @@ def test_changed_content_is_refused_until_updated(work, dataset):
     old = files.sha256(dataset / "main/test.jsonl")
     (dataset / "main/test.jsonl").write_text('{"question": "1 + 1?", "answer": "3"}\n')
     new = files.sha256(dataset / "main/test.jsonl")
-    assert_refused(work.dataset(), "inputs.lock", DATASET, "main/test.jsonl", old, new, "--update-inputs")
+    assert_refused(
+        work.dataset(), "inputs.lock", DATASET, "main/test.jsonl", old, new, "--update-inputs"
+    )
     assert (work.out / "main/test.jsonl").read_bytes() == before and work.lock.read_bytes() == lock
     provenance.check_manifest(work.out)
     assert not work.leftovers()
@@ -102,7 +128,11 @@ def test_download_that_is_killed_leaves_nothing_and_is_repeated(work, dataset):
     (dataset / "main/test.jsonl").write_text('{"question": "?", "answer": "1"}\n' * 10000)
     work.hub.stall = "main/test.jsonl"
     arguments = ["--dataset", DATASET, "--revision", REVISION]
-    process = subprocess.Popen(work.command("fetch_dataset.py", *arguments), cwd=work.folder, env=work.hub.environment(work.folder))
+    process = subprocess.Popen(
+        work.command("fetch_dataset.py", *arguments),
+        cwd=work.folder,
+        env=work.hub.environment(work.folder),
+    )
     assert work.hub.stalled.wait(60)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -113,11 +143,17 @@ def test_download_that_is_killed_leaves_nothing_and_is_repeated(work, dataset):
     assert not work.leftovers()
 
 
-# --- the hub refuses -----------------------------------------------------------------------------------------------
+# --- the hub refuses
+# -----------------------------------------------------------------------------------------------
 
 
 def test_unknown_repository_revision_and_name(work, dataset, model):
-    assert_refused(work.dataset(name="someone/nothing"), "dataset someone/nothing", "no such dataset", "spelling")
+    assert_refused(
+        work.dataset(name="someone/nothing"),
+        "dataset someone/nothing",
+        "no such dataset",
+        "spelling",
+    )
     assert_refused(work.dataset(revision="0" * 40), DATASET, f"no revision '{'0' * 40}'")
     assert_refused(work.dataset(name="a/b/c"), "'a/b/c'", "owner/name")
     assert_refused(work.model(source={"repository": "someone/nothing"}), "no such model")
@@ -128,7 +164,12 @@ def test_unknown_repository_revision_and_name(work, dataset, model):
 def test_hub_down_and_offline(work, dataset, model):
     login = "where the internet can be reached"
     assert_refused(work.dataset(HF_HUB_OFFLINE="1"), DATASET, "HF_HUB_OFFLINE", login)
-    assert_refused(work.dataset(HF_ENDPOINT="http://127.0.0.1:9"), DATASET, "cannot download from http://127.0.0.1:9", login)
+    assert_refused(
+        work.dataset(HF_ENDPOINT="http://127.0.0.1:9"),
+        DATASET,
+        "cannot download from http://127.0.0.1:9",
+        login,
+    )
     assert_refused(work.model(HF_ENDPOINT="http://127.0.0.1:9"), MODEL, login)
     work.hub.broken = True
     assert_refused(work.model(), MODEL, "status 500", "later")
@@ -137,12 +178,27 @@ def test_hub_down_and_offline(work, dataset, model):
 
 def test_gated_model(work, model):
     work.hub.repositories["models", MODEL].gated = True
-    assert_refused(work.model(source=LLAMA), f"{MODEL} is gated", "Llama Community License", "read token", "HF_TOKEN", "run again")
-    assert_refused(work.model(source=LLAMA, token="hf_stranger"), "is gated", "has no access", "Llama Community License")
-    assert_refused(work.model(), "is gated", "the licence at its page")  # also where the configuration does not know it
+    assert_refused(
+        work.model(source=LLAMA),
+        f"{MODEL} is gated",
+        "Llama Community License",
+        "read token",
+        "HF_TOKEN",
+        "run again",
+    )
+    assert_refused(
+        work.model(source=LLAMA, token="hf_stranger"),
+        "is gated",
+        "has no access",
+        "Llama Community License",
+    )
+    # also where the configuration does not know it
+    assert_refused(work.model(), "is gated", "the licence at its page")
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
     assert_done(work.model(source=LLAMA, token=TOKEN), "new in the lock")
-    assert TOKEN not in "".join(p.read_text(errors="replace") for p in [work.lock, *work.out.iterdir()])
+    assert TOKEN not in "".join(
+        p.read_text(errors="replace") for p in [work.lock, *work.out.iterdir()]
+    )
 
 
 def test_gated_dataset(work, dataset):

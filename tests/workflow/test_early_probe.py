@@ -1,4 +1,5 @@
-"""`probe: {..., stop: {confidence: 1}}`: `snakemake subset` gives the files of full probing, for fewer samples."""
+"""`probe: {..., stop: {confidence: 1}}`: `snakemake subset` gives the files of full probing, for
+fewer samples."""
 
 import argparse
 import json
@@ -21,7 +22,9 @@ from hardgrpo.selection import early_stopping, prompt_difficulty
 from interruptible_run import wait_for
 from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, chosen, make_world
 
-STOPPING = TASK | {"probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": {"confidence": 1, "batch": 8}}}
+STOPPING = TASK | {
+    "probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": {"confidence": 1, "batch": 8}}
+}
 POLICIES = {"half": {"rule": "hard", "budget": 0.2}, "centre": {"rule": "middle", "budget": 0.2}}
 EARLY = OVERLAY | {"tasks": {"mine": STOPPING}, "policies": POLICIES}
 SUBSET = "results/subsets/mine/mine/half/seed3"
@@ -36,7 +39,9 @@ def worlds(tmp_path_factory, untrained) -> tuple[World, World]:
         OVERLAY | {"policies": POLICIES, "tasks": {"mine": TASK}},
         prompts_csv=as_csv(TABLE),
     )
-    early = make_world(tmp_path_factory.mktemp("early"), untrained, EARLY, prompts_csv=as_csv(TABLE))
+    early = make_world(
+        tmp_path_factory.mktemp("early"), untrained, EARLY, prompts_csv=as_csv(TABLE)
+    )
     early.planned = early.plan("subset", "--configfile", "my.yaml")
     for world in (full, early):
         world.rows, world.facts = chosen(world)
@@ -45,26 +50,46 @@ def worlds(tmp_path_factory, untrained) -> tuple[World, World]:
 
 def completions(world) -> dict:
     paths = sorted((world.folder / "results/probe/mine/mine").glob("*.gz"))
-    return {(row["id"], row["sample"]): row for path in paths for row in files.read_jsonl(path, {"id": str})}
+    return {
+        (row["id"], row["sample"]): row
+        for path in paths
+        for row in files.read_jsonl(path, {"id": str})
+    }
 
 
 def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
     full, early = worlds
     assert early.planned["probe_early"] == 1 and "probe" not in early.planned
     for end in (".csv", ".rows.csv"):
-        assert (early.folder / (SUBSET + end)).read_bytes() == (full.folder / (SUBSET + end)).read_bytes()
+        assert (early.folder / (SUBSET + end)).read_bytes() == (
+            full.folder / (SUBSET + end)
+        ).read_bytes()
     assert (
-        early.facts["certainty"] == "the subset that full probing gives from the same completions, for certain"
+        early.facts["certainty"]
+        == "the subset that full probing gives from the same completions, for certain"
         and early.facts["confidence"] == 1
     )
-    same = ("policy", "seed", "pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate")
+    same = (
+        "policy",
+        "seed",
+        "pool",
+        "prompts",
+        "mean_pass_rate",
+        "zero_share",
+        "boundary_pass_rate",
+    )
     assert [early.facts[key] for key in same] == [full.facts[key] for key in same]
 
 
 def test_its_samples_are_the_first_of_each_prompt_and_fewer(worlds):
     full, early = worlds
     some, everything = completions(early), completions(full)
-    assert len(some) == early.facts["probe_samples"] < early.facts["probe_samples_in_full"] == len(everything)
+    assert (
+        len(some)
+        == early.facts["probe_samples"]
+        < early.facts["probe_samples_in_full"]
+        == len(everything)
+    )
     assert all(everything[key] == row for key, row in some.items())
     assert all((name, sample - 1) in some for name, sample in some if sample), "in their order"
 
@@ -72,7 +97,13 @@ def test_its_samples_are_the_first_of_each_prompt_and_fewer(worlds):
 def test_the_difficulties_say_how_many_samples_and_between_what_the_pass_rate_lies(worlds):
     full, early = worlds
     columns = {"id": str, "samples": int, "correct": int, "pass_rate": float}
-    bounds = {"planned": int, "complete": int, "pass_rate_low": float, "pass_rate_high": float, "confidence": float}
+    bounds = {
+        "planned": int,
+        "complete": int,
+        "pass_rate_low": float,
+        "pass_rate_high": float,
+        "confidence": float,
+    }
     path = "results/difficulty/mine/mine.csv"
     rates = {row["id"]: row["pass_rate"] for row in files.read_rows(full.folder / path, columns)}
     assert "planned" not in (full.folder / path).read_text()
@@ -92,8 +123,13 @@ def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, 
     (copy.folder / "other.yaml").write_text(yaml.safe_dump({"subset": {"policy": "centre"}}))
     done = copy.snakemake("-n", "subset", "--configfile", "my.yaml", "other.yaml")
     said = done.stdout + done.stderr
-    assert "tasks.mine.probe.stop is ignored, so every prompt gets all its samples: policy 'centre' needs every pass rate" in said
-    assert {"probe", "measure_difficulty", "select_subset"} <= set(copy.plan("subset", "--configfile", "my.yaml", "other.yaml"))
+    assert (
+        "tasks.mine.probe.stop is ignored, so every prompt gets all its samples: policy 'centre' needs every pass rate"
+        in said
+    )
+    assert {"probe", "measure_difficulty", "select_subset"} <= set(
+        copy.plan("subset", "--configfile", "my.yaml", "other.yaml")
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,17 +140,35 @@ def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, 
             3,
             "policy rule middle needs every pass rate, but not every prompt has all its samples",
         ),
-        ({"rule": "easy", "budget": 0.2}, 3, "policy rule easy, seed 3: the samples do not decide this subset"),
+        (
+            {"rule": "easy", "budget": 0.2},
+            3,
+            "policy rule easy, seed 3: the samples do not decide this subset",
+        ),
     ],
 )
 def test_what_the_bounds_do_not_decide_is_refused(worlds, policy, seed, words):
     path = worlds[1].folder / "results/difficulty/mine/mine.csv"
-    command = [sys.executable, path_of("select_subset"), "--difficulty", str(path), "--policy", json.dumps(policy)]
+    command = [
+        sys.executable,
+        path_of("select_subset"),
+        "--difficulty",
+        str(path),
+        "--policy",
+        json.dumps(policy),
+    ]
     done = subprocess.run(
-        [*command, "--seed", str(seed), "--output", "o.csv"], cwd=path.parent, capture_output=True, text=True, check=False
+        [*command, "--seed", str(seed), "--output", "o.csv"],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert done.stderr.startswith(f"error: {path}: {words}") and "take `stop` out of the task's probe" in done.stderr
+    assert (
+        done.stderr.startswith(f"error: {path}: {words}")
+        and "take `stop` out of the task's probe" in done.stderr
+    )
 
 
 def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
@@ -123,9 +177,14 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
         config["tasks"]["arithmetic"]["probe"]["stop"] = {"confidence": 1}
 
     world.configure(stop)
-    world.configure(lambda config: config["subset"].update(model="tiny", task="arithmetic", policy="hard"))
+    world.configure(
+        lambda config: config["subset"].update(model="tiny", task="arithmetic", policy="hard")
+    )
     done = world.snakemake("-n", "subset")
-    assert "tasks.arithmetic.probe.stop is ignored, so every prompt gets all its samples: " in done.stdout + done.stderr
+    assert (
+        "tasks.arithmetic.probe.stop is ignored, so every prompt gets all its samples: "
+        in done.stdout + done.stderr
+    )
     assert done.returncode == 0 and "probe_early" not in done.stdout + done.stderr
     world.configure(lambda config: config["tasks"]["arithmetic"]["probe"].update(shards=2))
     done = world.snakemake("-n", "subset")
@@ -147,7 +206,9 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
     rng = np.random.default_rng(0)
     outcomes = rng.random((100, 8)) < rng.random((100, 1))
     policy, ids = {"rule": "hard", "budget": 0.2}, [f"n{i}" for i in range(100)]
-    stopper = early_stopping.Stopper([early_stopping.target_subset(ids, 8, policy, 3)], 8, confidence=0.8, completes_subset=True)
+    stopper = early_stopping.Stopper(
+        [early_stopping.target_subset(ids, 8, policy, 3)], 8, confidence=0.8, completes_subset=True
+    )
     early_stopping.simulate(stopper, outcomes)
     rows = [
         {"id": i, "samples": int(d), "correct": int(c), "pass_rate": c / d if d else None}
@@ -155,10 +216,25 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
     ]
     columns = ["id", "samples", "correct", "pass_rate", *prompt_difficulty.BOUND_COLUMNS]
     for confidence in (0.8, 1):
-        files.write_rows(tmp_path / "d.csv", columns, [prompt_difficulty.add_bounds(row, 8, confidence) for row in rows])
-        command = [sys.executable, path_of("select_subset"), "--difficulty", "d.csv", "--policy", json.dumps(policy)]
+        files.write_rows(
+            tmp_path / "d.csv",
+            columns,
+            [prompt_difficulty.add_bounds(row, 8, confidence) for row in rows],
+        )
+        command = [
+            sys.executable,
+            path_of("select_subset"),
+            "--difficulty",
+            "d.csv",
+            "--policy",
+            json.dumps(policy),
+        ]
         done = subprocess.run(
-            [*command, "--seed", "3", "--output", "s.csv"], cwd=tmp_path, capture_output=True, text=True, check=False
+            [*command, "--seed", "3", "--output", "s.csv"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if confidence == 1:
             assert done.returncode == 1 and "the samples do not decide this subset" in done.stderr
@@ -166,18 +242,42 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         assert done.returncode == 0, done.stderr
         facts = files.read_json(tmp_path / "s.json")
         assert facts["confidence"] == 0.8 and facts["prompts"] == 20
-        assert "full probing is expected to choose at least 0.8 of these prompts, and at least 0.8 of what it" in facts["certainty"]
+        assert (
+            "full probing is expected to choose at least 0.8 of these prompts, and at least 0.8 of what it"
+            in facts["certainty"]
+        )
         lines = files.read_rows(tmp_path / "s.csv", {"id": str, "pass_rate": float, "rank": int})
         short = {row["id"] for row in rows if row["samples"] < 8}
-        assert {row["id"] for row in lines if row["pass_rate"] is None} == {row["id"] for row in lines} & short != set()
-        assert facts["mean_pass_rate"] is None and facts["zero_share"] is None and len(lines) == 20
-        problems = [{"id": i, "question": f"q {i}", "answer": "1", "tier": None, "source": "s"} for i in ids]
-        files.write_jsonl(tmp_path / "p.jsonl", problems)
-        command = [sys.executable, path_of("export_subset"), "--subset", "s.csv", "--facts", "s.json", "--problems", "p.jsonl"]
-        done = subprocess.run(
-            [*command, "--files", "p.jsonl", "--output", "r.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False
+        assert (
+            {row["id"] for row in lines if row["pass_rate"] is None}
+            == {row["id"] for row in lines} & short
+            != set()
         )
-        assert done.returncode == 0 and "pass rate unknown, samples are missing" in done.stdout, done.stderr
+        assert facts["mean_pass_rate"] is None and facts["zero_share"] is None and len(lines) == 20
+        problems = [
+            {"id": i, "question": f"q {i}", "answer": "1", "tier": None, "source": "s"} for i in ids
+        ]
+        files.write_jsonl(tmp_path / "p.jsonl", problems)
+        command = [
+            sys.executable,
+            path_of("export_subset"),
+            "--subset",
+            "s.csv",
+            "--facts",
+            "s.json",
+            "--problems",
+            "p.jsonl",
+        ]
+        done = subprocess.run(
+            [*command, "--files", "p.jsonl", "--output", "r.jsonl"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0 and "pass rate unknown, samples are missing" in done.stdout, (
+            done.stderr
+        )
         assert len(files.read_jsonl(tmp_path / "r.jsonl", {"id": str})) == 20
         assert facts["probe_samples"] == stopper.drawn.sum() < 800 == facts["probe_samples_in_full"]
 
@@ -188,9 +288,17 @@ def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
     kills = 0
     for lines in (2, 4):
         process = subprocess.Popen(
-            ["nice", "-n", "19", *command], cwd=early.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            ["nice", "-n", "19", *command],
+            cwd=early.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
-        wait_for(lambda lines=lines: sum(path.read_bytes().count(b"\n") for path in stores(tmp_path)) >= lines, process)
+        wait_for(
+            lambda lines=lines: (
+                sum(path.read_bytes().count(b"\n") for path in stores(tmp_path)) >= lines
+            ),
+            process,
+        )
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             kills += 1
@@ -201,7 +309,9 @@ def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
     assert kills, "it was done before it could be killed"
     done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "o.jsonl.gz").read_bytes() == (early.folder / "results/probe/mine/mine/stopped.jsonl.gz").read_bytes()
+    assert (tmp_path / "o.jsonl.gz").read_bytes() == (
+        early.folder / "results/probe/mine/mine/stopped.jsonl.gz"
+    ).read_bytes()
     assert json.loads((tmp_path / "p.json").read_text())["resumed_from"] > 0
 
 
@@ -221,7 +331,9 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
     ):
         before = kept_in(tmp_path)
         command = program(tmp_path, "--stop-for", json.dumps([policy | {"seed": seed}]), *options)
-        done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=early.folder, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         after, samples = kept_in(tmp_path), SAMPLES - ("--samples" in options)
         facts = json.loads((tmp_path / "p.json").read_text())
@@ -230,14 +342,27 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
         sampled += facts["completions"]
         assert bool(facts["completions"]) or "engine transformers starts" not in done.stdout
         rows = files.read_jsonl(tmp_path / "o.jsonl.gz", {"id": str})
-        assert {(row["id"], row["sample"]): row for row in rows} == {key: row for key, row in after.items() if key[1] < samples}
-        ids = [row["id"] for row in files.read_jsonl(early.folder / "results/tasks/mine/train.jsonl", {"id": str})]
-        assert rows == sorted(rows, key=lambda row: (ids.index(row["id"]), row["sample"])), "in the order of the problems"
+        assert {(row["id"], row["sample"]): row for row in rows} == {
+            key: row for key, row in after.items() if key[1] < samples
+        }
+        ids = [
+            row["id"]
+            for row in files.read_jsonl(
+                early.folder / "results/tasks/mine/train.jsonl", {"id": str}
+            )
+        ]
+        assert rows == sorted(rows, key=lambda row: (ids.index(row["id"]), row["sample"])), (
+            "in the order of the problems"
+        )
     assert len(first) + sampled == len(kept_in(tmp_path)) and sampled
     with open(stores(tmp_path)[0], "a") as stream:
         stream.write(json.dumps([rows[0]]) + "\n")
     done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and f"error: {stores(tmp_path)[0]}: problem '{rows[0]['id']}': expected sample" in done.stderr
+    assert (
+        done.returncode == 1
+        and f"error: {stores(tmp_path)[0]}: problem '{rows[0]['id']}': expected sample"
+        in done.stderr
+    )
 
 
 def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds, tmp_path):
@@ -245,7 +370,10 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
     copy = early.copy(tmp_path / "world")
     before = completions(copy)
     probe = STOPPING["probe"] | {"stop": {"confidence": 0.7, "batch": 8}}
-    other = {"policies": {"half": {"rule": "hard", "budget": 0.5}}, "tasks": {"mine": {"probe": probe}}}
+    other = {
+        "policies": {"half": {"rule": "hard", "budget": 0.5}},
+        "tasks": {"mine": {"probe": probe}},
+    }
     (copy.folder / "other.yaml").write_text(yaml.safe_dump(other))
     done = copy.snakemake("subset", "--configfile", "my.yaml", "other.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -261,13 +389,47 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
 
 def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(worlds):
     folder = worlds[1].folder
-    same = {"model": str(folder / "results/models/mine"), "problems": str(folder / "results/tasks/mine/train.jsonl"), "state": "s"}
-    same |= {"prompt": "{question}", "completion_tokens": 12, "seed": 1, "engine": "transformers", "chat": {}}
-    differ = {"prompt": "{question} ", "completion_tokens": 13, "seed": 2, "engine": "vllm", "chat": {"enable_thinking": False}}
+    same = {
+        "model": str(folder / "results/models/mine"),
+        "problems": str(folder / "results/tasks/mine/train.jsonl"),
+        "state": "s",
+    }
+    same |= {
+        "prompt": "{question}",
+        "completion_tokens": 12,
+        "seed": 1,
+        "engine": "transformers",
+        "chat": {},
+    }
+    differ = {
+        "prompt": "{question} ",
+        "completion_tokens": 13,
+        "seed": 2,
+        "engine": "vllm",
+        "chat": {"enable_thinking": False},
+    }
     differ |= {"problems": str(folder / "results/models/mine/config.json")}
     known = store.probe_folder(argparse.Namespace(**same))
-    assert len({known, *(store.probe_folder(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
-    others = {"grader": "math", "samples": 99, "stop_for": [], "confidence": 0.9, "batch": 1, "gpus": 1}
+    assert (
+        len(
+            {
+                known,
+                *(
+                    store.probe_folder(argparse.Namespace(**same | {key: differ[key]}))
+                    for key in differ
+                ),
+            }
+        )
+        == 7
+    )
+    others = {
+        "grader": "math",
+        "samples": 99,
+        "stop_for": [],
+        "confidence": 0.9,
+        "batch": 1,
+        "gpus": 1,
+    }
     assert store.probe_folder(argparse.Namespace(**same | others)) == known
 
 
@@ -275,17 +437,32 @@ def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):
     shutil.copytree(worlds[1].folder / "results/state", tmp_path / "state")
     folder = stores(tmp_path)[0].parent
     with states.hold_lock(folder):
-        done = subprocess.run(program(tmp_path), cwd=worlds[1].folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.count("error: ") == 1 and "Traceback" not in done.stderr
+        done = subprocess.run(
+            program(tmp_path), cwd=worlds[1].folder, capture_output=True, text=True, check=False
+        )
+    assert (
+        done.returncode == 1
+        and done.stderr.count("error: ") == 1
+        and "Traceback" not in done.stderr
+    )
     said = f"error: {folder}: process {os.getpid()} on {os.uname().nodename} is sampling into this folder; wait for it, or stop it"
     assert said in done.stderr.splitlines()
 
 
-@pytest.mark.parametrize("asked", ['[{"rule": "hard", "budget": "x", "seed": 0}]', '[{"rule": "hard", "budget": 2, "seed": 0}]'])
+@pytest.mark.parametrize(
+    "asked",
+    ['[{"rule": "hard", "budget": "x", "seed": 0}]', '[{"rule": "hard", "budget": 2, "seed": 0}]'],
+)
 def test_a_budget_that_makes_no_sense_is_refused(worlds, tmp_path, asked):
     command = program(tmp_path, "--stop-for", asked)
-    done = subprocess.run(command, cwd=worlds[1].folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("error: policy rule hard: budget is ") and "Traceback" not in done.stderr
+    done = subprocess.run(
+        command, cwd=worlds[1].folder, capture_output=True, text=True, check=False
+    )
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith("error: policy rule hard: budget is ")
+        and "Traceback" not in done.stderr
+    )
     assert not stores(tmp_path)
 
 
@@ -294,11 +471,18 @@ def stores(folder) -> list[Path]:
 
 
 def sampled_of(rows: dict) -> dict:
-    """What was sampled; how likely it was may differ in its last digits in batches of other shapes."""
-    return {key: (row["completion"], row["tokens"], row["finish_reason"]) for key, row in rows.items()}
+    """What was sampled; how likely it was may differ in its last digits in batches of other
+    shapes."""
+    return {
+        key: (row["completion"], row["tokens"], row["finish_reason"]) for key, row in rows.items()
+    }
 
 
 def kept_in(folder) -> dict:
     [path] = stores(folder)
-    rows = [row for line in path.read_text(encoding="utf-8").splitlines() for row in json.loads(line.partition("\t")[0])]
+    rows = [
+        row
+        for line in path.read_text(encoding="utf-8").splitlines()
+        for row in json.loads(line.partition("\t")[0])
+    ]
     return {(row["id"], row["sample"]): row for row in rows}

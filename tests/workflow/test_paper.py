@@ -1,4 +1,5 @@
-"""The paper's text, numbers and tables: every number comes from a row of a summary, and follows it."""
+"""The paper's text, numbers and tables: every number comes from a row of a summary, and follows
+it."""
 
 import csv
 import re
@@ -19,16 +20,22 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def origins(world, study="mini") -> list[dict]:
-    return list(csv.DictReader((world.folder / f"paper/{study}/numbers.csv").read_text().splitlines()))
+    return list(
+        csv.DictReader((world.folder / f"paper/{study}/numbers.csv").read_text().splitlines())
+    )
 
 
 def table_of(world, study: str, name: str):
     """The file that a number says it comes from."""
-    return world.folder / (f"paper/{study}/claims.csv" if name == "claims" else f"results/reference/{study}/{name}.csv")
+    return world.folder / (
+        f"paper/{study}/claims.csv" if name == "claims" else f"results/reference/{study}/{name}.csv"
+    )
 
 
 def write(world, study="mini"):
-    done = world.snakemake(f"paper/{study}/numbers.tex", f"paper/{study}/tables/gain.tex", "--config", f"study={study}")
+    done = world.snakemake(
+        f"paper/{study}/numbers.tex", f"paper/{study}/tables/gain.tex", "--config", f"study={study}"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -51,7 +58,9 @@ def test_every_number_is_that_of_the_row_it_names(written):
                 "only the design comes from elsewhere"
             )
             continue
-        lines = tables.setdefault(row["table"], table_of(world, study, row["table"]).read_text().splitlines())
+        lines = tables.setdefault(
+            row["table"], table_of(world, study, row["table"]).read_text().splitlines()
+        )
         if row["written"] == "rows":
             column, value = row["columns"].split("=")
             assert row["text"] == str(sum(line[column] == value for line in csv.DictReader(lines)))
@@ -65,11 +74,18 @@ def test_every_number_is_that_of_the_row_it_names(written):
 
 def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):
     world, study = written
-    texts = {row["key"]: row["text"].replace("$", "").replace(MINUS, "-") for row in origins(world, study)}
+    texts = {
+        row["key"]: row["text"].replace("$", "").replace(MINUS, "-")
+        for row in origins(world, study)
+    }
     gains = {key: float(text) for key, text in texts.items() if key.startswith("made.gain.")}
     for key, gain in gains.items():
         cell = key.removeprefix("made.gain.")
-        parts = [float(texts[f"made.{name}.{cell}"].split()[0]) for name in PARTS if f"made.{name}.{cell}" in texts]
+        parts = [
+            float(texts[f"made.{name}.{cell}"].split()[0])
+            for name in PARTS
+            if f"made.{name}.{cell}" in texts
+        ]
         assert sum(parts) == pytest.approx(gain), key
     assert gains or study in ("recordings", "trajectories"), "no gain, no parts"
 
@@ -89,7 +105,10 @@ def test_a_changed_summary_changes_the_text_there_and_nowhere_else(world):
     key = f"gain.{row.model}.{row.task}.{row.eval_task}.{row.policy}.{row.decoding}"
     assert {name for name in after if after[name] != before[name]} == {key}
     assert after[key] == "$+$43.2 [40.0, 45.0]"
-    assert f"{{result@{key}}}{{$+$43.2 [40.0, 45.0]}}" in (world.folder / "paper/mini/numbers.tex").read_text()
+    assert (
+        f"{{result@{key}}}{{$+$43.2 [40.0, 45.0]}}"
+        in (world.folder / "paper/mini/numbers.tex").read_text()
+    )
     assert "$+$43.2" in (world.folder / "paper/mini/tables/gain.tex").read_text()
 
 
@@ -98,7 +117,9 @@ def test_no_number_is_typed_into_the_text():
     text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
     body = re.sub(r"(?<!\\)%.*", "", text)
     body = re.sub(
-        r"\\(cite|label|ref|result|ifresult|ifrows|iffigure|seefigure|seetable|resultfigure|resulttable|others)\{[^}]*\}", "", body
+        r"\\(cite|label|ref|result|ifresult|ifrows|iffigure|seefigure|seetable|resultfigure|resulttable|others)\{[^}]*\}",
+        "",
+        body,
     )
     assert set(NUMBER.findall(body)) <= {"95", "0", "1", "2", "10"}, (
         "the level of intervals, and the formulas of pass rate and split"
@@ -112,8 +133,16 @@ def test_no_number_is_typed_into_the_text():
 def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     write(world, study)
     folder = world.folder / "paper"
-    (folder / study / "figures").mkdir(exist_ok=True)  # left out here: their axes have numbers of their own
-    command = [sys.executable, "scripts/paper/compile_paper.py", "--study", study, "--output", f"paper/{study}/paper.pdf"]
+    # left out here: their axes have numbers of their own
+    (folder / study / "figures").mkdir(exist_ok=True)
+    command = [
+        sys.executable,
+        "scripts/paper/compile_paper.py",
+        "--study",
+        study,
+        "--output",
+        f"paper/{study}/paper.pdf",
+    ]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
     assert f"paper/{study}/paper.pdf: 0 warnings" in done.stdout, [
         line for line in done.stdout.splitlines() if line.startswith("warning")
@@ -121,14 +150,25 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     if not shutil.which("pdftotext"):
         pytest.skip("pdftotext (poppler-utils) is not installed")
     said = subprocess.run(
-        ["pdftotext", "-layout", f"paper/{study}/paper.pdf", "-"], cwd=world.folder, capture_output=True, text=True
+        ["pdftotext", "-layout", f"paper/{study}/paper.pdf", "-"],
+        cwd=world.folder,
+        capture_output=True,
+        text=True,
     )
     plain = re.sub(r"-\n\s*", "", said.stdout)
-    assert ("greedy accuracy is reported beside it" in " ".join(plain.split())) == (study in ("mini", "mini_reference"))
+    assert ("greedy accuracy is reported beside it" in " ".join(plain.split())) == (
+        study in ("mini", "mini_reference")
+    )
     plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)  # headings
-    sources = [path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")]
-    sources += [(folder / name).read_text() for name in ("main.tex", "trajectory.tex", "references.bib", "claims.yaml")]
-    known = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))  # pages, tables, citations
+    sources = [
+        path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")
+    ]
+    sources += [
+        (folder / name).read_text()
+        for name in ("main.tex", "trajectory.tex", "references.bib", "claims.yaml")
+    ]
+    # pages, tables, citations
+    known = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
     known |= set(
         NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
     )  # names broken at a hyphen
@@ -141,7 +181,14 @@ def test_tex_runs_no_program(tmp_path):
     (tmp_path / "paper/study").mkdir(parents=True)
     text = r"\documentclass{article}\begin{document}\ifnum\pdfshellescape=0 a\else\errmessage{programs run}\fi\end{document}"
     (tmp_path / "paper/main.tex").write_text(text)
-    command = [sys.executable, ROOT / "scripts/paper/compile_paper.py", "--study", "study", "--output", "paper.pdf"]
+    command = [
+        sys.executable,
+        ROOT / "scripts/paper/compile_paper.py",
+        "--study",
+        "study",
+        "--output",
+        "paper.pdf",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr
 
@@ -150,17 +197,28 @@ def test_tex_runs_no_program(tmp_path):
 @pytest.mark.parametrize(
     "content, place",
     [
-        (r"\begin{tabular}{l}\hbox to 600pt{a\hfil b}\end{tabular}", "study/tables/gain.tex: Overfull \\hbox"),
+        (
+            r"\begin{tabular}{l}\hbox to 600pt{a\hfil b}\end{tabular}",
+            "study/tables/gain.tex: Overfull \\hbox",
+        ),
         (r"\vbox to 2000pt{a\vfil b}", "Overfull \\vbox"),
     ],
 )
 def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content, place, tmp_path):
-    """Two pages of the paper about recordings once lost captions, a table and headings; a log said '2 warnings'."""
+    """Two pages of the paper about recordings once lost captions, a table and headings; a log said
+    '2 warnings'."""
     (tmp_path / "paper/study/tables").mkdir(parents=True)
     (tmp_path / "paper/study/tables/gain.tex").write_text(content)
     text = r"\documentclass{article}\begin{document}a\par\input{\study/tables/gain}\par b\end{document}"
     (tmp_path / "paper/main.tex").write_text(text)
-    command = [sys.executable, ROOT / "scripts/paper/compile_paper.py", "--study", "study", "--output", "paper.pdf"]
+    command = [
+        sys.executable,
+        ROOT / "scripts/paper/compile_paper.py",
+        "--study",
+        "study",
+        "--output",
+        "paper.pdf",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert place in done.stderr and not (tmp_path / "paper.pdf").exists()

@@ -16,7 +16,8 @@ from conftest import CHROMIUM, World
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
     """plan.json of `scripts/plan/plan.py` in a world."""
-    environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}  # a fork does not know where a clone is installed
+    # a fork does not know where a clone is installed
+    environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}
     done = fork_server.run("scripts/plan/plan.py", arguments, world.folder, environment)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     if fails:
@@ -39,7 +40,11 @@ def process_rewards(tmp_path_factory):
 
 
 def by_stage(found: dict) -> dict:
-    return {(row["stage"], row["model"]): row["jobs"] for row in found["table"] if row["stage"] != "light"}
+    return {
+        (row["stage"], row["model"]): row["jobs"]
+        for row in found["table"]
+        if row["stage"] != "light"
+    }
 
 
 def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
@@ -52,11 +57,17 @@ def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
     }  # fmt: skip
     planned = sum(world.plan("--config", "study=paper", profile="slurm").values())
     assert found["totals"]["jobs"] == planned - 1, "all but the target itself"
-    assert found["totals"]["gpu_hours"] == pytest.approx(sum(job["gpu_hours"] for job in found["jobs"]))
+    assert found["totals"]["gpu_hours"] == pytest.approx(
+        sum(job["gpu_hours"] for job in found["jobs"])
+    )
     assert found["totals"]["cost"] == pytest.approx(2.5 * found["totals"]["gpu_hours"])
     assert found["totals"]["wall_hours"] >= found["totals"]["gpu_hours"] / 8
     stages = [job["name"].split()[0] for job in found["critical_path"]]
-    assert stages[:3] == ["fetch_model", "fit_prompts", "probe"] and {"train_grpo", "evaluate_run", "summarize"} < set(stages)
+    assert stages[:3] == ["fetch_model", "fit_prompts", "probe"] and {
+        "train_grpo",
+        "evaluate_run",
+        "summarize",
+    } < set(stages)
 
 
 def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(world):
@@ -66,25 +77,34 @@ def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(
     assert re.search(rf"^total +\d+ +{hours}", found["text"], re.MULTILINE)
     with open(folder / "plan.csv") as stream:
         rows = list(csv.DictReader(stream))
-    assert sum(float(row["gpu_hours"]) for row in rows) == pytest.approx(found["totals"]["gpu_hours"])
+    assert sum(float(row["gpu_hours"]) for row in rows) == pytest.approx(
+        found["totals"]["gpu_hours"]
+    )
     with open(folder / "jobs.csv") as stream:
-        assert sum(float(row["gpu_hours"]) for row in csv.DictReader(stream)) == pytest.approx(found["totals"]["gpu_hours"])
+        assert sum(float(row["gpu_hours"]) for row in csv.DictReader(stream)) == pytest.approx(
+            found["totals"]["gpu_hours"]
+        )
     assert hours in (folder / "plan.html").read_text()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".seals"}
     shutil.rmtree(folder)
     at_once = ["--slurm-init-seconds-before-status-checks", "1"]
     done = world.snakemake("plan", *at_once, "--config", "study=process_rewards", profile="slurm")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".seals"} == before
+    assert {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".seals"
+    } == before
     assert found["text"].strip() in done.stdout
     assert world.snakemake("plan", "--config", "study=process_rewards").returncode == 0
     here = json.loads((folder / "plan.json").read_text())
     assert here["totals"]["gpu_hours"] == pytest.approx(found["totals"]["gpu_hours"])
-    assert here["setting"] | {"gpus": 1, "cluster": False} == here["setting"], "the laptop profile has one GPU"
+    assert here["setting"] | {"gpus": 1, "cluster": False} == here["setting"], (
+        "the laptop profile has one GPU"
+    )
 
 
 def test_what_remains_after_some_runs_is_smaller_by_exactly_these(finished):
-    """Seed 0 has been run, seed 1 has not; the model is said to need GPUs, so that there is something to pay."""
+    """Seed 0 has been run, seed 1 has not; the model is said to need GPUs, so that there is
+    something to pay."""
 
     def ask_for_gpus(config):
         config["studies"]["mini"]["seeds"] = [0, 1]
@@ -101,7 +121,13 @@ def test_what_remains_after_some_runs_is_smaller_by_exactly_these(finished):
     }
     assert all(left[name]["gpu_hours"] == all_[name]["gpu_hours"] for name in left)
     gone = [job for name, job in all_.items() if name not in left]
-    assert {job["stage"] for job in gone} == {"pretraining", "probing", "training", "evaluation", "light"}
+    assert {job["stage"] for job in gone} == {
+        "pretraining",
+        "probing",
+        "training",
+        "evaluation",
+        "light",
+    }
     assert sum(job["gpu_hours"] for job in gone) > 0
     for key in ("gpu_hours", "job_hours", "tokens_generated", "tokens_trained", "completions"):
         of_gone = sum(job["seconds"] / 3600 if key == "job_hours" else job[key] for job in gone)
@@ -117,15 +143,33 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
 
 def test_what_if(world, process_rewards):
     now = process_rewards
-    assert now["setting"] == {"gpu": "h100", "gpus": 8, "slots": 100, "cluster": True, "price": 2.5, "calibrated_on_jobs": 0}
+    assert now["setting"] == {
+        "gpu": "h100",
+        "gpus": 8,
+        "slots": 100,
+        "cluster": True,
+        "price": 2.5,
+        "calibrated_on_jobs": 0,
+    }
     seeds = plan(world, "--study", "process_rewards", "--seeds", "6")
-    trained = lambda found: sum(row["gpu_hours"] for row in found["table"] if row["stage"] == "training")
+    trained = lambda found: sum(
+        row["gpu_hours"] for row in found["table"] if row["stage"] == "training"
+    )
     assert trained(seeds) == pytest.approx(2 * trained(now))
-    older = plan(world, "--study", "process_rewards", "--gpu", "a100", "--price", "1", "--gpus", "16")
-    assert trained(older) > 2 * trained(now) and older["totals"]["cost"] == pytest.approx(older["totals"]["gpu_hours"])
+    older = plan(
+        world, "--study", "process_rewards", "--gpu", "a100", "--price", "1", "--gpus", "16"
+    )
+    assert trained(older) > 2 * trained(now) and older["totals"]["cost"] == pytest.approx(
+        older["totals"]["gpu_hours"]
+    )
     longer = plan(world, "--study", "process_rewards", "--completion-tokens", "gsm8k=1024")
-    assert longer["totals"]["tokens_generated"] == pytest.approx(1024 / 250 * now["totals"]["tokens_generated"])
-    assert plan(world, "--study", "process_rewards", "--completion-tokens", "1024")["totals"] == longer["totals"]
+    assert longer["totals"]["tokens_generated"] == pytest.approx(
+        1024 / 250 * now["totals"]["tokens_generated"]
+    )
+    assert (
+        plan(world, "--study", "process_rewards", "--completion-tokens", "1024")["totals"]
+        == longer["totals"]
+    )
 
 
 def test_pruned_checkpoints_leave_less_on_the_disk(world):
@@ -133,7 +177,9 @@ def test_pruned_checkpoints_leave_less_on_the_disk(world):
     world.configure(lambda config: config.update(keep_checkpoints="last"))
     pruned = plan(world, "--study", "limits")
     of_runs = sum(row["kept_gb"] for row in kept["table"] if row["stage"] == "training")
-    assert pruned["totals"]["kept_gb"] == pytest.approx(kept["totals"]["kept_gb"] - 0.9 * of_runs), "one checkpoint of ten"
+    assert pruned["totals"]["kept_gb"] == pytest.approx(
+        kept["totals"]["kept_gb"] - 0.9 * of_runs
+    ), "one checkpoint of ten"
     assert pruned["totals"]["peak_disk_gb"] < kept["totals"]["peak_disk_gb"]
     assert pruned["totals"]["gpu_hours"] == pytest.approx(kept["totals"]["gpu_hours"])
 
@@ -142,9 +188,13 @@ def test_jobs_that_studies_share_count_once(world, process_rewards):
     one, other = "process_rewards", "budget"
     alone = {one: process_rewards, other: plan(world, "--study", other)}
     both = plan(world, "--study", one, "--study", other)
-    rows = {study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in alone}
+    rows = {
+        study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in alone
+    }
     assert rows[one] == alone[one]["totals"]["jobs"]
-    shared = {job["name"] for job in alone[one]["jobs"]} & {job["name"] for job in alone[other]["jobs"]}
+    shared = {job["name"] for job in alone[one]["jobs"]} & {
+        job["name"] for job in alone[other]["jobs"]
+    }
     assert shared and rows[other] == alone[other]["totals"]["jobs"] - len(shared)
 
 
@@ -163,39 +213,72 @@ def test_what_cannot_be_planned_is_said_in_words(world, arguments, words):
 
 
 def test_a_study_for_more_gpus_than_there_are_is_refused(world):
-    world.configure(lambda config: [arm.update(recipe="as_written_full") for arm in config["studies"]["paper"]["arms"]])
-    assert "needs 8 GPUs at once, and the plan has 4" in plan(world, "--study", "paper", "--gpus", "4", fails=True)["error"]
+    world.configure(
+        lambda config: [
+            arm.update(recipe="as_written_full") for arm in config["studies"]["paper"]["arms"]
+        ]
+    )
+    assert (
+        "needs 8 GPUs at once, and the plan has 4"
+        in plan(world, "--study", "paper", "--gpus", "4", fails=True)["error"]
+    )
 
 
 def test_calibration_moves_the_plan_and_the_walltimes(finished):
     done = subprocess.run(
-        [sys.executable, "scripts/plan/calibrate.py"], cwd=finished.folder, capture_output=True, text=True, check=False
+        [sys.executable, "scripts/plan/calibrate.py"],
+        cwd=finished.folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     # 1 model, 2 shards, 2 runs, 2 evaluations of the base, 2 of its reach and 4 of runs
     assert "13 finished jobs" in done.stdout
     assert finished.plan() == {}, "calibration makes nothing run again"
     finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))
-    calibrated, plain = plan(finished, "--profile", "laptop"), plan(finished, "--profile", "laptop", "--uncalibrated")
-    assert "Calibrated on 13 finished jobs" in calibrated["text"] and "Not calibrated" in plain["text"]
+    calibrated, plain = (
+        plan(finished, "--profile", "laptop"),
+        plan(finished, "--profile", "laptop", "--uncalibrated"),
+    )
+    assert (
+        "Calibrated on 13 finished jobs" in calibrated["text"] and "Not calibrated" in plain["text"]
+    )
     assert calibrated["setting"]["calibrated_on_jobs"] == 13
-    measured = json.loads((finished.folder / "results/training/tiny/swaps/mini/hard/seed0/provenance.json").read_text())
-    (run,) = [job for job in calibrated["jobs"] if job["rule"] == "train_grpo" and job["policy"] == "hard"]
+    measured = json.loads(
+        (
+            finished.folder / "results/training/tiny/swaps/mini/hard/seed0/provenance.json"
+        ).read_text()
+    )
+    (run,) = [
+        job for job in calibrated["jobs"] if job["rule"] == "train_grpo" and job["policy"] == "hard"
+    ]
     assert run["seconds"] == pytest.approx(measured["seconds"], rel=0.05, abs=0.2)
-    seconds = lambda found: [job["seconds"] for job in found["jobs"] if job["rule"] in ("train_grpo", "evaluate_run")]
+    seconds = lambda found: [
+        job["seconds"] for job in found["jobs"] if job["rule"] in ("train_grpo", "evaluate_run")
+    ]
     assert seconds(plain) != seconds(calibrated), "one of them might be right by chance, not all"
 
 
 def test_a_broken_calibration_is_named(finished):
     (finished.folder / "results/calibration.json").write_text("{}")
-    assert "results/calibration.json: not a calibration; delete it" in plan(finished, fails=True)["error"]
+    assert (
+        "results/calibration.json: not a calibration; delete it"
+        in plan(finished, fails=True)["error"]
+    )
 
 
 def test_calibration_without_finished_jobs_says_so(world):
     done = subprocess.run(
-        [sys.executable, "scripts/plan/calibrate.py"], cwd=world.folder, capture_output=True, text=True, check=False
+        [sys.executable, "scripts/plan/calibrate.py"],
+        cwd=world.folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 1 and done.stderr.startswith("error: results: no finished job has a provenance.json")
+    assert done.returncode == 1 and done.stderr.startswith(
+        "error: results: no finished job has a provenance.json"
+    )
 
 
 @pytest.mark.chromium
@@ -214,14 +297,18 @@ def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
         assert page.title() == "Plan: paper"
         assert page.locator("#gpu-hours").inner_text() == f"{found['totals']['gpu_hours']:.1f}"
         assert page.locator("#table tr").count() == len(found["table"]) + 2
-        assert page.locator("#gantt rect").count() == found["totals"]["jobs"], "a bar a job: none here has two GPUs"
+        assert page.locator("#gantt rect").count() == found["totals"]["jobs"], (
+            "a bar a job: none here has two GPUs"
+        )
         inside = page.evaluate(
             "() => { const box = document.querySelector('#gantt').getBoundingClientRect();"
             " return [...document.querySelectorAll('#gantt rect')].every(r => { const b = r.getBoundingClientRect();"
             " return b.left >= box.left && b.right <= box.right + 1 && b.bottom <= box.bottom }) }"
         )
         assert inside, "no bar leaves the chart"
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out sideways"
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
+            "nothing sticks out sideways"
+        )
         browser.close()
     assert not said and [url for url in asked if not url.startswith(("file:", "data:"))] == []
 

@@ -1,4 +1,5 @@
-"""What a dry-run plans: for the miniature, on a fresh clone, and after each kind of edit of a finished study."""
+"""What a dry-run plans: for the miniature, on a fresh clone, and after each kind of edit of a
+finished study."""
 
 import os
 import random
@@ -13,7 +14,8 @@ from hardgrpo.report import registry
 from hardgrpo.runtime import code
 from hardgrpo.study import settings
 
-FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}  # what every study with runs on public or generated tasks shows
+# what every study with runs on public or generated tasks shows
+FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}
 TRAINED = FIGURES | {"learnable", "groups", "lengths"}
 OF_STUDY = {  # and what each has something for
     "paper": TRAINED | {"ahead", "transfer", "compared", "leads"},
@@ -33,7 +35,8 @@ OF_STUDY = {  # and what each has something for
     "recordings": FIGURES | {"compared"},
     "trajectories": {"difficulty", "trajectories"},
 }
-# The small world of the tests has a harder twin of its task, and no policy that differs in the labels that it needs.
+# The small world of the tests has a harder twin of its task, and no policy that differs in the
+# labels that it needs.
 DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer"}} | {
     "write_tables",
     "write_numbers",
@@ -41,21 +44,40 @@ DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer
     "compile_paper",
 }
 JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
-CHEAP = JUDGING | DRAWING | {"compare_splits", "compare_pool", "summarize", "compare_with_reference", "write_explorer"}
-FOLLOWING = CHEAP - {"compile_paper", "compare_with_reference"}  # follow their code; these two only with TeX and with a reference
+CHEAP = (
+    JUDGING
+    | DRAWING
+    | {"compare_splits", "compare_pool", "summarize", "compare_with_reference", "write_explorer"}
+)
+# follow their code; these two only with TeX and with a reference
+FOLLOWING = CHEAP - {"compile_paper", "compare_with_reference"}
 TARGETS = {"all", "figures", "paper"}
-DRAWN = dict.fromkeys(("write_tables", "write_numbers", "summarize", "judge_claims", "verify", "write_explorer", "write_worth"), 1)
+DRAWN = dict.fromkeys(
+    (
+        "write_tables",
+        "write_numbers",
+        "summarize",
+        "judge_claims",
+        "verify",
+        "write_explorer",
+        "write_worth",
+    ),
+    1,
+)
 
 
 def jobs(plan: dict) -> dict:
-    """Without the targets themselves and without the PDF, which is only made where a TeX is installed."""
+    """Without the targets themselves and without the PDF, which is only made where a TeX is
+    installed."""
     return {rule: count for rule, count in plan.items() if rule not in TARGETS | {"compile_paper"}}
 
 
 def test_the_miniature_is_planned_job_by_job(world):
     world.clear()
     assert jobs(world.plan()) == {
-        "prepare_task": 6,  # train and test of its task and of swaps, tests of both harder twins: pretraining must not show them
+        # train and test of its task and of swaps, tests of both harder twins: pretraining must not
+        # show them
+        "prepare_task": 6,
         "pretrain_settings": 3,  # each of 3 seeds has a base model of its own
         "pretrain_model": 3,
         "compare_splits": 1,
@@ -75,14 +97,17 @@ def test_the_miniature_is_planned_job_by_job(world):
 
 
 def test_a_study_of_truncation_is_planned_job_by_job(world):
-    """Three limits, each tested on its own and with room; completions are cut instead of sampled where a longer limit has them."""
+    """Three limits, each tested on its own and with room; completions are cut instead of sampled
+    where a longer limit has them."""
     plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
-        "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,  # two conditions are also tested with room
+        # two conditions are also tested with room
+        "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
         "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,  # on the own condition and with room
-        "cut_evaluation": 1 + 18 + 9,  # base; what was trained at 250 and at 1,024 tokens, tested with room and cut
+        # base; what was trained at 250 and at 1,024 tokens, tested with room and cut
+        "cut_evaluation": 1 + 18 + 9,
     }  # fmt: skip
 
 
@@ -91,34 +116,62 @@ WITH_RUNS = [name for name, study in CONFIG["studies"].items() if settings.recip
 QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
 
 
-@pytest.mark.parametrize("study", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WITH_RUNS])
+@pytest.mark.parametrize(
+    "study",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WITH_RUNS],
+)
 def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, study):
-    """A training for each run, an evaluation for each base model or run and test, a subset for each pool, policy and seed."""
+    """A training for each run, an evaluation for each base model or run and test, a subset for each
+    pool, policy and seed."""
     world.clear()
-    plan = world.plan("--config", f"study={study}", profile="laptop" if study == "limits" else "slurm")
+    plan = world.plan(
+        "--config", f"study={study}", profile="laptop" if study == "limits" else "slurm"
+    )
     design = CONFIG["studies"][study]
     runs = settings.runs(CONFIG, design)
-    tests = {(test, run) for run in runs for test in settings.eval_tasks(design, run.task, run.model)}
+    tests = {
+        (test, run) for run in runs for test in settings.eval_tasks(design, run.task, run.model)
+    }
     evaluations = len(tests) + len({(test, run.base) for test, run in tests})
     subsets = {(run.base, run.task, run.policy, run.seed) for run in runs}
     assert plan["train_grpo"] == plan["write_spec"] == len(runs) > 0
-    assert plan["evaluate_base"] + plan["evaluate_run"] + plan.get("cut_evaluation", 0) == evaluations
-    assert plan["select_subset"] + plan.get("select_again", 0) == len(subsets) + plan.get("train_first_round", 0)
+    assert (
+        plan["evaluate_base"] + plan["evaluate_run"] + plan.get("cut_evaluation", 0) == evaluations
+    )
+    assert plan["select_subset"] + plan.get("select_again", 0) == len(subsets) + plan.get(
+        "train_first_round", 0
+    )
     assert jobs(plan).items() >= DRAWN.items()
     if study in OF_STUDY:
-        assert {rule.removeprefix("plot_") for rule in plan if rule.startswith("plot_")} == OF_STUDY[study]
+        assert {
+            rule.removeprefix("plot_") for rule in plan if rule.startswith("plot_")
+        } == OF_STUDY[study]
 
 
 @pytest.mark.slow
 def test_a_cluster_and_a_laptop_plan_the_same_jobs(world):
-    assert world.plan("--config", "study=paper") == world.plan("--config", "study=paper", profile="slurm")
+    assert world.plan("--config", "study=paper") == world.plan(
+        "--config", "study=paper", profile="slurm"
+    )
 
 
 @pytest.mark.parametrize(
-    "study", ["mini_reference", "mini_truncation", "mini_variants", "mini_labels", "recordings", "trajectories"]
+    "study",
+    [
+        "mini_reference",
+        "mini_truncation",
+        "mini_variants",
+        "mini_labels",
+        "recordings",
+        "trajectories",
+    ],
 )
 def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
-    drawn = {rule.removeprefix("plot_") for rule in world.plan("figures", "--config", f"study={study}") if rule.startswith("plot_")}
+    drawn = {
+        rule.removeprefix("plot_")
+        for rule in world.plan("figures", "--config", f"study={study}")
+        if rule.startswith("plot_")
+    }
     assert drawn == OF_STUDY[study]
 
 
@@ -128,8 +181,12 @@ INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["paper", "base_wrong", "variants"])
 def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
-    """On the login node before anything is submitted; what is computed (pretraining, too) is not among them."""
-    whole, plan = (world.plan(target, "--config", f"study={study}", profile="slurm") for target in ("all", "inputs"))
+    """On the login node before anything is submitted; what is computed (pretraining, too) is not
+    among them."""
+    whole, plan = (
+        world.plan(target, "--config", f"study={study}", profile="slurm")
+        for target in ("all", "inputs")
+    )
     assert plan == {rule: count for rule, count in whole.items() if rule in INPUTS} | {"inputs": 1}
     assert plan.keys() == {*INPUTS, "inputs"}
 
@@ -147,10 +204,16 @@ def test_jobs_ask_for_the_gpus_that_their_model_needs(world):
         "--gpus 1 --micro-batch 8 --vllm-memory 0.5 --vllm-sleep",
         "--gpus 1 --micro-batch 16 --vllm-memory 0.35 --vllm-sleep",
     }
-    full = lambda config: [arm.update(recipe="as_written_full") for arm in config["studies"]["paper"]["arms"]]
+    full = lambda config: [
+        arm.update(recipe="as_written_full") for arm in config["studies"]["paper"]["arms"]
+    ]
     world.configure(full)
     done = world.snakemake("-n", "--printshellcmds", "--config", "study=paper", profile="slurm")
-    assert set(re.findall(r"train_grpo.py .*? --gpus (\d+)", done.stdout + done.stderr)) == {"2", "4", "8"}
+    assert set(re.findall(r"train_grpo.py .*? --gpus (\d+)", done.stdout + done.stderr)) == {
+        "2",
+        "4",
+        "8",
+    }
 
 
 def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
@@ -188,12 +251,19 @@ def test_nothing_is_left_to_do_after_a_run(finished):
 
 
 def test_a_comment_in_what_samples_or_trains_runs_nothing_expensive_again(finished):
-    for name in ("training/train_grpo", "probe/probe", "evaluation/evaluate", "inputs/pretrain_model"):
+    for name in (
+        "training/train_grpo",
+        "probe/probe",
+        "evaluation/evaluate",
+        "inputs/pretrain_model",
+    ):
         finished.edit(f"scripts/{name}.py", lambda text: text + "\n# a comment\n")
     finished.edit("src/hardgrpo/sampling/engines.py", lambda text: text + "\n# a comment\n")
     assert finished.plan() == {}
     finished.edit("src/hardgrpo/training/recipes.py", lambda text: text + "\n# a comment\n")
-    assert set(jobs(finished.plan())) <= CHEAP, "the summary reads specifications with it, and is made again"
+    assert set(jobs(finished.plan())) <= CHEAP, (
+        "the summary reads specifications with it, and is made again"
+    )
 
 
 def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finished):
@@ -208,7 +278,11 @@ def test_an_edit_of_the_statistics_plans_the_summary_and_what_is_drawn_from_it(f
 
 
 def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished):
-    finished.configure(lambda config: config["studies"]["mini"]["arms"].append({"policy": "easy", "recipe": "mini"}))
+    finished.configure(
+        lambda config: config["studies"]["mini"]["arms"].append(
+            {"policy": "easy", "recipe": "mini"}
+        )
+    )
     assert jobs(finished.plan()) == {
         "select_subset": 1,
         "write_spec": 1,
@@ -228,12 +302,20 @@ def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(fini
     finished.configure(lambda config: config["recipes"]["mini"].update(learning_rate=5e-4))
     plan = jobs(finished.plan())
     assert (plan["write_spec"], plan["train_grpo"], plan["evaluate_run"]) == (2, 2, 4)
-    assert not {"probe", "pretrain_model", "measure_difficulty", "select_subset", "evaluate_base"} & set(plan)
+    assert not {
+        "probe",
+        "pretrain_model",
+        "measure_difficulty",
+        "select_subset",
+        "evaluate_base",
+    } & set(plan)
 
 
 def test_another_grader_regrades_and_retrains_but_does_not_probe(finished):
     for task in ("swaps", "swaps_once"):  # one is cut from the other
-        finished.configure(lambda config, task=task: config["tasks"][task].update(grader="choice_letter_lenient"))
+        finished.configure(
+            lambda config, task=task: config["tasks"][task].update(grader="choice_letter_lenient")
+        )
     plan = finished.plan()
     assert plan["measure_difficulty"] == 1 and plan["train_grpo"] == 2
     assert "probe" not in plan and "pretrain_model" not in plan
@@ -259,16 +341,26 @@ def test_the_order_of_keys_in_the_configuration_plans_nothing(finished):
 
 
 def test_figures_and_paper_never_run_a_study(finished):
-    """Whatever lies in results/: newer files of runs, files that are missing, a run that was begun, other parameters."""
-    shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference", dirs_exist_ok=True)
+    """Whatever lies in results/: newer files of runs, files that are missing, a run that was begun,
+    other parameters."""
+    shutil.copytree(
+        ROOT / "results/reference", finished.folder / "results/reference", dirs_exist_ok=True
+    )
     newer = sorted((finished.folder / "results/evaluation").rglob("*.csv.gz"))
     newer[0].touch()
     newer[-1].unlink()
     shutil.rmtree(finished.folder / "results/subsets")
-    finished.configure(lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3))
+    finished.configure(
+        lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3)
+    )
     for study in sorted(path.name for path in (ROOT / "results/reference").iterdir()):
         plan = finished.plan("figures", "paper", "--config", f"study={study}")
-        strange = {rule for rule in plan if not rule.startswith("plot_")} - (CHEAP - {"summarize"}) - TARGETS - {"write_answers"}
+        strange = (
+            {rule for rule in plan if not rule.startswith("plot_")}
+            - (CHEAP - {"summarize"})
+            - TARGETS
+            - {"write_answers"}
+        )
         assert strange == set(), study
     assert "train_grpo" in finished.plan(), "`all` does"
 
@@ -279,12 +371,22 @@ def test_what_is_drawn_is_a_choice_that_is_said(finished):
         return done.stdout + done.stderr
 
     assert "Study mini is drawn from results/summaries/mini." in said()
-    assert "no complete summaries of study mini; run it" in said("draw=reference"), "this world has no reference"
+    assert "no complete summaries of study mini; run it" in said("draw=reference"), (
+        "this world has no reference"
+    )
     shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference")
-    assert "drawn from results/summaries/mini; `--config draw=reference` draws results/reference/mini." in said()
-    assert "drawn from results/reference/mini; `--config draw=computed` draws results/summaries/mini." in said("draw=reference")
+    assert (
+        "drawn from results/summaries/mini; `--config draw=reference` draws results/reference/mini."
+        in said()
+    )
+    assert (
+        "drawn from results/reference/mini; `--config draw=computed` draws results/summaries/mini."
+        in said("draw=reference")
+    )
     (finished.folder / "results/summaries/mini/gains.csv").unlink()
-    assert "drawn from results/reference/mini." in said(), "summaries that are not complete are not drawn"
+    assert "drawn from results/reference/mini." in said(), (
+        "summaries that are not complete are not drawn"
+    )
     assert "no complete summaries of study mini; run it" in said("draw=computed")
     assert "draw: 'latest' should be" in said("draw=latest")
 
@@ -293,11 +395,17 @@ def programs() -> dict[str, list]:
     """{rule: its program, and the modules that the program finds by name in the registry}."""
     found = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
-    found["summarize"] += [module(f"analysis/{table.module}") for table in registry.SUMMARIES.values()]
-    found["write_tables"] += [module(f"report/tables/{table.module}") for table in registry.TABLES.values()]
+    found["summarize"] += [
+        module(f"analysis/{table.module}") for table in registry.SUMMARIES.values()
+    ]
+    found["write_tables"] += [
+        module(f"report/tables/{table.module}") for table in registry.TABLES.values()
+    ]
     found["compare_pool"] = found["compare_splits"]
     figures = found.pop("draw_figure")
-    return found | {f"plot_{name}": [*figures, module(f"report/figures/{name}")] for name in registry.FIGURES}
+    return found | {
+        f"plot_{name}": [*figures, module(f"report/figures/{name}")] for name in registry.FIGURES
+    }
 
 
 @pytest.mark.parametrize(
@@ -320,9 +428,17 @@ def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(fi
     users = {rule for rule, files in programs().items() if edited in code.files_of(*files)}
     finished.edit(f"src/hardgrpo/{module}", lambda text: text + "\n# a remark\n")
     done = finished.snakemake("-n")
-    reasons = re.search(r"params have changed since last execution:\n +(.*)", done.stdout + done.stderr)
-    # Snakemake gives one reason a rule: what follows from a rule that is planned is planned for that.
+    reasons = re.search(
+        r"params have changed since last execution:\n +(.*)", done.stdout + done.stderr
+    )
+    # Snakemake gives one reason a rule: what follows from a rule that is planned is planned for
+    # that.
     plan = planned(done.stdout + done.stderr)
-    assert reasons and set(reasons.group(1).split(", ")) - {"compile_paper"} <= users & FOLLOWING <= plan.keys()
+    assert (
+        reasons
+        and set(reasons.group(1).split(", ")) - {"compile_paper"}
+        <= users & FOLLOWING
+        <= plan.keys()
+    )
     assert "compile_paper" not in reasons.group(1) or "compile_paper" in users
     assert plan.keys() <= CHEAP | TARGETS, "nothing that samples, pretrains or trains"

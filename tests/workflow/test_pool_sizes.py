@@ -1,4 +1,5 @@
-"""A budget that a pool cannot fill is refused before anything is sampled, and a split may have several files."""
+"""A budget that a pool cannot fill is refused before anything is sampled, and a split may have
+several files."""
 
 import pytest
 import yaml
@@ -19,7 +20,8 @@ ANSWERS = [str(number) for number in range(20)]
 
 def overlay(world, policy, task=TASK, name="mine", **more):
     chosen = {"model": "mine", "task": name, "policy": "own", "seed": 0}
-    models = {"mine": {"source": {"kind": "folder", "path": "no model"}}}  # nothing comes to need it
+    # nothing comes to need it
+    models = {"mine": {"source": {"kind": "folder", "path": "no model"}}}
     content = (
         {"data": "data", "subset": chosen, "policies": {"own": policy}, "models": models}
         | ({"tasks": {name: task}} if task else {})
@@ -60,20 +62,47 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        ({"rule": "hard", "budget": {"prompts": 21}}, "pays for 21 prompts, and the pool has 20; lower it"),
-        ({"rule": "random", "budget": {"prompts": 1000}}, "pays for 1000 prompts, and the pool has 20; lower it"),
-        (SIGNAL | {"budget": {"money": 50, "label_price": 2}}, "(50 at 2 a label) pays for 25 prompts, and the pool has 20"),
+        (
+            {"rule": "hard", "budget": {"prompts": 21}},
+            "pays for 21 prompts, and the pool has 20; lower it",
+        ),
+        (
+            {"rule": "random", "budget": {"prompts": 1000}},
+            "pays for 1000 prompts, and the pool has 20; lower it",
+        ),
+        (
+            SIGNAL | {"budget": {"money": 50, "label_price": 2}},
+            "(50 at 2 a label) pays for 25 prompts, and the pool has 20",
+        ),
         (SIGNAL | {"budget": {"money": 1, "label_price": 2}}, "is less than one of 20 prompts"),
-        (SIGNAL | {"budget": {"prompts": 1}, "rounds": 2}, "1 prompts of 20 cannot be annotated in two rounds"),
-        (SIGNAL | {"budget": {"prompts": 40}, "rounds": 2}, "pays for 40 prompts, and the pool has 20"),
-        (PREDICTED | {"budget": {"prompts": 21}, "calibrated_on": 0.1}, "pays for 21 prompts, and the pool has 20"),
+        (
+            SIGNAL | {"budget": {"prompts": 1}, "rounds": 2},
+            "1 prompts of 20 cannot be annotated in two rounds",
+        ),
+        (
+            SIGNAL | {"budget": {"prompts": 40}, "rounds": 2},
+            "pays for 40 prompts, and the pool has 20",
+        ),
+        (
+            PREDICTED | {"budget": {"prompts": 21}, "calibrated_on": 0.1},
+            "pays for 21 prompts, and the pool has 20",
+        ),
     ],
 )
 def test_a_budget_that_a_local_file_cannot_fill_is_refused_when_planned(planned, policy, words):
     overlay(planned, policy)
     before = sorted((planned.folder / "results").rglob("*"))
-    refused(planned.snakemake("-n", "subset", "--configfile", "my.yaml"), "policies.own.budget: task 'mine': ", "my.yaml", words)
-    refused(planned.snakemake("subset", "--configfile", "my.yaml"), "policies.own.budget: task 'mine': ", words)
+    refused(
+        planned.snakemake("-n", "subset", "--configfile", "my.yaml"),
+        "policies.own.budget: task 'mine': ",
+        "my.yaml",
+        words,
+    )
+    refused(
+        planned.snakemake("subset", "--configfile", "my.yaml"),
+        "policies.own.budget: task 'mine': ",
+        words,
+    )
     assert sorted((planned.folder / "results").rglob("*")) == before
 
 
@@ -98,7 +127,13 @@ def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
         "test": {"samples": 1, "greedy": False, "seed": 2},
     }
     pool(planned, name="test.csv", first=100)
-    overlay(planned, {"rule": "hard", "budget": {"prompts": 30}}, task, study="mine", studies={"mine": study})
+    overlay(
+        planned,
+        {"rule": "hard", "budget": {"prompts": 30}},
+        task,
+        study="mine",
+        studies={"mine": study},
+    )
     (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
     done = planned.snakemake("-n", "--configfile", "my.yaml", "subset.yaml")
     refused(done, "policies.own.budget: task 'mine': ", "the pool has 20")
@@ -110,20 +145,35 @@ def test_several_files_are_one_pool(planned):
     overlay(planned, {"rule": "hard", "budget": {"prompts": 25}}, task)
     assert planned.plan("subset", "--configfile", "my.yaml")["prepare_task"] == 1
     overlay(planned, {"rule": "hard", "budget": {"prompts": 26}}, task)
-    refused(planned.snakemake("-n", "subset", "--configfile", "my.yaml"), "policies.own.budget: ", "the pool has 25")
-    overlay(planned, {"rule": "hard", "budget": 0.5}, TASK | {"source": {"kind": "files", "train": ["pool.csv", "none.csv"]}})
+    refused(
+        planned.snakemake("-n", "subset", "--configfile", "my.yaml"),
+        "policies.own.budget: ",
+        "the pool has 25",
+    )
+    overlay(
+        planned,
+        {"rule": "hard", "budget": 0.5},
+        TASK | {"source": {"kind": "files", "train": ["pool.csv", "none.csv"]}},
+    )
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
     assert done.returncode != 0 and "data/none.csv" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("names", [[], ["pool.csv", "pool.csv"], [5], 5, {"a": "pool.csv"}])
 def test_a_list_of_files_that_is_none_is_refused(planned, names):
-    overlay(planned, {"rule": "hard", "budget": 0.5}, TASK | {"source": {"kind": "files", "train": names}})
+    overlay(
+        planned,
+        {"rule": "hard", "budget": 0.5},
+        TASK | {"source": {"kind": "files", "train": names}},
+    )
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
-    refused(done, "tasks.mine.source.train", "The file or files of the pool: a name, or a list of names")
+    refused(
+        done, "tasks.mine.source.train", "The file or files of the pool: a name, or a list of names"
+    )
 
 
-# --- pools whose size only preparing tells -------------------------------------------------------------------------
+# --- pools whose size only preparing tells
+# -------------------------------------------------------------------------
 
 
 def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
@@ -133,10 +183,19 @@ def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
     prepared = world.snakemake(PREPARED, "--configfile", "my.yaml")
     assert prepared.returncode == 0, prepared.stdout + prepared.stderr
 
-    overlay(world, {"rule": "hard", "budget": {"prompts": 200}})  # the pool is prepared: it is checked when the first job starts
-    refused(world.snakemake("subset", "--configfile", "my.yaml"), "policy 'own': task 'mine': ", "the pool has 199")
+    # the pool is prepared: it is checked when the first job starts
+    overlay(world, {"rule": "hard", "budget": {"prompts": 200}})
+    refused(
+        world.snakemake("subset", "--configfile", "my.yaml"),
+        "policy 'own': task 'mine': ",
+        "the pool has 199",
+    )
     (world.folder / PREPARED).unlink()
-    refused(world.snakemake("subset", "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "the pool has 199")
+    refused(
+        world.snakemake("subset", "--configfile", "my.yaml"),
+        "error: policy 'own': task 'mine': ",
+        "the pool has 199",
+    )
     assert not (world.folder / "results/probe").exists() and not (world.folder / PREPARED).exists()
 
 
@@ -144,12 +203,22 @@ def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(wo
     pool(world)
     overlay(world, {"rule": "hard", "budget": 0.04})
     refused(
-        world.snakemake("subset", "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "is less than one of 20 prompts"
+        world.snakemake("subset", "--configfile", "my.yaml"),
+        "error: policy 'own': task 'mine': ",
+        "is less than one of 20 prompts",
     )
     overlay(world, PREDICTED | {"budget": 0.5, "calibrated_on": 0.06})
-    refused(world.snakemake("subset", "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "a line needs at least two")
+    refused(
+        world.snakemake("subset", "--configfile", "my.yaml"),
+        "error: policy 'own': task 'mine': ",
+        "a line needs at least two",
+    )
     overlay(world, PREDICTED | {"budget": {"prompts": 4}, "calibrated_on": 0.2})
-    refused(world.snakemake("subset", "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "is spent on the 4 prompts")
+    refused(
+        world.snakemake("subset", "--configfile", "my.yaml"),
+        "error: policy 'own': task 'mine': ",
+        "is spent on the 4 prompts",
+    )
 
 
 def test_a_chosen_subset_is_not_kept_for_a_budget_that_the_pool_cannot_fill(world):
@@ -158,7 +227,11 @@ def test_a_chosen_subset_is_not_kept_for_a_budget_that_the_pool_cannot_fill(worl
     overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
     assert world.snakemake("subset", "--configfile", "my.yaml").returncode == 0
     overlay(world, {"rule": "random", "budget": {"prompts": 30}}, task)
-    refused(world.snakemake("subset", "--configfile", "my.yaml"), "policy 'own': task 'mine': ", "the pool has 20")
+    refused(
+        world.snakemake("subset", "--configfile", "my.yaml"),
+        "policy 'own': task 'mine': ",
+        "the pool has 20",
+    )
 
 
 def test_chosen_rows_of_several_files_come_back_as_they_stand_in_theirs(world):
@@ -175,11 +248,18 @@ def test_chosen_rows_of_several_files_come_back_as_they_stand_in_theirs(world):
     assert header == "\ufeffquestion;level;answer;id;chosen_because"
     assert sorted(line.split(";")[:2] for line in lines) == [["b1", "3"], ["ä1", "1"], ["ä2", "2"]]
 
-    for name, text in (("a.jsonl", '{"question": "a" }\n\n{"question":"b"}\n'), ("b.jsonl", '\ufeff{"question": "c","n":[1]}')):
+    for name, text in (
+        ("a.jsonl", '{"question": "a" }\n\n{"question":"b"}\n'),
+        ("b.jsonl", '\ufeff{"question": "c","n":[1]}'),
+    ):
         (world.folder / f"data/{name}").write_text(text)
     task = task | {"source": {"kind": "files", "train": ["a.jsonl", "b.jsonl"]}}
     overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     rows = files.read_jsonl(stem.parent / "seed0.to_annotate.jsonl", {"id": str})
-    assert sorted((row["question"], row.get("n")) for row in rows) == [("a", None), ("b", None), ("c", [1])]
+    assert sorted((row["question"], row.get("n")) for row in rows) == [
+        ("a", None),
+        ("b", None),
+        ("c", [1]),
+    ]

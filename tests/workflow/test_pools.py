@@ -1,4 +1,5 @@
-"""What is checked between preparing a pool and sampling it: questions that a test has, too, and prompts that are too long."""
+"""What is checked between preparing a pool and sampling it: questions that a test has, too, and
+prompts that are too long."""
 
 import copy
 import json
@@ -15,15 +16,26 @@ from hardgrpo.study.spec import Spec
 from own_prompts import OVERLAY, TASK, as_csv, chosen, make_world
 
 POOL = [
-    {"name": f"n{i}", "level": "1", "my prompt": f"What colour has number {i}?", "gold": ["red", "blue"][i % 2]} for i in range(20)
+    {
+        "name": f"n{i}",
+        "level": "1",
+        "my prompt": f"What colour has number {i}?",
+        "gold": ["red", "blue"][i % 2],
+    }
+    for i in range(20)
 ]
-TEST = [row | {"name": f"t{i}", "my prompt": f"Which colour is on flag {i}?"} for i, row in enumerate(POOL[:6])]
+TEST = [
+    row | {"name": f"t{i}", "my prompt": f"Which colour is on flag {i}?"}
+    for i, row in enumerate(POOL[:6])
+]
 
 
 def overlay_with(**task) -> dict:
     overlay = copy.deepcopy(OVERLAY)
     source = TASK["source"] | task.pop("source", {})
-    overlay["tasks"] = {"mine": TASK | {"source": source, "test": {"samples": 2, "greedy": False, "seed": 2}} | task}
+    overlay["tasks"] = {
+        "mine": TASK | {"source": source, "test": {"samples": 2, "greedy": False, "seed": 2}} | task
+    }
     return overlay
 
 
@@ -38,32 +50,51 @@ def refuse(world, *words: str, target="subset") -> None:
 
 
 def test_one_file_as_train_and_test_is_refused_when_the_configuration_is_read(tmp_path, untrained):
-    world = make_world(tmp_path, untrained, overlay_with(source={"test": "./prompts.csv"}), prompts_csv=as_csv(POOL))
+    world = make_world(
+        tmp_path,
+        untrained,
+        overlay_with(source={"test": "./prompts.csv"}),
+        prompts_csv=as_csv(POOL),
+    )
     refuse(world, "'mine' has the same problems in both splits (prompts.csv)")
     assert not (world.folder / "results/tasks").exists()
 
 
 def test_a_copy_of_the_pool_as_test_is_refused_before_anything_is_sampled(tmp_path, untrained):
     overlay = overlay_with(source={"test": "test.csv"}, contamination="report")
-    world = make_world(tmp_path, untrained, overlay, prompts_csv=as_csv(POOL), test_csv=as_csv(POOL))
+    world = make_world(
+        tmp_path, untrained, overlay, prompts_csv=as_csv(POOL), test_csv=as_csv(POOL)
+    )
     refuse(world, "20 of 20 test questions")
 
 
 def test_one_shared_question_is_refused_unless_the_task_says_report(tmp_path, untrained):
     test = [*TEST, TEST[0] | {"name": "t9", "my prompt": "what COLOUR  has number 3"}]
     overlay = overlay_with(source={"test": "test.csv"})
-    world = make_world(tmp_path, untrained, overlay, prompts_csv=as_csv(POOL), test_csv=as_csv(test))
+    world = make_world(
+        tmp_path, untrained, overlay, prompts_csv=as_csv(POOL), test_csv=as_csv(test)
+    )
     refuse(world, "1 of 7 test questions of 'mine'", "'t9' ('n3')", "tasks.mine.contamination")
     overlay["tasks"]["mine"]["contamination"] = "report"
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
     rows, _ = chosen(world)
     assert len(rows) == 10
-    assert json.loads((world.folder / "results/tasks/mine/contamination.mine.json").read_text())["equal"] == 1
-    assert "t9,train,n3,equal" in (world.folder / "results/tasks/mine/contamination.mine.csv").read_text()
+    assert (
+        json.loads((world.folder / "results/tasks/mine/contamination.mine.json").read_text())[
+            "equal"
+        ]
+        == 1
+    )
+    assert (
+        "t9,train,n3,equal"
+        in (world.folder / "results/tasks/mine/contamination.mine.csv").read_text()
+    )
 
 
 def test_another_test_of_the_same_pool_samples_nothing_again(tmp_path, untrained):
-    world = make_world(tmp_path, untrained, overlay_with(), prompts_csv=as_csv(POOL), test_csv=as_csv(TEST))
+    world = make_world(
+        tmp_path, untrained, overlay_with(), prompts_csv=as_csv(POOL), test_csv=as_csv(TEST)
+    )
     chosen(world)
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay_with(source={"test": "test.csv"})))
     planned = world.plan("subset", "--configfile", "my.yaml")
@@ -82,13 +113,27 @@ def test_the_same_question_is_never_chosen_twice(tmp_path, untrained):
 
 
 def pool_with(long: int, of: int) -> list[dict]:
-    rows = [{"name": f"n{i}", "level": "1", "my prompt": f"colour {i}", "gold": "red"} for i in range(of)]
-    return [row | ({"my prompt": "colour " * 60 + row["name"]} if i < long else {}) for i, row in enumerate(rows)]
+    rows = [
+        {"name": f"n{i}", "level": "1", "my prompt": f"colour {i}", "gold": "red"}
+        for i in range(of)
+    ]
+    return [
+        row | ({"my prompt": "colour " * 60 + row["name"]} if i < long else {})
+        for i, row in enumerate(rows)
+    ]
 
 
-def test_more_than_one_prompt_in_a_hundred_that_is_too_long_is_refused_before_the_probe(tmp_path, untrained):
+def test_more_than_one_prompt_in_a_hundred_that_is_too_long_is_refused_before_the_probe(
+    tmp_path, untrained
+):
     world = make_world(tmp_path, untrained, overlay_with(), prompts_csv=as_csv(pool_with(2, 100)))
-    refuse(world, "2 of 100 prompts are too long", "'n0' (61 tokens), 'n1' (61 tokens)", "leaves 52 tokens", "completion_tokens")
+    refuse(
+        world,
+        "2 of 100 prompts are too long",
+        "'n0' (61 tokens), 'n1' (61 tokens)",
+        "leaves 52 tokens",
+        "completion_tokens",
+    )
 
 
 @pytest.mark.parametrize("by", ["pass_rate", "agreement"])
@@ -105,17 +150,39 @@ def test_a_prompt_in_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path, 
     assert "1 of 100 prompts are too long" in log and "'n0'" in log
 
 
-def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_update(tmp_path, untrained):
+def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_update(
+    tmp_path, untrained
+):
     """Another model's probe, or chance, may have chosen it."""
     files.write_jsonl(
-        tmp_path / "P.jsonl", [{"id": i, "question": "colour " * words, "answer": "red"} for i, words in (("a", 2), ("b", 60))]
+        tmp_path / "P.jsonl",
+        [
+            {"id": i, "question": "colour " * words, "answer": "red"}
+            for i, words in (("a", 2), ("b", 60))
+        ],
     )
     files.write_rows(tmp_path / "S.csv", ["id"], [{"id": "a"}, {"id": "b"}])
     shutil.copytree(untrained, tmp_path / "model")
     provenance.write_manifest(tmp_path / "model")
     recipe = project_config.config()["recipes"]["mini"] | {"updates": 1, "checkpoint_every": 1}
-    spec = Spec("m", "t", "hard", "mini", 0, "model", "P.jsonl", "S.csv", "{question}", {}, "final_word", 12, recipe)
+    spec = Spec(
+        "m",
+        "t",
+        "hard",
+        "mini",
+        0,
+        "model",
+        "P.jsonl",
+        "S.csv",
+        "{question}",
+        {},
+        "final_word",
+        12,
+        recipe,
+    )
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec.fields()))
-    done = fork_server.run(path_of("train_grpo"), ["--spec", "spec.yaml", "--output", "out"], tmp_path)
+    done = fork_server.run(
+        path_of("train_grpo"), ["--spec", "spec.yaml", "--output", "out"], tmp_path
+    )
     assert done.returncode == 1 and not (tmp_path / "out").exists()
     assert "1 such prompts: 'b'" in done.stderr and "Traceback" not in done.stderr

@@ -1,4 +1,5 @@
-"""`keep_checkpoints: last`: an evaluated study keeps the last checkpoint of each run, and nothing runs again for it."""
+"""`keep_checkpoints: last`: an evaluated study keeps the last checkpoint of each run, and nothing
+runs again for it."""
 
 import json
 
@@ -12,7 +13,11 @@ def keep_last(config):
 def test_an_evaluated_study_keeps_the_last_checkpoints(finished):
     folder = finished.folder / RUN
     before = json.loads((folder / "checkpoints/step-2/manifest.json").read_text())
-    times = {path: path.stat().st_mtime_ns for path in finished.folder.rglob("manifest.json") if "step-2" not in path.parts}
+    times = {
+        path: path.stat().st_mtime_ns
+        for path in finished.folder.rglob("manifest.json")
+        if "step-2" not in path.parts
+    }
     finished.configure(keep_last)
     assert finished.plan() == {"prune_checkpoints": 2, "all": 1}
     done = finished.snakemake()
@@ -31,7 +36,8 @@ def test_an_evaluated_study_keeps_the_last_checkpoints(finished):
     log = finished.folder / "results/logs/evaluate_run/tiny/swaps/mini/hard/seed0/arithmetic.log"
     (said,) = log.read_text().strip().splitlines()
     assert (
-        said.startswith(f"error: {RUN}/checkpoints: the weights after 2 updates were removed") and "keep_checkpoints: all" in said
+        said.startswith(f"error: {RUN}/checkpoints: the weights after 2 updates were removed")
+        and "keep_checkpoints: all" in said
     )
 
 

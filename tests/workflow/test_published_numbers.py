@@ -1,4 +1,5 @@
-"""Analyses of published numbers through the workflow: small made-up files, the committed tables, and the real files where they are."""
+"""Analyses of published numbers through the workflow: small made-up files, the committed tables,
+and the real files where they are."""
 
 import json
 from pathlib import Path
@@ -16,14 +17,19 @@ def configure(config) -> None:
     for name, sources in (("probing", ["a.parquet", "b.parquet"]), ("before_after", ["p.csv"])):
         entry = config["analyses"][name]
         entry.update(probe=4, samples=16, group=4)
-        entry["source"].update(repository="someone/numbers", commit="0123abc", files=sources, local="mine")
+        entry["source"].update(
+            repository="someone/numbers", commit="0123abc", files=sources, local="mine"
+        )
 
 
 @pytest.fixture
 def published(world):
     generator = np.random.default_rng(0)
     for name in ("a", "b"):
-        write_parquet(world.folder / f"data/mine/{name}.parquet", (6.25 * generator.integers(0, 17, 40)).tolist())
+        write_parquet(
+            world.folder / f"data/mine/{name}.parquet",
+            (6.25 * generator.integers(0, 17, 40)).tolist(),
+        )
     base = generator.integers(0, 17, 40)
     after = [np.clip(base + generator.integers(-2, 8, 40), 0, 16) for _ in range(3)]
     rows = [[str(n), base[n] / 16, *(numbers[n] / 16 for numbers in after)] for n in range(40)]
@@ -44,10 +50,14 @@ def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, t
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert words in done.stdout, "the page is printed"
     paper = published.folder / f"paper/{study}"
-    assert {path.name for path in (paper / "figures").glob(f"{figure}.*")} == {f"{figure}.{kind}" for kind in ("pdf", "png", "csv")}
+    assert {path.name for path in (paper / "figures").glob(f"{figure}.*")} == {
+        f"{figure}.{kind}" for kind in ("pdf", "png", "csv")
+    }
     assert words in (paper / "answers.md").read_text() and (paper / "claims.csv").is_file()
     assert (published.folder / f"results/summaries/{study}/{table}.csv").is_file()
-    locked = json.loads((published.folder / "inputs.lock").read_text())["repositories"]["someone/numbers@0123abc"]
+    locked = json.loads((published.folder / "inputs.lock").read_text())["repositories"][
+        "someone/numbers@0123abc"
+    ]
     assert len(locked["files"]) == (2 if study == "probing" else 1)
     assert published.plan("--config", f"study={study}") == {}
     refused = published.snakemake("-n", "explorer", "--config", f"study={study}")
@@ -71,22 +81,29 @@ def test_a_file_that_is_not_that_of_the_lock_or_has_other_shares_is_named(publis
     done = published.snakemake("--config", "study=before_after", "update_inputs=true")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     header, first, *rest = text.splitlines()
-    path.write_text("\n".join([header, ",".join(["0", "0.3", *first.split(",")[2:]]), *rest]) + "\n")
+    path.write_text(
+        "\n".join([header, ",".join(["0", "0.3", *first.split(",")[2:]]), *rest]) + "\n"
+    )
     done = published.snakemake("--config", "study=before_after", "update_inputs=true")
     assert (
         done.returncode != 0
-        and "row 2: column 'initial_pass1' is 0.3; expected a share, a multiple of 1/16" in done.stdout + done.stderr
+        and "row 2: column 'initial_pass1' is 0.3; expected a share, a multiple of 1/16"
+        in done.stdout + done.stderr
     )
     assert "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("study", "downloads"), [("probing", 3), ("before_after", 1)])
-def test_without_the_files_the_downloads_are_planned_and_figures_come_from_the_committed_tables(world, study, downloads):
+def test_without_the_files_the_downloads_are_planned_and_figures_come_from_the_committed_tables(
+    world, study, downloads
+):
     planned = world.plan("--config", f"study={study}")
     assert planned["fetch_original"] == downloads and planned["count_answers"] == 1
     assert world.plan("inputs", "--config", f"study={study}")["fetch_original"] == downloads
     planned = world.plan("figures", "--config", f"study={study}")
-    assert "fetch_original" not in planned and sum(rule.startswith("plot_") for rule in planned) == 1
+    assert (
+        "fetch_original" not in planned and sum(rule.startswith("plot_") for rule in planned) == 1
+    )
     planned = world.plan("paper", "--config", f"study={study}")
     assert planned["write_answers"] == 1 and "fetch_original" not in planned
 

@@ -1,4 +1,5 @@
-"""The datasets of the papers, read from local copies through the workflow and held to what the project was made with."""
+"""The datasets of the papers, read from local copies through the workflow and held to what the
+project was made with."""
 
 import collections
 import json
@@ -41,7 +42,10 @@ def prepared(tmp_path_factory) -> World:
     done = world.snakemake("--config", f"data={DATA}", "--", *(target(*split) for split in SPLITS))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.problems = {
-        split: files.read_jsonl(world.folder / target(*split), {"id": str, "question": str, "answer": str}) for split in SPLITS
+        split: files.read_jsonl(
+            world.folder / target(*split), {"id": str, "question": str, "answer": str}
+        )
+        for split in SPLITS
     }
     return world
 
@@ -51,16 +55,28 @@ def questions(rows):
 
 
 @pytest.mark.parametrize(("task", "split"), SPLITS)
-def test_every_split_has_its_problems_each_once_and_answers_that_its_grader_reads(prepared, task, split):
+def test_every_split_has_its_problems_each_once_and_answers_that_its_grader_reads(
+    prepared, task, split
+):
     problems = prepared.problems[task, split]
     assert len(problems) == ROWS[task][split]
-    assert len(set(questions(problems))) == len({problem["id"] for problem in problems}) == len(problems)
-    assert [p["id"] for p in problems if not graders.accepts_reference(TASKS[task]["grader"], p["answer"])] == []
+    assert (
+        len(set(questions(problems)))
+        == len({problem["id"] for problem in problems})
+        == len(problems)
+    )
+    assert [
+        p["id"]
+        for p in problems
+        if not graders.accepts_reference(TASKS[task]["grader"], p["answer"])
+    ] == []
 
 
 @pytest.mark.parametrize("task", [task for task, splits in ROWS.items() if len(splits) == 2])
 def test_no_question_stands_in_train_and_test(prepared, task):
-    assert not set(questions(prepared.problems[task, "train"])) & set(questions(prepared.problems[task, "test"]))
+    assert not set(questions(prepared.problems[task, "train"])) & set(
+        questions(prepared.problems[task, "test"])
+    )
 
 
 def test_the_problems_are_those_of_the_committed_lock(prepared):
@@ -70,62 +86,91 @@ def test_the_problems_are_those_of_the_committed_lock(prepared):
 
 
 def test_tiers_are_numbers_of_objects_and_levels(prepared):
-    tiers = {split: collections.Counter(p["tier"] for p in problems) for split, problems in prepared.problems.items()}
+    tiers = {
+        split: collections.Counter(p["tier"] for p in problems)
+        for split, problems in prepared.problems.items()
+    }
     for split in ("train", "test"):
         assert tiers["shuffled_objects", split] == {3: 125, 5: 125, 7: 125}
         assert tiers["shuffled_objects_seven", split] == {7: 125}
-    assert set(tiers["math", "test"]) == {1, 2, 3, 4, 5} and None not in tiers["math_numeric", "test"]
+    assert (
+        set(tiers["math", "test"]) == {1, 2, 3, 4, 5} and None not in tiers["math_numeric", "test"]
+    )
     assert set(tiers["aime2025", "test"]) == {None}
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_gsm8k_has_the_answers_and_steps_of_its_solutions(prepared, split):
-    solutions = [row["answer"] for row in files.read_jsonl(DATA / f"gsm8k/{split}.jsonl", {"answer": str})]
+    solutions = [
+        row["answer"] for row in files.read_jsonl(DATA / f"gsm8k/{split}.jsonl", {"answer": str})
+    ]
     found = [(p["answer"], p["tier"]) for p in prepared.problems["gsm8k", split]]
-    assert found == [(solution.splitlines()[-1].removeprefix("#### "), solution.count("<<")) for solution in solutions]
+    assert found == [
+        (solution.splitlines()[-1].removeprefix("#### "), solution.count("<<"))
+        for solution in solutions
+    ]
 
 
 def test_the_halves_of_shuffled_objects_share_out_the_dataset(prepared):
     every = [
         row["input"]
         for name in ("three", "five", "seven")
-        for row in json.loads((DATA / f"bbh/tracking_shuffled_objects_{name}_objects.json").read_text())["examples"]
+        for row in json.loads(
+            (DATA / f"bbh/tracking_shuffled_objects_{name}_objects.json").read_text()
+        )["examples"]
     ]
-    halves = [questions(prepared.problems["shuffled_objects", split]) for split in ("train", "test")]
+    halves = [
+        questions(prepared.problems["shuffled_objects", split]) for split in ("train", "test")
+    ]
     assert sorted(halves[0] + halves[1]) == sorted(every) and len(every) == 750
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_the_problems_of_seven_objects_are_those_that_were_recorded(prepared, split):
     recorded = files.read_jsonl(
-        DATA / f"recordings/shuffled_objects_seven/qwen3-4b/{split}.jsonl", {"question": str, "answer": str}
+        DATA / f"recordings/shuffled_objects_seven/qwen3-4b/{split}.jsonl",
+        {"question": str, "answer": str},
     )
     answers = {row["question"]: row["answer"] for row in recorded}
-    assert {p["question"]: p["answer"] for p in prepared.problems["shuffled_objects_seven", split]} == answers
-    assert answers == {p["question"]: p["answer"] for p in prepared.problems["shuffled_objects", split] if p["tier"] == 7}
+    assert {
+        p["question"]: p["answer"] for p in prepared.problems["shuffled_objects_seven", split]
+    } == answers
+    assert answers == {
+        p["question"]: p["answer"]
+        for p in prepared.problems["shuffled_objects", split]
+        if p["tier"] == 7
+    }
 
 
 def test_conditions_of_a_dataset_share_problems_and_ids(prepared):
     for split in ("train", "test"):
         assert (
-            prepared.problems["gsm8k", split] == prepared.problems["gsm8k_1024", split] == prepared.problems["gsm8k_concise", split]
+            prepared.problems["gsm8k", split]
+            == prepared.problems["gsm8k_1024", split]
+            == prepared.problems["gsm8k_concise", split]
         )
     everything = {problem["id"]: problem for problem in prepared.problems["math", "test"]}
     numeric = prepared.problems["math_numeric", "test"]
     assert all(everything[problem["id"]] == problem for problem in numeric)
-    assert {p["id"] for p in numeric} == {i for i, p in everything.items() if quantities.is_number(p["answer"])}
+    assert {p["id"] for p in numeric} == {
+        i for i, p in everything.items() if quantities.is_number(p["answer"])
+    }
 
 
 def test_prepared_problems_are_not_prepared_again(prepared):
-    assert prepared.plan("--config", f"data={DATA}", "--", *(target(*split) for split in SPLITS)) == {}
+    assert (
+        prepared.plan("--config", f"data={DATA}", "--", *(target(*split) for split in SPLITS)) == {}
+    )
 
 
-# --- data that changed ---------------------------------------------------------------------------------------------
+# --- data that changed
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def copied(world):
-    """A world whose data folder is a copy that a test may change; `edit_line` changes a line of a file in it."""
+    """A world whose data folder is a copy that a test may change; `edit_line` changes a line of a
+    file in it."""
     world.clear()
     shutil.copytree(DATA, world.folder / "data", ignore=shutil.ignore_patterns("recordings"))
     return world
@@ -138,7 +183,9 @@ def prepare(world, *splits, **config):
     done = world.snakemake("--keep-going", *arguments, *(target(*split) for split in splits))
     said = done.stdout + done.stderr
     assert "Traceback" not in said, said
-    return done.returncode, [line.strip() for line in said.splitlines() if line.strip().startswith("error: ")]
+    return done.returncode, [
+        line.strip() for line in said.splitlines() if line.strip().startswith("error: ")
+    ]
 
 
 def change_answer(world):
@@ -155,7 +202,10 @@ def test_a_changed_answer_stops_until_the_lock_is_updated(copied):
     split = ("gsm8k", "test")
     status, (line,) = prepare(copied, split)
     assert status != 0 and not (copied.folder / target(*split)).exists()
-    assert "gsm8k/test is not what inputs.lock says" in line and "the content of its 1319 rows differs: found sha256 " in line
+    assert (
+        "gsm8k/test is not what inputs.lock says" in line
+        and "the content of its 1319 rows differs: found sha256 " in line
+    )
     assert json.loads(lock)["problems"]["gsm8k/test"]["sha256"] in line
     assert (copied.folder / "inputs.lock").read_text() == lock
 
@@ -164,7 +214,9 @@ def test_a_changed_answer_stops_until_the_lock_is_updated(copied):
     was, now = json.loads(lock), json.loads((copied.folder / "inputs.lock").read_text())
     assert was["problems"].pop("gsm8k/test") != now["problems"].pop("gsm8k/test")
     assert now == was, "nothing else is changed in the lock"
-    assert prepare(copied, split, ("gsm8k", "train")) == (0, []), "and what it says now is what is there"
+    assert prepare(copied, split, ("gsm8k", "train")) == (0, []), (
+        "and what it says now is what is there"
+    )
 
 
 def test_a_missing_line_is_told_with_file_and_numbers(copied):
@@ -184,7 +236,10 @@ def test_a_missing_line_is_told_with_file_and_numbers(copied):
     ]
     status, found = prepare(copied, *splits, ("gsm8k", "test"))
     assert status != 0
-    three, five, seven = (f"data/bbh/tracking_shuffled_objects_{name}_objects.json" for name in ("three", "five", "seven"))
+    three, five, seven = (
+        f"data/bbh/tracking_shuffled_objects_{name}_objects.json"
+        for name in ("three", "five", "seven")
+    )
     wanted = "; the file is truncated or another version: get the pinned one"
     assert sorted(found) == sorted(
         f"error: {line}{wanted}"
@@ -209,30 +264,43 @@ def test_a_file_that_was_cut_off_is_told_with_its_line(copied):
 
 def test_without_local_copies_the_hub_is_asked(copied):
     shutil.rmtree(copied.folder / "data/gsm8k")
-    assert copied.plan(target("gsm8k", "test"), target("aime2025", "test")) == {"fetch_dataset": 1, "prepare_task": 2}
+    assert copied.plan(target("gsm8k", "test"), target("aime2025", "test")) == {
+        "fetch_dataset": 1,
+        "prepare_task": 2,
+    }
 
 
 @pytest.mark.parametrize("task", ["gsm8k", "gsm8k_1024_cut", "swaps"])
 def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(prepared, task):
-    """Of GSM8K all 7,473, without calculator annotations and with the answer in the box that the prompt asks for."""
+    """Of GSM8K all 7,473, without calculator annotations and with the answer in the box that the
+    prompt asks for."""
     name = f"results/tasks/{task}/solutions.jsonl"
     done = prepared.snakemake("--config", f"data={DATA}", "--", name, target(task, "train"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    problems = {p["id"]: p for p in files.read_jsonl(prepared.folder / target(task, "train"), {"id": str, "answer": str})}
+    problems = {
+        p["id"]: p
+        for p in files.read_jsonl(
+            prepared.folder / target(task, "train"), {"id": str, "answer": str}
+        )
+    }
     solved = files.read_jsonl(prepared.folder / name, {"id": str, "solution": str})
     assert [row["id"] for row in solved] == list(problems)
     wrong = [
         row["id"]
         for row in solved
-        if not graders.grade(TASKS[task]["grader"], row["solution"], problems[row["id"]]["answer"]).correct
+        if not graders.grade(
+            TASKS[task]["grader"], row["solution"], problems[row["id"]]["answer"]
+        ).correct
     ]
     assert wrong == []
     if task != "swaps":
         assert not [row for row in solved if "<<" in row["solution"] or "####" in row["solution"]]
-        original = files.read_jsonl(DATA / "gsm8k/train.jsonl", {"answer": str})[0]["answer"].splitlines()[0]
-        assert original.startswith("Natalia sold 48/2 = <<48/2=24>>24") and solved[0]["solution"].startswith(
-            "Natalia sold 48/2 = 24 clips"
-        )
+        original = files.read_jsonl(DATA / "gsm8k/train.jsonl", {"answer": str})[0][
+            "answer"
+        ].splitlines()[0]
+        assert original.startswith("Natalia sold 48/2 = <<48/2=24>>24") and solved[0][
+            "solution"
+        ].startswith("Natalia sold 48/2 = 24 clips")
 
 
 def test_worked_solutions_of_math_are_right_to_the_grader():

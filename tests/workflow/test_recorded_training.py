@@ -1,4 +1,5 @@
-"""Recorded training runs through the workflow: a small one with a known answer, and the real one where it is."""
+"""Recorded training runs through the workflow: a small one with a known answer, and the real one
+where it is."""
 
 import csv
 import gzip
@@ -26,7 +27,13 @@ def write(path: Path, rows) -> None:
 
 
 def configure(config) -> None:
-    source = {"kind": "trajectory", "file": "mine/run.csv.gz", "origin": "this test", "prompts": "mine", "chosen_from": 2}
+    source = {
+        "kind": "trajectory",
+        "file": "mine/run.csv.gz",
+        "origin": "this test",
+        "prompts": "mine",
+        "chosen_from": 2,
+    }
     config["models"]["run"] = {"source": source}
     config["studies"]["trajectories"].update(models=["run"], seeds=[0, 1])
     for policy in config["policies"].values():
@@ -66,12 +73,24 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
     assert shares(whole["nearest_half"]) == (0.5, 0.5, 0, 13 / 16, 0)
     assert shares(whole["easy"]) == (0, 1, 0, 1, 0)
     assert shares(whole["all"]) == pytest.approx((0.375, 0.375, 0.25, (0 + 4 + 13 + 16) / 64, 0.25))
-    assert {row["epochs"] for row in whole.values()} == {4} and whole["all"]["prompts"] == 20 and whole["hard"]["prompts"] == 5
-    assert shares(last["nearest_half"])[:4] == (0, 1, 0, 1) and summary(followed, 5) == {}, "four later epochs, four stretches"
+    assert (
+        {row["epochs"] for row in whole.values()} == {4}
+        and whole["all"]["prompts"] == 20
+        and whole["hard"]["prompts"] == 5
+    )
+    assert shares(last["nearest_half"])[:4] == (0, 1, 0, 1) and summary(followed, 5) == {}, (
+        "four later epochs, four stretches"
+    )
     assert "nearest_half" in done.stdout and "paper/trajectories/verified.txt" in done.stdout
     paper = followed.folder / "paper/trajectories"
-    assert {path.stem for path in (paper / "figures").glob("*.png")} == {"difficulty", "trajectories"}
-    assert "this test" in (paper / "numbers.tex").read_text() and "37.5" in (paper / "tables/trajectories.tex").read_text()
+    assert {path.stem for path in (paper / "figures").glob("*.png")} == {
+        "difficulty",
+        "trajectories",
+    }
+    assert (
+        "this test" in (paper / "numbers.tex").read_text()
+        and "37.5" in (paper / "tables/trajectories.tex").read_text()
+    )
     assert not (paper / "explorer.html").exists()
     assert followed.plan("--config", STUDY) == {}
 
@@ -79,12 +98,22 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
 def test_what_is_wrong_with_a_file_is_told(followed):
     write(followed.folder / "data/mine/run.csv.gz", [("a", epoch, 5, 4) for epoch in range(6)])
     done = followed.snakemake("--config", STUDY)
-    assert done.returncode != 0 and "data/mine/run.csv.gz: row 2: correct is 5 of 4 rollouts" in done.stdout + done.stderr
+    assert (
+        done.returncode != 0
+        and "data/mine/run.csv.gz: row 2: correct is 5 of 4 rollouts" in done.stdout + done.stderr
+    )
     (followed.folder / "data/mine/run.csv.gz").unlink()
     said = followed.snakemake("-n", "--config", STUDY)
-    assert said.returncode != 0 and "data/mine/run.csv.gz" in said.stdout + said.stderr and "Traceback" not in said.stderr
+    assert (
+        said.returncode != 0
+        and "data/mine/run.csv.gz" in said.stdout + said.stderr
+        and "Traceback" not in said.stderr
+    )
     said = followed.snakemake("-n", "explorer", "--config", STUDY)
-    assert "studies.trajectories has no completions, so there is nothing to explore" in said.stdout + said.stderr
+    assert (
+        "studies.trajectories has no completions, so there is nothing to explore"
+        in said.stdout + said.stderr
+    )
 
 
 def read_table(config) -> None:
@@ -97,7 +126,8 @@ def read_table(config) -> None:
 
 @pytest.mark.recordings
 def test_the_real_run_gives_the_known_numbers(world):
-    """Known from a computation apart from this project, over the 44 epochs that every prompt has."""
+    """Known from a computation apart from this project, over the 44 epochs that every prompt
+    has."""
     data = Path(RECORDINGS).resolve() / "trajectories/qwen2.5-math-1.5b.csv.gz"
     if not data.exists():
         pytest.skip(f"{data} is not there")
@@ -105,7 +135,9 @@ def test_the_real_run_gives_the_known_numbers(world):
         rows = [tuple(row.values()) for row in csv.DictReader(stream) if int(row["epoch"]) < 44]
     write(world.folder / "data/trajectories/qwen2.5-math-1.5b.csv.gz", rows)
     world.configure(read_table)
-    done = world.snakemake("--config", STUDY, "--", "results/summaries/trajectories/trajectories.csv")
+    done = world.snakemake(
+        "--config", STUDY, "--", "results/summaries/trajectories/trajectories.csv"
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     whole, last = summary(world), summary(world, 10)
     known = {  # mixed, and right at the end
@@ -113,7 +145,9 @@ def test_the_real_run_gives_the_known_numbers(world):
         "easy": (0.19, 0.98), "all": (0.51, 0.46),
     }  # fmt: skip
     for policy, (mixed, right) in known.items():
-        assert (whole[policy]["mixed"], last[policy]["pass_rate"]) == pytest.approx((mixed, right), abs=0.012), policy
+        assert (whole[policy]["mixed"], last[policy]["pass_rate"]) == pytest.approx(
+            (mixed, right), abs=0.012
+        ), policy
     assert round(whole["all"]["never_solved"], 2) == 0.24 and whole["all"]["prompts"] == 1209
 
 
@@ -125,4 +159,6 @@ def test_the_file_of_the_authors_gives_the_committed_table(world):
     table = "results/summaries/trajectories/trajectories.csv"
     done = world.snakemake("--config", STUDY, f"data={data}", "--", table)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert (world.folder / table).read_bytes() == (ROOT / "results/reference/trajectories/trajectories.csv").read_bytes()
+    assert (world.folder / table).read_bytes() == (
+        ROOT / "results/reference/trajectories/trajectories.csv"
+    ).read_bytes()

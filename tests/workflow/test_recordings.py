@@ -1,4 +1,5 @@
-"""Completions from files through the same workflow: small ones made here, and the real ones where they are."""
+"""Completions from files through the same workflow: small ones made here, and the real ones where
+they are."""
 
 import json
 import subprocess
@@ -44,19 +45,30 @@ def configure(config):
     config["models"]["mine"] = {
         "source": {
             "kind": "recorded",
-            "recordings": {"letters": {"probe": "mine/base.jsonl", "base": "mine/base.jsonl", "runs": runs}},
+            "recordings": {
+                "letters": {"probe": "mine/base.jsonl", "base": "mine/base.jsonl", "runs": runs}
+            },
         }
     }
-    config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], arms=[{"policy": ["hard", "all"]}])
+    config["studies"]["recordings"].update(
+        models=["mine"], tasks=["letters"], arms=[{"policy": ["hard", "all"]}]
+    )
     config["policies"]["hard"]["budget"] = 0.2
 
 
 @pytest.fixture
 def recorded(world):
-    """Ten problems, four completions: problem i is cut off in i % 4 samples; runs that finish always and are right."""
+    """Ten problems, four completions: problem i is cut off in i % 4 samples; runs that finish
+    always and are right."""
     data = world.folder / "data/mine"
     cut = lambda i, k: "and then" if k < i % 4 else right(i)
-    recording(data / "base.jsonl", cut, 4, prompt=lambda i: QUESTIONS[i] + PROMPT, published_pass_rate=lambda i: 0.5)
+    recording(
+        data / "base.jsonl",
+        cut,
+        4,
+        prompt=lambda i: QUESTIONS[i] + PROMPT,
+        published_pass_rate=lambda i: 0.5,
+    )
     recording(data / "run/after-50-updates.jsonl", lambda i, k: right(i) if k else "no", 2)
     recording(data / "run/after-100-updates.jsonl", lambda i, k: right(i), 2)
     recording(data / "hard-100.jsonl", lambda i, k: r"\boxed{(C)}", 3)
@@ -68,22 +80,40 @@ def test_a_study_of_recordings_runs_without_weights(recorded):
     done = recorded.snakemake("--config", "study=recordings")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     summaries = recorded.folder / "results/summaries/recordings"
-    parts = {row["policy"]: row for row in files.read_rows(summaries / "parts.csv", dict.fromkeys(["policy"], str) | NUMBERS)}
+    parts = {
+        row["policy"]: row
+        for row in files.read_rows(
+            summaries / "parts.csv", dict.fromkeys(["policy"], str) | NUMBERS
+        )
+    }
     base = 1 - (0 + 1 + 2 + 3 + 0 + 1 + 2 + 3 + 0 + 1) / 40
     assert parts["all"]["base_accuracy"] == pytest.approx(base)
     assert (parts["all"]["finishing"], parts["all"]["correctness"]) == pytest.approx((1 - base, 0))
     assert parts["hard"]["gain"] == pytest.approx(-base)
     assert parts["hard"]["correctness"] < 0 < parts["hard"]["finishing"]
-    steps = files.read_rows(summaries / "accuracy.csv", {"policy": str, "step": int, "accuracy": float})
-    assert [(r["step"], r["accuracy"]) for r in steps if r["policy"] == "all"] == [(0, pytest.approx(base)), (50, 0.5), (100, 1.0)]
-    published = files.read_rows(summaries / "recorded_rates.csv", {"published": float, "with_prompt": float, "alone": float})
-    assert [row["with_prompt"] - row["alone"] for row in published] == [i % 4 / 4 if i % 2 == 0 else 0 for i in range(10)]
+    steps = files.read_rows(
+        summaries / "accuracy.csv", {"policy": str, "step": int, "accuracy": float}
+    )
+    assert [(r["step"], r["accuracy"]) for r in steps if r["policy"] == "all"] == [
+        (0, pytest.approx(base)),
+        (50, 0.5),
+        (100, 1.0),
+    ]
+    published = files.read_rows(
+        summaries / "recorded_rates.csv", {"published": float, "with_prompt": float, "alone": float}
+    )
+    assert [row["with_prompt"] - row["alone"] for row in published] == [
+        i % 4 / 4 if i % 2 == 0 else 0 for i in range(10)
+    ]
     assert (recorded.folder / "paper/recordings/figures/accuracy.pdf").exists()
     assert recorded.plan("--config", "study=recordings") == {}
 
 
-def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties_and_subsets(recorded):
-    """Numbers of completions differ, a text is cut off within a character, checkpoints have padded numbers."""
+def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties_and_subsets(
+    recorded,
+):
+    """Numbers of completions differ, a text is cut off within a character, checkpoints have padded
+    numbers."""
     data = recorded.folder / "data/mine"
     rows = [json.loads(line) for line in (data / "base.jsonl").read_text().splitlines()]
     for row in rows:
@@ -93,13 +123,26 @@ def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties
     (data / "base.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (data / "hard-100.jsonl").rename(data / "hard-0100.jsonl")
     assert recorded.snakemake("--config", "study=recordings").returncode == 0
-    published = files.read_rows(recorded.folder / "results/summaries/recordings/recorded_rates.csv", {"with_prompt": float})
+    published = files.read_rows(
+        recorded.folder / "results/summaries/recordings/recorded_rates.csv", {"with_prompt": float}
+    )
     assert published == [], "no rates were published, no prompts recorded"
 
-    recorded.configure(lambda config: config["models"]["mine"]["source"]["recordings"]["letters"].pop("runs"))
+    recorded.configure(
+        lambda config: config["models"]["mine"]["source"]["recordings"]["letters"].pop("runs")
+    )
     done = recorded.snakemake("--config", "study=recordings")
-    assert done.returncode == 0 and "no trained runs" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
-    assert len(files.read_rows(recorded.folder / "results/subsets/mine/letters/hard/seed0.csv", {"id": str})) == 2
+    assert done.returncode == 0 and "no trained runs" in done.stdout, (
+        done.stdout[-3000:] + done.stderr[-3000:]
+    )
+    assert (
+        len(
+            files.read_rows(
+                recorded.folder / "results/subsets/mine/letters/hard/seed0.csv", {"id": str}
+            )
+        )
+        == 2
+    )
 
 
 NUMBERS = dict.fromkeys(["gain", "finishing", "correctness", "base_accuracy"], float)
@@ -116,10 +159,15 @@ def test_recordings_that_are_not_there_are_told(world):
 def test_originals_that_are_not_there_are_downloaded_and_figures_need_none(world):
     plan = world.plan("--config", "study=recordings", "data=nowhere")
     assert plan["fetch_original"] > 100 and plan["convert_recording"] > 80
-    assert "fetch_original" not in world.plan("figures", "--config", "study=recordings", "data=nowhere")
+    assert "fetch_original" not in world.plan(
+        "figures", "--config", "study=recordings", "data=nowhere"
+    )
     assert world.plan("--config", "study=trajectories", "data=nowhere")["fetch_original"] == 1
     for study, files_of_study in (("recordings", plan["fetch_original"]), ("trajectories", 1)):
-        assert world.plan("inputs", "--config", f"study={study}", "data=nowhere")["fetch_original"] == files_of_study, study
+        assert (
+            world.plan("inputs", "--config", f"study={study}", "data=nowhere")["fetch_original"]
+            == files_of_study
+        ), study
 
 
 @pytest.mark.parametrize(
@@ -145,21 +193,29 @@ def test_a_bad_recording_is_named(tmp_path, row, words):
     assert str(caught.value).startswith(f"{path}: ") and words in str(caught.value)
 
 
-# --- files in the form of their authors ------------------------------------------------------------------------------
+# --- files in the form of their authors
+# ------------------------------------------------------------------------------
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def publish(folder: Path, right_shares: dict[str, float], samples: int = 5) -> None:
-    """Write the files of a repository: `right_shares` maps a file of completions to the share of questions that it solves."""
+    """Write the files of a repository: `right_shares` maps a file of completions to the share of
+    questions that it solves."""
     chat = "user\n{}.\nPut your final answer within \\boxed{{}}.\nassistant\n{}"
     (folder / "dset").mkdir(parents=True)
-    rows = [json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in zip(QUESTIONS, ANSWERS)]
+    rows = [
+        json.dumps({"question": question, "answer": answer}) + "\n"
+        for question, answer in zip(QUESTIONS, ANSWERS)
+    ]
     (folder / "dset/test.json").write_text("".join(rows))
     (folder / "dset/scores.json").write_text(json.dumps([0.5] * 10))
     for name, share in right_shares.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        texts = [[chat.format(QUESTIONS[i], right(i) if i < 10 * share else r"\boxed{(C)}")] * samples for i in range(10)]
+        texts = [
+            [chat.format(QUESTIONS[i], right(i) if i < 10 * share else r"\boxed{(C)}")] * samples
+            for i in range(10)
+        ]
         (folder / name).write_text(json.dumps(texts))
     curves = {"checkpoint": [100, 200], "accuracy": [0.4, 0.6], "base accuracy": 0.5}
     (folder / "random.json").write_text(json.dumps(curves))
@@ -172,21 +228,46 @@ def configure_published(config):
         "scores": {"train": "dset/scores.json", "test": "dset/scores.json"},
         "probe": "{model}/base.json",
         "base": "{model}/base.json",
-        "runs": {"all": "{model}_all/checkpoint-{step}.json", "hard": "{model}_hard/checkpoint-{step}.json"},
+        "runs": {
+            "all": "{model}_all/checkpoint-{step}.json",
+            "hard": "{model}_hard/checkpoint-{step}.json",
+        },
         "published": {"random_42": "random.json"},
     }
-    source = {"kind": "recorded", "repository": "someone/runs", "commit": COMMIT, "local": "original/runs"}
-    config["models"]["mine"] = {"source": source | {"name": "A", "recordings": {"letters": recording}}}
-    config["models"]["another"] = {"source": source | {"name": "B", "recordings": {"letters": recording}}}
-    config["tasks"]["letters"]["source"] = {"kind": "recorded", "train": "mine/probe", "test": "mine/base"}
+    source = {
+        "kind": "recorded",
+        "repository": "someone/runs",
+        "commit": COMMIT,
+        "local": "original/runs",
+    }
+    config["models"]["mine"] = {
+        "source": source | {"name": "A", "recordings": {"letters": recording}}
+    }
+    config["models"]["another"] = {
+        "source": source | {"name": "B", "recordings": {"letters": recording}}
+    }
+    config["tasks"]["letters"]["source"] = {
+        "kind": "recorded",
+        "train": "mine/probe",
+        "test": "mine/base",
+    }
     config["studies"]["recordings"]["models"] = ["mine", "another"]
 
 
 def test_a_study_of_published_files_runs_from_the_originals(world):
     """Two models whose files have the same form; one checkpoint was published empty."""
     original = world.folder / "data/original/runs"
-    shares = {"base.json": 0.5, "_all/checkpoint-100.json": 0.8, "_all/checkpoint-200.json": 1, "_hard/checkpoint-200.json": 0.7}
-    files_of = {f"{model}{'/' if name == 'base.json' else ''}{name}": share for model in "AB" for name, share in shares.items()}
+    shares = {
+        "base.json": 0.5,
+        "_all/checkpoint-100.json": 0.8,
+        "_all/checkpoint-200.json": 1,
+        "_hard/checkpoint-200.json": 0.7,
+    }
+    files_of = {
+        f"{model}{'/' if name == 'base.json' else ''}{name}": share
+        for model in "AB"
+        for name, share in shares.items()
+    }
     publish(original, files_of)
     (original / "A_hard/checkpoint-100.json").touch()
     world.configure(configure_published)
@@ -194,7 +275,9 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "A_hard/checkpoint-100.json is empty (0 bytes)" in done.stdout + done.stderr
 
-    kinds = dict.fromkeys(["model", "policy", "minus", "questions", "measure", "at", "grading"], str) | {"difference": float}
+    kinds = dict.fromkeys(
+        ["model", "policy", "minus", "questions", "measure", "at", "grading"], str
+    ) | {"difference": float}
     rows = files.read_rows(world.folder / "results/summaries/recordings/recorded_runs.csv", kinds)
     differences = {
         tuple(row[key] for key in ("model", "policy", "minus", "at")): row["difference"]
@@ -205,7 +288,9 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
         assert differences[model, "all", "base", "last_5"] == pytest.approx(0.9 - 0.5)
         assert differences[model, "hard", "all", "200"] == pytest.approx(-0.3)
         assert differences[model, "random_42", "base", "200"] == pytest.approx(0.1)
-    pinned = json.loads((world.folder / "inputs.lock").read_text())["repositories"][f"someone/runs@{COMMIT}"]["files"]
+    pinned = json.loads((world.folder / "inputs.lock").read_text())["repositories"][
+        f"someone/runs@{COMMIT}"
+    ]["files"]
     assert set(pinned) == {*files_of, "dset/test.json", "dset/scores.json", "random.json"}
 
     (original / "A_all/checkpoint-200.json").write_text("[]")
@@ -215,7 +300,9 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
     assert done.returncode != 0 and "Traceback" not in said
     assert "A_all/checkpoint-200.json: is not what inputs.lock says" in log.read_text()
     (original / "A_all/checkpoint-200.json").unlink()
-    assert world.plan("--config", "study=recordings")["fetch_original"] == 1, "a pinned file that is not here is downloaded"
+    assert world.plan("--config", "study=recordings")["fetch_original"] == 1, (
+        "a pinned file that is not here is downloaded"
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,8 +310,14 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
     [
         (lambda source: source.pop("commit"), ["models.mine.source.commit", "belong together"]),
         (lambda source: source.pop("name"), ["models.mine.source.recordings.letters", "{model}"]),
-        (lambda source: source["recordings"]["letters"].pop("questions"), ["recordings.letters.questions", "add `train`"]),
-        (lambda source: source["recordings"]["letters"].pop("probe"), ["tasks.letters.source.train", "no recording 'probe'"]),
+        (
+            lambda source: source["recordings"]["letters"].pop("questions"),
+            ["recordings.letters.questions", "add `train`"],
+        ),
+        (
+            lambda source: source["recordings"]["letters"].pop("probe"),
+            ["tasks.letters.source.train", "no recording 'probe'"],
+        ),
         (lambda source: source.update(kind="trajectory"), ["models.mine.source"]),
     ],
 )
@@ -238,10 +331,13 @@ def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words
     world.configure(configure_wrongly)
     done = world.snakemake("-n", "--config", "study=recordings")
     said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said and all(word in said for word in words), said[-2000:]
+    assert (
+        done.returncode != 0 and "Traceback" not in said and all(word in said for word in words)
+    ), said[-2000:]
 
 
-# --- the real ones -------------------------------------------------------------------------------------------------
+# --- the real ones
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings
@@ -249,7 +345,10 @@ def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words
 def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, split):
     path = f"{RECORDINGS}/recordings/shuffled_objects_seven/qwen3-4b/{split}.jsonl"
     rows = files.read_jsonl(path, {"question": str, "completions": list})
-    problems = [{"id": f"p{i}", "question": row["question"], "answer": row["answer"]} for i, row in enumerate(rows)]
+    problems = [
+        {"id": f"p{i}", "question": row["question"], "answer": row["answer"]}
+        for i, row in enumerate(rows)
+    ]
     lines = [
         {"id": f"p{i}", "sample": k, "completion": text, "prompt": row["prompt"]}
         for i, row in enumerate(rows)
@@ -257,12 +356,25 @@ def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, spli
     ]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
     files.write_jsonl(tmp_path / "C.jsonl", lines)
-    command = [sys.executable, path_of("measure_difficulty"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    command = [
+        sys.executable,
+        path_of("measure_difficulty"),
+        "--problems",
+        "P.jsonl",
+        "--completions",
+        "C.jsonl",
+    ]
     command += ["--grader", "choice_letter", "--grade-prompt-too", "--output", "D.csv"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     rates = [row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})]
-    assert rates == pytest.approx([row["published_pass_rate"] for row in rows], abs=1e-9) and len(rates) == 125
-    alone = [sum(graders.grade("choice_letter", t, r["answer"]).correct for t in r["completions"]) / 10 for r in rows]
+    assert (
+        rates == pytest.approx([row["published_pass_rate"] for row in rows], abs=1e-9)
+        and len(rates) == 125
+    )
+    alone = [
+        sum(graders.grade("choice_letter", t, r["answer"]).correct for t in r["completions"]) / 10
+        for r in rows
+    ]
     changed = [i for i in range(125) if abs(alone[i] - rates[i]) > 1e-9]
     assert changed and all(f"p{i}: " in done.stdout for i in changed)
     assert f"changes the pass rate of {len(changed)} problems" in done.stdout
@@ -287,7 +399,8 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
     ]
     path = world.folder / "results/summaries/recordings/parts.csv"
     kinds = dict.fromkeys(("model", "task", "policy"), str) | dict.fromkeys(columns, float)
-    of_task = {"shuffled_objects_seven": "qwen3-4b-recorded", "dyck": "qwen3-8b-recorded"}  # else the model of 14B parameters
+    # else the model of 14B parameters
+    of_task = {"shuffled_objects_seven": "qwen3-4b-recorded", "dyck": "qwen3-8b-recorded"}
     rows = {
         (r["task"], r["policy"]): r
         for r in files.read_rows(path, kinds)
@@ -300,15 +413,36 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
     strict, lenient = (f"gsm8k_hard_test{end}" for end in ("_strict", ""))
     assert percent((strict, "unknown_subset"), *columns[:6]) == [17.4, 95.2, 6.6, 69.2, 37.7, 72.7]
     assert percent((lenient, "unknown_subset"), *columns[2:6]) == [12.6, 80.8, 72.5, 84.9]
-    assert percent(("shuffled_objects_seven", "all"), *columns[:6]) == [96.9, 96.5, 54.8, 81.6, 56.6, 84.5]
-    share = {task: rows[task, "unknown_subset"]["finishing"] / rows[task, "unknown_subset"]["gain"] for task in (strict, lenient)}
-    # 69, 50, 377 and 320 of 396 (answered and right, before and after) give 89.7; from rounded shares it would be 89.8.
+    assert percent(("shuffled_objects_seven", "all"), *columns[:6]) == [
+        96.9,
+        96.5,
+        54.8,
+        81.6,
+        56.6,
+        84.5,
+    ]
+    share = {
+        task: rows[task, "unknown_subset"]["finishing"] / rows[task, "unknown_subset"]["gain"]
+        for task in (strict, lenient)
+    }
+    # 69, 50, 377 and 320 of 396 (answered and right, before and after) give 89.7; from rounded
+    # shares it would be 89.8.
     assert (round(100 * share[strict], 1), round(100 * share[lenient], 1)) == (68.5, 89.7)
     subsets = files.read_rows(
-        world.folder / "results/summaries/recordings/subsets.csv", {"task": str, "policy": str, "prompts": float}
+        world.folder / "results/summaries/recordings/subsets.csv",
+        {"task": str, "policy": str, "prompts": float},
     )
-    # The authors' own subsets have 47, 22 and 17 prompts; they graded prompt and completion together.
-    assert [r["prompts"] for r in subsets if (r["task"], r["policy"]) == ("shuffled_objects_seven", "hard30")] == [47, 26, 17]
+    # The authors' own subsets have 47, 22 and 17 prompts; they graded prompt and completion
+    # together.
+    assert [
+        r["prompts"]
+        for r in subsets
+        if (r["task"], r["policy"]) == ("shuffled_objects_seven", "hard30")
+    ] == [47, 26, 17]
     for path in sorted((world.folder / "results/summaries/recordings").glob("*.csv")):
-        assert path.read_bytes() == (ROOT / "results/reference/recordings" / path.name).read_bytes(), path.name
-    assert (world.folder / "inputs.lock").read_bytes() == (ROOT / "inputs.lock").read_bytes(), "every file is pinned"
+        assert (
+            path.read_bytes() == (ROOT / "results/reference/recordings" / path.name).read_bytes()
+        ), path.name
+    assert (world.folder / "inputs.lock").read_bytes() == (ROOT / "inputs.lock").read_bytes(), (
+        "every file is pinned"
+    )

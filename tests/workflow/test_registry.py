@@ -1,4 +1,5 @@
-"""A new summary table, table of the paper and figure are an entry and a function each; everything else finds them."""
+"""A new summary table, table of the paper and figure are an entry and a function each; everything
+else finds them."""
 
 import shutil
 import subprocess
@@ -47,7 +48,11 @@ def add(world) -> None:
 def test_what_is_added_is_found_in_summaries_paper_and_report(finished):
     add(finished)
     planned = finished.plan()
-    assert {"summarize", "write_tables", "plot_best"} <= planned.keys() and "train_grpo" not in planned
+    assert {
+        "summarize",
+        "write_tables",
+        "plot_best",
+    } <= planned.keys() and "train_grpo" not in planned
     done = finished.snakemake()
     assert done.returncode == 0, done.stdout + done.stderr
     rows = (finished.folder / "results/summaries/mini/best.csv").read_text().splitlines()
@@ -59,25 +64,35 @@ def test_what_is_added_is_found_in_summaries_paper_and_report(finished):
     assert len((paper / "figures/best.csv").read_text().splitlines()) == len(rows)
     assert (paper / "verified.txt").read_text().startswith("Study mini: 16 passed")
     if TEX and shutil.which("pdftotext"):
-        text = subprocess.run(["pdftotext", str(paper / "paper.pdf"), "-"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            ["pdftotext", str(paper / "paper.pdf"), "-"], capture_output=True, text=True, check=True
+        ).stdout
         assert "The largest gain of each test, in a new table." in " ".join(text.split())
-        assert "The largest gains, drawn." in " ".join(text.split()), "the text of the paper places neither"
+        assert "The largest gains, drawn." in " ".join(text.split()), (
+            "the text of the paper places neither"
+        )
     report = finished.folder / "report.html"
     done = finished.snakemake("--report", str(report))
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
-        "The largest gains" in report.read_text() and "<em>added</em>" in report.read_text() and "best gain" in report.read_text()
+        "The largest gains" in report.read_text()
+        and "<em>added</em>" in report.read_text()
+        and "best gain" in report.read_text()
     )
 
 
 @pytest.mark.parametrize("figure", ["parts", "tiers"])
 def test_a_figure_follows_its_own_module_alone(finished, figure):
-    finished.edit(f"src/hardgrpo/report/figures/{figure}.py", lambda text: text + "\n# another look\n")
+    finished.edit(
+        f"src/hardgrpo/report/figures/{figure}.py", lambda text: text + "\n# another look\n"
+    )
     assert set(finished.plan()) - {"compile_paper", "all"} == {f"plot_{figure}"}
 
 
 def test_a_module_that_is_found_by_name_is_followed(finished):
     finished.edit("src/hardgrpo/report/tables/parts.py", lambda text: text + "\n# another layout\n")
     assert set(finished.plan()) - {"compile_paper", "all"} == {"write_tables"}
-    finished.edit("scripts/paper/checks/test_raw_files.py", lambda text: text + "\n# another check\n")
+    finished.edit(
+        "scripts/paper/checks/test_raw_files.py", lambda text: text + "\n# another check\n"
+    )
     assert set(finished.plan()) - {"compile_paper", "all"} == {"write_tables", "verify"}

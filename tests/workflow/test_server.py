@@ -1,4 +1,5 @@
-"""`snakemake subset` and evaluations with a model behind a server, and configurations that a server cannot serve."""
+"""`snakemake subset` and evaluations with a model behind a server, and configurations that a server
+cannot serve."""
 
 import copy
 
@@ -28,7 +29,14 @@ CONFIG = {
         }
     },
     "models": {
-        "served": {"source": {"kind": "server", "model": "name-4B", "key": "MY_ACCESS", "price": {"input": 1, "output": 4}}}
+        "served": {
+            "source": {
+                "kind": "server",
+                "model": "name-4B",
+                "key": "MY_ACCESS",
+                "price": {"input": 1, "output": 4},
+            }
+        }
     },
     "subset": {"model": "served", "task": "balls", "policy": "hard"},
 }
@@ -65,35 +73,59 @@ def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, mo
     done = snakemake(served_world, "subset")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tokens/s" in done.stdout and " spent" in done.stdout
-    rows = files.read_rows(served_world.folder / "results/subsets/served/balls/hard/seed0.csv", {"id": str, "pass_rate": float})
+    rows = files.read_rows(
+        served_world.folder / "results/subsets/served/balls/hard/seed0.csv",
+        {"id": str, "pass_rate": float},
+    )
     assert len(rows) == 2 and len(model_server.requests) == 20
-    written = [path.read_bytes() for path in served_world.folder.rglob("*") if path.is_file() and not path.is_relative_to("src")]
-    assert not any(b"verysecret" in text for text in written) and "verysecret" not in done.stdout + done.stderr
+    written = [
+        path.read_bytes()
+        for path in served_world.folder.rglob("*")
+        if path.is_file() and not path.is_relative_to("src")
+    ]
+    assert (
+        not any(b"verysecret" in text for text in written)
+        and "verysecret" not in done.stdout + done.stderr
+    )
 
     # Another address, other limits and another price sample nothing again.
     url = model_server.url.replace("127.0.0.1", "localhost")
-    write_config(served_world, url, lambda config: config["models"]["served"]["source"].update(concurrency=2, most_money=9.5))
+    write_config(
+        served_world,
+        url,
+        lambda config: config["models"]["served"]["source"].update(concurrency=2, most_money=9.5),
+    )
     done = snakemake(served_world, "subset")
-    assert done.returncode == 0 and "Nothing to be done" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert done.returncode == 0 and "Nothing to be done" in done.stdout + done.stderr, (
+        done.stdout + done.stderr
+    )
 
     # The rows for a trainer are made from the same choice.
     model_server.requests.clear()
     write_config(served_world, url, lambda config: config["subset"].update(format="verl"))
     assert snakemake(served_world, "subset").returncode == 0 and model_server.requests == []
-    rows_of_trainer = pandas.read_parquet(served_world.folder / "results/subsets/served/balls/hard/seed0.verl.parquet")
+    rows_of_trainer = pandas.read_parquet(
+        served_world.folder / "results/subsets/served/balls/hard/seed0.verl.parquet"
+    )
     assert [info["id"] for info in rows_of_trainer["extra_info"]] == [row["id"] for row in rows]
 
     # More samples pay only for those that are new.
     model_server.requests.clear()
-    write_config(served_world, url, lambda config: config["tasks"]["balls"]["probe"].update(samples=7))
+    write_config(
+        served_world, url, lambda config: config["tasks"]["balls"]["probe"].update(samples=7)
+    )
     assert snakemake(served_world, "subset").returncode == 0
     assert [body["n"] for body in model_server.requests] == [2] * 20
 
 
-def test_prompts_without_answers_are_chosen_and_a_base_model_is_evaluated(served_world, model_server):
+def test_prompts_without_answers_are_chosen_and_a_base_model_is_evaluated(
+    served_world, model_server
+):
     def unlabelled(config):
         config["tasks"]["balls"]["labelled"] = False
-        config["policies"] = {"unsure": {"rule": "lowest", "by": "log_probability", "budget": {"prompts": 3}}}
+        config["policies"] = {
+            "unsure": {"rule": "lowest", "by": "log_probability", "budget": {"prompts": 3}}
+        }
         config["subset"]["policy"] = "unsure"
 
     def answer(body, number):
@@ -122,7 +154,9 @@ def without_answers(config):
 def train(config):
     config["study"] = "mine"
     arms = [{"policy": ["hard"], "recipe": ["mini"]}]
-    config["studies"] = {"mine": {"title": "T", "models": ["served"], "tasks": ["balls"], "arms": arms, "seeds": [0]}}
+    config["studies"] = {
+        "mine": {"title": "T", "models": ["served"], "tasks": ["balls"], "arms": arms, "seeds": [0]}
+    }
 
 
 @pytest.mark.parametrize(
@@ -140,7 +174,9 @@ def train(config):
         (lambda config: config["models"]["served"]["source"].update(concurrency=0), "source.concurrency: 0 should be"),
     ],
 )  # fmt: skip
-def test_a_configuration_that_no_server_can_serve_is_refused_without_its_secrets(served_world, model_server, change, words):
+def test_a_configuration_that_no_server_can_serve_is_refused_without_its_secrets(
+    served_world, model_server, change, words
+):
     write_config(served_world, model_server.url, change)
     done = snakemake(served_world, "-n", "subset")
     assert done.returncode != 0 and words in done.stdout + done.stderr, done.stdout + done.stderr

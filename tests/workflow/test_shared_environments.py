@@ -1,4 +1,5 @@
-"""`make ENVIRONMENTS=FOLDER` takes over no environment that another account can have made. Nothing is installed here."""
+"""`make ENVIRONMENTS=FOLDER` takes over no environment that another account can have made. Nothing
+is installed here."""
 
 import hashlib
 import os
@@ -11,12 +12,15 @@ import pytest
 from conftest import ROOT
 
 NOBODY = 65534
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another account")
+AS_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can make files of another account"
+)
 LOCKS = ("figures", "build", "pip")
 
 
 class Clone:
-    """A folder with a Makefile and locks of nothing, and environments of these locks in `shared`."""
+    """A folder with a Makefile and locks of nothing, and environments of these locks in
+    `shared`."""
 
     def __init__(self, folder: Path):
         self.folder, self.shared = folder / "clone", folder / "above/shared"
@@ -40,14 +44,29 @@ class Clone:
 
     def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
         """`make figures` up to the environment: the stand-in for Python makes no environment."""
-        environment = os.environ | {"MAKEFLAGS": "", "MAKELEVEL": "", "PIP_NO_INDEX": "1"} | variables
-        command = ["make", f"PYTHON={sys.executable}", f"ENVIRONMENTS={self.shared}", *arguments, ".venv-figures/figures.ready"]
-        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        environment = (
+            os.environ | {"MAKEFLAGS": "", "MAKELEVEL": "", "PIP_NO_INDEX": "1"} | variables
+        )
+        command = [
+            "make",
+            f"PYTHON={sys.executable}",
+            f"ENVIRONMENTS={self.shared}",
+            *arguments,
+            ".venv-figures/figures.ready",
+        ]
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+        )
 
     def is_refused(self, done: subprocess.CompletedProcess, words: str) -> None:
-        assert done.returncode != 0 and words in done.stderr and "ENVIRONMENTS_OWNER" in done.stderr, done.stdout + done.stderr
+        assert (
+            done.returncode != 0 and words in done.stderr and "ENVIRONMENTS_OWNER" in done.stderr
+        ), done.stdout + done.stderr
         assert done.stderr.count("error: ") == 1 and "Traceback" not in done.stderr
-        assert not (self.folder / ".venv-figures").exists() and not (self.folder / ".environments").exists()
+        assert (
+            not (self.folder / ".venv-figures").exists()
+            and not (self.folder / ".environments").exists()
+        )
 
 
 @pytest.fixture
@@ -63,7 +82,9 @@ def own(path: Path) -> None:
 def test_an_environment_of_this_account_is_taken(clone):
     clone.build()
     done = clone.make()
-    assert done.returncode == 0 and (clone.folder / ".venv-figures").readlink() == clone.place, done.stderr
+    assert done.returncode == 0 and (clone.folder / ".venv-figures").readlink() == clone.place, (
+        done.stderr
+    )
     assert (clone.folder / ".environments").read_text() == f"{clone.shared}\n"
 
 
@@ -75,7 +96,9 @@ def test_an_environment_that_another_account_may_have_made_is_refused(clone, par
     own((clone.place / part).resolve())
     clone.is_refused(clone.make(), "belongs to account")
     named = clone.make("ENVIRONMENTS_OWNER=nobody")
-    assert named.returncode == 0 and (clone.folder / ".venv-figures/bin/snakemake").exists(), named.stderr
+    assert named.returncode == 0 and (clone.folder / ".venv-figures/bin/snakemake").exists(), (
+        named.stderr
+    )
 
 
 @pytest.mark.parametrize("part", ["", "bin", "figures.ready", "..", "../.."])
@@ -94,7 +117,8 @@ def test_an_environment_behind_a_link_is_refused(clone):
 
 
 def test_a_lock_of_environments_is_never_emptied(clone):
-    """Also where the check comes before another account's link: the file behind it stays as it is."""
+    """Also where the check comes before another account's link: the file behind it stays as it
+    is."""
     clone.build()
     precious = clone.folder / "precious"
     precious.write_text("content")
@@ -107,7 +131,9 @@ def test_a_lock_of_environments_is_never_emptied(clone):
     lock.chmod(0o644)
     clone.make()
     assert lock.read_text() == "content" and lock.stat().st_mode & 0o077 == 0
-    assert [line for line in (ROOT / "Makefile").read_text().splitlines() if "exec 9> " in line] == []
+    assert [
+        line for line in (ROOT / "Makefile").read_text().splitlines() if "exec 9> " in line
+    ] == []
 
 
 @pytest.mark.slow
@@ -124,12 +150,16 @@ def test_others_cannot_write_to_what_make_makes_under_any_umask(clone):
 
 
 @pytest.mark.parametrize("place", ["variable", "file"])
-@pytest.mark.parametrize("text", ["/tmp/$(touch run)", "/tmp/`touch run`", "/tmp/$HOME", "/tmp/a;touch run", "/tmp/a'b"])
+@pytest.mark.parametrize(
+    "text", ["/tmp/$(touch run)", "/tmp/`touch run`", "/tmp/$HOME", "/tmp/a;touch run", "/tmp/a'b"]
+)
 def test_no_name_of_a_folder_is_a_command(clone, text, place):
     (clone.folder / ".environments").write_text(f"{text}\n")
     named = [f"ENVIRONMENTS={text.replace('$', '$$')}"] if place == "variable" else []
     command = ["make", "-n", "setup", *named]
     environment = os.environ | {"MAKEFLAGS": "", "MAKELEVEL": ""}
-    done = subprocess.run(command, cwd=clone.folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=clone.folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0 and "name a folder" in done.stderr, done.stderr
     assert not list(clone.folder.parent.rglob("run"))

@@ -1,4 +1,5 @@
-"""What Snakemake reads before the Snakefile: the profile, --config and --configfile; and the user's HOME."""
+"""What Snakemake reads before the Snakefile: the profile, --config and --configfile; and the user's
+HOME."""
 
 import os
 import subprocess
@@ -48,21 +49,43 @@ def test_what_snakemake_would_show_a_traceback_for_is_one_line(case, place):
         path.write_bytes(content)
     said = (done.stdout + done.stderr).splitlines()
     errors = [line for line in said if line.startswith("error: ")]
-    assert done.returncode != 0 and len(errors) == 1 and not [line for line in said if "Traceback" in line], said
+    assert (
+        done.returncode != 0
+        and len(errors) == 1
+        and not [line for line in said if "Traceback" in line]
+    ), said
     assert [words for words in expected if words not in errors[0]] == [], errors
 
 
 def test_what_snakemake_can_read_is_read(place):
     (place.folder / "bom.yaml").write_bytes(b"\xef\xbb\xbf" + OVERLAY.encode())
     (place.folder / "json.yaml").write_text('{"study": "mini_truncation"}')
-    planned = place.plan("--configfile", "bom.yaml", "json.yaml", "--config", "plan={gpu: h100}", "update_inputs=true")
+    planned = place.plan(
+        "--configfile",
+        "bom.yaml",
+        "json.yaml",
+        "--config",
+        "plan={gpu: h100}",
+        "update_inputs=true",
+    )
     assert planned["train_grpo"] == 60
 
 
 def test_a_home_that_cannot_be_written_does_not_matter(place):
-    target, nobody = "results/tasks/swaps/questions.jsonl", {"HOME": "/proc/nobody", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": ""}
-    command = [sys.executable, "-m", "snakemake", "-n", "--profile", "slurm", target]  # as on a compute node
-    done = subprocess.run(command, cwd=place.folder, env=os.environ | nobody, capture_output=True, text=True, check=False)
+    target, nobody = (
+        "results/tasks/swaps/questions.jsonl",
+        {"HOME": "/proc/nobody", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": ""},
+    )
+    # as on a compute node
+    command = [sys.executable, "-m", "snakemake", "-n", "--profile", "slurm", target]
+    done = subprocess.run(
+        command,
+        cwd=place.folder,
+        env=os.environ | nobody,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     done = place.snakemake(target, env=nobody)
     assert done.returncode == 0 and (place.folder / target).exists(), done.stderr

@@ -1,4 +1,5 @@
-"""Prompts that nobody has answered: which to annotate, what a person fills in, training on it, and whether it was worth it."""
+"""Prompts that nobody has answered: which to annotate, what a person fills in, training on it, and
+whether it was worth it."""
 
 import collections
 import contextlib
@@ -22,7 +23,8 @@ from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world,
 
 SOURCE = {
     "kind": "files", "train": "prompts.jsonl", "test": "test.jsonl",
-    "columns": {"question": "my prompt", "id": "name", "answer": "gold"},  # which the pool does not have yet
+    # which the pool does not have yet
+    "columns": {"question": "my prompt", "id": "name", "answer": "gold"},
 }  # fmt: skip
 
 
@@ -30,7 +32,10 @@ SOURCE = {
 def unanswered(tmp_path_factory, untrained) -> World:
     """JSON Lines without answers: how far samples agree decides."""
     odd = ['{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}']
-    lines = [odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i) for i in range(20)]
+    lines = [
+        odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i)
+        for i in range(20)
+    ]
     tested = [{"name": f"t{i}", "my prompt": f"new {i}", "gold": "red"} for i in range(6)]
     overlay = OVERLAY | {"tasks": {"mine": TASK | {"source": SOURCE, "labelled": False}}}
     overlay["policies"] = {"half": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 10}}}
@@ -48,53 +53,85 @@ def unanswered(tmp_path_factory, untrained) -> World:
 
 def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
     shares = {
-        name: max(collections.Counter(answer for answer in found if answer).values(), default=0) / SAMPLES
+        name: max(collections.Counter(answer for answer in found if answer).values(), default=0)
+        / SAMPLES
         for name, found in probed(unanswered).items()
     }
-    measured = files.read_rows(unanswered.folder / "results/signals/mine/mine.csv", {"id": str, "agreement": float})
+    measured = files.read_rows(
+        unanswered.folder / "results/signals/mine/mine.csv", {"id": str, "agreement": float}
+    )
     assert {row["id"]: row["agreement"] for row in measured} == shares
-    assert not (unanswered.folder / "results/difficulty").exists(), "nobody knows how difficult they are"
+    assert not (unanswered.folder / "results/difficulty").exists(), (
+        "nobody knows how difficult they are"
+    )
     check_order(unanswered.rows, shares, by="agreement")
 
 
 def test_what_a_choice_without_answers_goes_by_and_costs_is_said(unanswered):
     assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
     assert "mean agreement" in unanswered.said and "pass rate" not in unanswered.said
-    assert "to annotate, column 'gold'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl" in unanswered.said
+    assert (
+        "to annotate, column 'gold'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl"
+        in unanswered.said
+    )
 
 
 def test_the_chosen_lines_come_back_with_room_for_an_answer_and_the_reason(unanswered):
-    back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {})
+    back = files.read_jsonl(
+        unanswered.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {}
+    )
     by_name = {json.loads(line)["name"]: json.loads(line) for line in unanswered.lines}
-    assert [row.pop("chosen_because") for row in back] == [f"lowest: agreement {row['agreement']:.3g}" for row in unanswered.rows]
+    assert [row.pop("chosen_because") for row in back] == [
+        f"lowest: agreement {row['agreement']:.3g}" for row in unanswered.rows
+    ]
     assert back == [by_name[row["id"]] | {"gold": "", "id": row["id"]} for row in unanswered.rows]
 
 
 def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
-    random = {"policies": {"any": {"rule": "random", "budget": {"prompts": 3}}}, "subset": {"policy": "any"}}
+    random = {
+        "policies": {"any": {"rule": "random", "budget": {"prompts": 3}}},
+        "subset": {"policy": "any"},
+    }
     (unanswered.folder / "random.yaml").write_text(yaml.safe_dump(random))
     arguments = ("subset", "--configfile", "my.yaml", "random.yaml")
-    assert unanswered.plan(*arguments) == {"remove_answers": 1, "select_subset": 1, "export_subset": 1, "subset": 1}
+    assert unanswered.plan(*arguments) == {
+        "remove_answers": 1,
+        "select_subset": 1,
+        "export_subset": 1,
+        "subset": 1,
+    }
     done = unanswered.snakemake(*arguments)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/any/seed3.to_annotate.jsonl", {})
-    assert len(back) == 3 and {(row["gold"], row["chosen_because"]) for row in back} == {("", "random")}
+    back = files.read_jsonl(
+        unanswered.folder / "results/subsets/mine/mine/any/seed3.to_annotate.jsonl", {}
+    )
+    assert len(back) == 3 and {(row["gold"], row["chosen_because"]) for row in back} == {
+        ("", "random")
+    }
 
 
 @pytest.mark.parametrize(
     ("policy", "needs"),
     [
         ({"rule": "hard", "budget": 0.5}, "the answers of the whole pool"),
-        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.1, "budget": 0.5}, "the answers of a sample of the pool"),
+        (
+            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.1, "budget": 0.5},
+            "the answers of a sample of the pool",
+        ),
         ({"rule": "low_tiers", "highest_tier": 1}, "tiers"),
     ],
 )
 def test_a_policy_that_needs_answers_is_refused_where_there_are_none(unanswered, policy, needs):
-    (unanswered.folder / "needs.yaml").write_text(yaml.safe_dump({"policies": {"one": policy}, "subset": {"policy": "one"}}))
+    (unanswered.folder / "needs.yaml").write_text(
+        yaml.safe_dump({"policies": {"one": policy}, "subset": {"policy": "one"}})
+    )
     done = unanswered.snakemake("-n", "subset", "--configfile", "my.yaml", "needs.yaml")
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
-    assert f"subset.policy: 'one' needs {needs} before it chooses, and task 'mine' has none (labelled: false)" in said
+    assert (
+        f"subset.policy: 'one' needs {needs} before it chooses, and task 'mine' has none (labelled: false)"
+        in said
+    )
 
 
 def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(unanswered):
@@ -105,7 +142,9 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
         "arms": [{"policy": ["half"], "recipe": ["mini"]}],
         "seeds": [0],
     }
-    (unanswered.folder / "study.yaml").write_text(yaml.safe_dump({"study": "own", "studies": {"own": study}}))
+    (unanswered.folder / "study.yaml").write_text(
+        yaml.safe_dump({"study": "own", "studies": {"own": study}})
+    )
     done = unanswered.snakemake("-n", "--configfile", "my.yaml", "study.yaml")
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
@@ -116,7 +155,8 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
     )
 
 
-# --- what a person fills in ----------------------------------------------------------------------------------------
+# --- what a person fills in
+# ----------------------------------------------------------------------------------------
 
 POOL = [{"id": f"p{i}", "question": f"q{i}", "answer": None, "tier": None} for i in range(4)]
 
@@ -125,46 +165,85 @@ def take_in(folder, rows, header=("id", "question", "answer")):
     files.write_jsonl(folder / "P.jsonl", POOL)
     with open(folder / "A.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
-    arguments = ["--problems", "P.jsonl", "--annotated", "A.csv", "--column", "answer", "--grader", "number_lenient"]
+    arguments = [
+        "--problems",
+        "P.jsonl",
+        "--annotated",
+        "A.csv",
+        "--column",
+        "answer",
+        "--grader",
+        "number_lenient",
+    ]
     return fork_server.run(path_of("read_annotated"), [*arguments, "--output", "out.jsonl"], folder)
 
 
 def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
-    done = take_in(tmp_path, [("p2", "", "7"), ("p0", "q0", " "), ("p1", "changed", " 1,000 "), ("p3", "", "")])
+    done = take_in(
+        tmp_path, [("p2", "", "7"), ("p0", "q0", " "), ("p1", "changed", " 1,000 "), ("p3", "", "")]
+    )
     assert done.returncode == 0, done.stderr
-    assert "2 rows have no answer and are left out: p0, p3" in done.stdout and "2 problems have answers" in done.stdout
+    assert (
+        "2 rows have no answer and are left out: p0, p3" in done.stdout
+        and "2 problems have answers" in done.stdout
+    )
     found = files.read_jsonl(tmp_path / "out.jsonl", {"id": str, "question": str, "answer": str})
-    assert [(row["id"], row["question"], row["answer"]) for row in found] == [("p2", "q2", "7"), ("p1", "q1", "1,000")]
+    assert [(row["id"], row["question"], row["answer"]) for row in found] == [
+        ("p2", "q2", "7"),
+        ("p1", "q1", "1,000"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("rows", "header", "said"),
     [
-        ([("p0", "", "1"), ("px", "", "2")], None, "A.csv: row 3: id 'px' is not in the pool (P.jsonl); keep the ids"),
+        (
+            [("p0", "", "1"), ("px", "", "2")],
+            None,
+            "A.csv: row 3: id 'px' is not in the pool (P.jsonl); keep the ids",
+        ),
         ([("p0", "", "1"), ("p0", "", "")], None, "A.csv: row 3: id 'p0' occurs twice; keep one"),
         (
             [("p0", "", "lots")],
             None,
             "A.csv: row 2: grader 'number_lenient' cannot read the answer 'lots'; correct it, or leave it empty",
         ),
-        ([("p0", "", ""), ("p1", "", " ")], None, "A.csv: no row has an answer in column 'answer'; fill some in"),
-        ([("p0", "", "1")], ("id", "question", "solution"), "A.csv: row 2: no column 'answer'; found id, question, solution"),
+        (
+            [("p0", "", ""), ("p1", "", " ")],
+            None,
+            "A.csv: no row has an answer in column 'answer'; fill some in",
+        ),
+        (
+            [("p0", "", "1")],
+            ("id", "question", "solution"),
+            "A.csv: row 2: no column 'answer'; found id, question, solution",
+        ),
         ([("p0", "", "1")], ("name", "question", "answer"), "A.csv: row 2: no column 'id'"),
     ],
 )
 def test_what_is_wrong_with_a_filled_in_file_is_one_line(tmp_path, rows, header, said):
     done = take_in(tmp_path, rows, header or ("id", "question", "answer"))
-    assert done.returncode == 1 and done.stderr.startswith(f"error: {said}") and done.stderr.count("\n") == 1, done.stderr
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith(f"error: {said}")
+        and done.stderr.count("\n") == 1
+    ), done.stderr
     assert not (tmp_path / "out.jsonl").exists()
 
 
-# --- and what comes of it ------------------------------------------------------------------------------------------
+# --- and what comes of it
+# ------------------------------------------------------------------------------------------
 
 
 def fill_in(world, answers):
     """The file of rows to annotate with these answers, as a person would hand it back."""
-    rows = files.read_jsonl(world.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {"id": str})
-    files.write_jsonl(world.folder / "my data/filled in.jsonl", [row | {"gold": answers.get(row["id"], "")} for row in rows])
+    rows = files.read_jsonl(
+        world.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {"id": str}
+    )
+    files.write_jsonl(
+        world.folder / "my data/filled in.jsonl",
+        [row | {"gold": answers.get(row["id"], "")} for row in rows],
+    )
     return [row["id"] for row in rows]
 
 
@@ -172,7 +251,9 @@ def fill_in(world, answers):
 def annotated(unanswered, tmp_path_factory) -> World:
     """The pool after a person has filled in all rows but one, and the study that trains on them."""
     world = unanswered.copy(tmp_path_factory.mktemp("annotated") / "world")
-    world.ids = files.read_rows(world.folder / "results/subsets/mine/mine/half/seed3.csv", {"id": str})
+    world.ids = files.read_rows(
+        world.folder / "results/subsets/mine/mine/half/seed3.csv", {"id": str}
+    )
     world.ids = [row["id"] for row in world.ids]
     fill_in(world, dict.fromkeys(world.ids[1:], "red"))
     study = {
@@ -184,7 +265,12 @@ def annotated(unanswered, tmp_path_factory) -> World:
     }
     task = {"annotated": "filled in.jsonl", "test": {"samples": 2, "greedy": False, "seed": 2}}
     recipe = {"updates": 4, "prompts_per_update": 3, "group_size": 4, "checkpoint_every": 2}
-    overlay = {"study": "own", "studies": {"own": study}, "tasks": {"mine": task}, "recipes": {"mini": recipe}}
+    overlay = {
+        "study": "own",
+        "studies": {"own": study},
+        "tasks": {"mine": task},
+        "recipes": {"mini": recipe},
+    }
     (world.folder / "study.yaml").write_text(yaml.safe_dump(overlay))
     world.said = run(world)
     return world
@@ -198,13 +284,23 @@ def run(world) -> str:
 
 def test_it_trains_on_what_was_annotated_and_says_whether_it_was_worth_it(annotated):
     assert f"1 rows have no answer and are left out: {annotated.ids[0]}" in annotated.said
-    subset = files.read_rows(annotated.folder / "results/subsets/mine/mine/annotated/seed0.csv", {"id": str})
+    subset = files.read_rows(
+        annotated.folder / "results/subsets/mine/mine/annotated/seed0.csv", {"id": str}
+    )
     assert [row["id"] for row in subset] == annotated.ids[1:]
-    spent = files.read_rows(annotated.folder / "results/summaries/own/spent.csv", {"labels": float, "prompts": float})
+    spent = files.read_rows(
+        annotated.folder / "results/summaries/own/spent.csv", {"labels": float, "prompts": float}
+    )
     assert [row["labels"] for row in spent] == [9]
     page = (annotated.folder / "paper/own/worth.html").read_text()
-    (gain,) = list(files.read_rows(annotated.folder / "results/summaries/own/gains.csv", {"gain": float, "decoding": str}))
-    assert f"{100 * gain['gain']:+.1f}".replace("-", "\N{MINUS SIGN}").replace("+0.0", "0.0") in page
+    (gain,) = list(
+        files.read_rows(
+            annotated.folder / "results/summaries/own/gains.csv", {"gain": float, "decoding": str}
+        )
+    )
+    assert (
+        f"{100 * gain['gain']:+.1f}".replace("-", "\N{MINUS SIGN}").replace("+0.0", "0.0") in page
+    )
     assert "<td>annotated</td>" in page and "<td>9</td>" in page and "1 run of each arm" in page
     assert "0 failed" in (annotated.folder / "paper/own/verified.txt").read_text()
 
@@ -215,9 +311,16 @@ def test_a_changed_answer_trains_again_and_nothing_else_does(annotated, tmp_path
     fill_in(world, dict.fromkeys(annotated.ids[1:], "red") | {annotated.ids[3]: "blue"})
     said = run(world)
     assert "rule train_grpo" in said or "Train mine on annotated" in said
-    assert not any(words in said for words in ("Probe mine", "Evaluate mine on mine (base)", "Measure label-free signals"))
+    assert not any(
+        words in said
+        for words in ("Probe mine", "Evaluate mine on mine (base)", "Measure label-free signals")
+    )
     facts = [
-        json.loads((one.folder / "results/training/mine/mine/mini/annotated/seed0/provenance.json").read_text())
+        json.loads(
+            (
+                one.folder / "results/training/mine/mine/mini/annotated/seed0/provenance.json"
+            ).read_text()
+        )
         for one in (annotated, world)
     ]
     assert facts[0] != facts[1]
@@ -229,23 +332,32 @@ def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
     done = annotated.snakemake("-n", "--configfile", "my.yaml", "study.yaml", "labelled.yaml")
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
-    assert "studies.own.arms: policy 'random' is for tasks whose prompts have answers" in said and "choose policy annotated" in said
+    assert (
+        "studies.own.arms: policy 'random' is for tasks whose prompts have answers" in said
+        and "choose policy annotated" in said
+    )
 
 
-# --- killed on the way ----------------------------------------------------------------------------------------------
+# --- killed on the way
+# ----------------------------------------------------------------------------------------------
 
 
 def killed_in(world, rule: str, *arguments: str) -> None:
-    """Start Snakemake, kill it and all that it started as soon as a job of the rule has begun, and unlock the folder."""
+    """Start Snakemake, kill it and all that it started as soon as a job of the rule has begun, and
+    unlock the folder."""
     logs = world.folder / "results/logs" / rule
     shutil.rmtree(logs, ignore_errors=True)
     command = [sys.executable, "-m", "snakemake", "--profile", "laptop", "--cores", "2", *arguments]
     with open(world.folder / "killed.log", "w") as log:
-        process = subprocess.Popen(command, cwd=world.folder, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=world.folder, stdout=log, stderr=log, start_new_session=True
+        )
         wait_for(lambda: any(path.is_file() for path in logs.rglob("*")), process)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, f"it was done before {rule} began: {(world.folder / 'killed.log').read_text()}"
+    assert process.wait() == -signal.SIGKILL, (
+        f"it was done before {rule} began: {(world.folder / 'killed.log').read_text()}"
+    )
     assert world.snakemake("--unlock", *arguments).returncode == 0
 
 
@@ -261,13 +373,21 @@ def left(world) -> dict[str, str]:
         "results/summaries",
     ):
         for name, checksum in contents(world.folder / folder).items():
-            if Path(name).name not in ("spent.csv", "pruned.json") and "/any/" not in name:  # another test's choice
+            # another test's choice
+            if Path(name).name not in ("spent.csv", "pruned.json") and "/any/" not in name:
                 found[f"{folder}/{name}"] = checksum
     return found
 
 
 CHOOSING = ("probe", "measure_signals", "select_subset", "export_subset")  # stages in their order
-TRAINING = ("read_annotated", "evaluate_base", "train_grpo", "evaluate_run", "summarize", "write_worth")
+TRAINING = (
+    "read_annotated",
+    "evaluate_base",
+    "train_grpo",
+    "evaluate_run",
+    "summarize",
+    "write_worth",
+)
 
 
 @often

@@ -42,7 +42,8 @@ def test_a_finished_study_is_verified_against_its_raw_files(finished_world):
 
 
 def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeypatch):
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing_of_this_name")  # as somebody sets it for tests of their own
+    # as somebody sets it for tests of their own
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing_of_this_name")
     status, said = verify(world)
     assert status == 0, said
     report = (world.folder / PAPER).read_text()
@@ -51,9 +52,27 @@ def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeyp
 
 
 BREAKS = [  # table, row, column, what becomes of the number, what is said
-    ("gains", 0, "gain", lambda old: str(float(old) + 0.001), "gains.csv: row 2 (tiny arithmetic arithmetic hard 20): gain is"),
-    ("gains", 3, "gain_low", lambda old: "0.9", "gains.csv: row 5 (tiny arithmetic arithmetic middle 20): gain is"),
-    ("gains", 4, "seeds", lambda old: "2", "gains.csv: tiny arithmetic random mini arithmetic: 2 seeds, the study has 3"),
+    (
+        "gains",
+        0,
+        "gain",
+        lambda old: str(float(old) + 0.001),
+        "gains.csv: row 2 (tiny arithmetic arithmetic hard 20): gain is",
+    ),
+    (
+        "gains",
+        3,
+        "gain_low",
+        lambda old: "0.9",
+        "gains.csv: row 5 (tiny arithmetic arithmetic middle 20): gain is",
+    ),
+    (
+        "gains",
+        4,
+        "seeds",
+        lambda old: "2",
+        "gains.csv: tiny arithmetic random mini arithmetic: 2 seeds, the study has 3",
+    ),
     (
         "parts",
         0,
@@ -68,8 +87,20 @@ BREAKS = [  # table, row, column, what becomes of the number, what is said
         lambda old: "1.5",
         "accuracy.csv: row 2 (tiny arithmetic arithmetic hard 0): answered_mean is 1.5",
     ),
-    ("accuracy", 1, "accuracy", lambda old: "", "accuracy.csv: row 3 (tiny arithmetic arithmetic hard 10): accuracy is empty"),
-    ("differences", 0, "p", lambda old: "0.0001", "differences.csv: row 2 (tiny arithmetic arithmetic hard middle): p is 0.0001"),
+    (
+        "accuracy",
+        1,
+        "accuracy",
+        lambda old: "",
+        "accuracy.csv: row 3 (tiny arithmetic arithmetic hard 10): accuracy is empty",
+    ),
+    (
+        "differences",
+        0,
+        "p",
+        lambda old: "0.0001",
+        "differences.csv: row 2 (tiny arithmetic arithmetic hard middle): p is 0.0001",
+    ),
     (
         "differences",
         1,
@@ -91,7 +122,13 @@ BREAKS = [  # table, row, column, what becomes of the number, what is said
         lambda old: "0",
         "parity.csv: row 6 (tiny arithmetic middle 1): rollouts is 0, not a positive",
     ),  # it has tokens, so it sampled rollouts
-    ("claims", 0, "verdict", lambda old: "supported", "claims.csv: row 2 (tiny arithmetic arithmetic): verdict is 'supported'"),
+    (
+        "claims",
+        0,
+        "verdict",
+        lambda old: "supported",
+        "claims.csv: row 2 (tiny arithmetic arithmetic): verdict is 'supported'",
+    ),
     ("difficulty", 0, "problems", lambda old: "1", "difficulty.csv has"),
 ]
 
@@ -111,7 +148,9 @@ def test_a_missing_table_is_named(world):
     judge(world)
     (world.folder / REFERENCE / "parts.csv").unlink()
     status, shown = verify_program(world)
-    assert status == 1 and shown.splitlines()[-1].startswith("error: study mini: table parts is not given; name its file parts.csv")
+    assert status == 1 and shown.splitlines()[-1].startswith(
+        "error: study mini: table parts is not given; name its file parts.csv"
+    )
     assert "Traceback" not in shown and "UserError" not in shown
 
 
@@ -139,7 +178,12 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
     given = [*(world.folder / tables).glob("*.csv"), *(world.folder / JUDGED).glob("c*.csv")]
     command += ["--tables", *map(str, given), *["--reference"] * (tables == REFERENCE)]
     command += ["--claims", "paper/claims.yaml", "--published", "results/published"]
-    command += ["--conditions", json.dumps(claim_conditions.conditions(config, "mini")), "--output", PAPER]
+    command += [
+        "--conditions",
+        json.dumps(claim_conditions.conditions(config, "mini")),
+        "--output",
+        PAPER,
+    ]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -148,7 +192,10 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     """Not by the summaries: they are made from the wrong grade, too."""
     path = finished.folder / "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"
     lines = gzip.decompress(path.read_bytes()).decode().split("\n")
-    correct, number = lines[0].split(",").index("correct"), random.Random(0).randrange(1, len(lines) - 1)
+    correct, number = (
+        lines[0].split(",").index("correct"),
+        random.Random(0).randrange(1, len(lines) - 1),
+    )
     cells = lines[number].split(",")
     cells[correct] = str(1 - int(cells[correct]))
     lines[number] = ",".join(cells)
@@ -156,7 +203,11 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     seals.seal_path(path).unlink()
     done = finished.snakemake(*TABLES)
     said = done.stdout + done.stderr
-    assert done.returncode != 0 and f"swaps.csv.gz: row {number + 1} " in said and "graded again" in said
+    assert (
+        done.returncode != 0
+        and f"swaps.csv.gz: row {number + 1} " in said
+        and "graded again" in said
+    )
     assert not (finished.folder / PAPER).exists()
 
 
@@ -164,4 +215,8 @@ def test_summaries_of_other_runs_than_those_that_are_here_are_found(finished):
     path = "results/training/tiny/swaps/mini/hard/seed0/updates.csv"
     finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
     status, said = verify_program(finished, COMPUTED)
-    assert status == 1 and "parity.csv: row 2 (tiny swaps hard 0)" in said and "from the training log" in said
+    assert (
+        status == 1
+        and "parity.csv: row 2 (tiny swaps hard 0)" in said
+        and "from the training log" in said
+    )

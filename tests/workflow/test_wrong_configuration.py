@@ -1,4 +1,5 @@
-"""What is wrong in a configuration is one clear line with the place and the remedy; exit status not 0, results untouched."""
+"""What is wrong in a configuration is one clear line with the place and the remedy; exit status not
+0, results untouched."""
 
 import copy
 import datetime
@@ -24,7 +25,9 @@ BY_RATE = {
 
 
 def by_rate(config):
-    config["recipes"]["mini_by_rate"] = config["recipes"]["mini_50"] | {"selector": {"kind": "curriculum", "by": "pass_rate"}}
+    config["recipes"]["mini_by_rate"] = config["recipes"]["mini_50"] | {
+        "selector": {"kind": "curriculum", "by": "pass_rate"}
+    }
     config["studies"]["by_rate"] = BY_RATE
 
 
@@ -47,17 +50,44 @@ def break_(path, value):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (break_("keep_checkpoints", "two"), ["keep_checkpoints: 'two' should be 'all' or 'last'", "all, or last"]),
-        (break_("tasks/swaps/grdaer", "x"), ["tasks.swaps", "unknown key 'grdaer'", "did you mean 'grader'"]),
-        (break_("recipes/mini/learning_rte", 1.0), ["recipes.mini", "learning_rte", "did you mean 'learning_rate'"]),
-        (break_("models/tiny/source/stpes", 1), ["models.tiny.source", "stpes", "did you mean 'steps'"]),
-        (break_("tasks/swaps/source/familly", "swaps"), ["tasks.swaps.source", "familly", "did you mean 'family'"]),
+        (
+            break_("keep_checkpoints", "two"),
+            ["keep_checkpoints: 'two' should be 'all' or 'last'", "all, or last"],
+        ),
+        (
+            break_("tasks/swaps/grdaer", "x"),
+            ["tasks.swaps", "unknown key 'grdaer'", "did you mean 'grader'"],
+        ),
+        (
+            break_("recipes/mini/learning_rte", 1.0),
+            ["recipes.mini", "learning_rte", "did you mean 'learning_rate'"],
+        ),
+        (
+            break_("models/tiny/source/stpes", 1),
+            ["models.tiny.source", "stpes", "did you mean 'steps'"],
+        ),
+        (
+            break_("tasks/swaps/source/familly", "swaps"),
+            ["tasks.swaps.source", "familly", "did you mean 'family'"],
+        ),
         (break_("modles", {}), ["top level", "modles", "did you mean 'models'"]),
-        (break_("tasks/swaps/source/kind", "generate"), ["tasks.swaps.source.kind", "generated", "files"]),
+        (
+            break_("tasks/swaps/source/kind", "generate"),
+            ["tasks.swaps.source.kind", "generated", "files"],
+        ),
         (break_("study", "minni"), ["study", "unknown study 'minni'", "did you mean 'mini'"]),
-        (break_("studies/mini/models", ["tinny"]), ["studies.mini.models", "unknown model 'tinny'", "did you mean 'tiny'"]),
-        (break_("studies/mini/tasks", ["swap"]), ["studies.mini.tasks", "unknown task 'swap'", "did you mean 'swaps'"]),
-        (break_("studies/mini/arms/0/policy", ["hrad"]), ["studies.mini.arms", "unknown policy 'hrad'", "did you mean 'hard'"]),
+        (
+            break_("studies/mini/models", ["tinny"]),
+            ["studies.mini.models", "unknown model 'tinny'", "did you mean 'tiny'"],
+        ),
+        (
+            break_("studies/mini/tasks", ["swap"]),
+            ["studies.mini.tasks", "unknown task 'swap'", "did you mean 'swaps'"],
+        ),
+        (
+            break_("studies/mini/arms/0/policy", ["hrad"]),
+            ["studies.mini.arms", "unknown policy 'hrad'", "did you mean 'hard'"],
+        ),
         (
             break_("studies/mini/arms/0/recipe", ["as_writen"]),
             ["studies.mini.arms", "unknown recipe 'as_writen'", "did you mean 'as_written'"],
@@ -86,8 +116,14 @@ def break_(path, value):
             break_("models/tiny-seed3", {"source": CONFIG["models"]["tiny"]["source"]}),
             ["models.tiny-seed3", "replicates' own bases"],
         ),
-        (break_("tasks/swaps_tight/grader", "final_number"), ["tasks.swaps_tight.grader", "differs from that of 'swaps_ample'"]),
-        (break_("tasks/swaps_tight/cut_from", "swaps_tight"), ["tasks.swaps_tight.cut_from", "name one that is sampled"]),
+        (
+            break_("tasks/swaps_tight/grader", "final_number"),
+            ["tasks.swaps_tight.grader", "differs from that of 'swaps_ample'"],
+        ),
+        (
+            break_("tasks/swaps_tight/cut_from", "swaps_tight"),
+            ["tasks.swaps_tight.cut_from", "name one that is sampled"],
+        ),
         (
             break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
             ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
@@ -96,72 +132,152 @@ def break_(path, value):
             break_("recipes/mini_rest/majority_share", 0.95),
             ["recipes.mini_rest.majority_share", "0.95 of 8 prompts an update are 8"],
         ),
-        (break_("recipes/mini/learning_rate", float("nan")), ["recipes.mini.learning_rate: nan is no number"]),
-        (break_("studies/mini/arms/0/recipe", ["mini", "mini"]), ["studies.mini.arms[0]", "tiny, arithmetic, hard, mini", "twice"]),
-        (break_("recipes/mini/temperature", float("inf")), ["recipes.mini.temperature: inf is no number"]),
+        (
+            break_("recipes/mini/learning_rate", float("nan")),
+            ["recipes.mini.learning_rate: nan is no number"],
+        ),
+        (
+            break_("studies/mini/arms/0/recipe", ["mini", "mini"]),
+            ["studies.mini.arms[0]", "tiny, arithmetic, hard, mini", "twice"],
+        ),
+        (
+            break_("recipes/mini/temperature", float("inf")),
+            ["recipes.mini.temperature: inf is no number"],
+        ),
         (
             break_("studies/mini/seeds", [0, 2**32]),
             ["studies.mini.seeds.1", "4294967296 should be less than or equal to 4294967295"],
         ),
-        (break_("tasks/swaps/prompt", "\0{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
-        (break_("tasks/swaps/prompt", "\ud800{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
-        (break_("models/tiny/chat", {"day": datetime.date(2024, 7, 26)}), ["models.tiny.chat.day", "2024-07-26", "in quotes"]),
-        (break_("models/tiny/chat", {"words": {"a"}}), ["models.tiny.chat.words", "expected text, a number"]),
-        (break_("models/tiny/chat", {"data": b"a"}), ["models.tiny.chat.data", "expected text, a number"]),
-        (break_("models/tiny/chat", {1: 1, "x": {None: 2}}), ["models.tiny.chat", "the key 1 is no text"]),
-        (break_("models/tiny/chat", {"x": {True: 2}}), ["models.tiny.chat.x", "the key True is no text"]),
+        (
+            break_("tasks/swaps/prompt", "\0{question}"),
+            ["tasks.swaps.prompt", "a character that no file or program takes"],
+        ),
+        (
+            break_("tasks/swaps/prompt", "\ud800{question}"),
+            ["tasks.swaps.prompt", "a character that no file or program takes"],
+        ),
+        (
+            break_("models/tiny/chat", {"day": datetime.date(2024, 7, 26)}),
+            ["models.tiny.chat.day", "2024-07-26", "in quotes"],
+        ),
+        (
+            break_("models/tiny/chat", {"words": {"a"}}),
+            ["models.tiny.chat.words", "expected text, a number"],
+        ),
+        (
+            break_("models/tiny/chat", {"data": b"a"}),
+            ["models.tiny.chat.data", "expected text, a number"],
+        ),
+        (
+            break_("models/tiny/chat", {1: 1, "x": {None: 2}}),
+            ["models.tiny.chat", "the key 1 is no text"],
+        ),
+        (
+            break_("models/tiny/chat", {"x": {True: 2}}),
+            ["models.tiny.chat.x", "the key True is no text"],
+        ),
         (break_("plan/price", 10**400), ["plan.price", "more than 18 digits"]),
-        (break_("models/tiny/chat", {"truncation": True}), ["models.tiny.chat: truncation", "the model's own template reads"]),
-        (break_("recipes/mini_rest/reward", "majority"), ["recipes.mini_rest.majority_share", "belongs to reward: correct"]),
+        (
+            break_("models/tiny/chat", {"truncation": True}),
+            ["models.tiny.chat: truncation", "the model's own template reads"],
+        ),
+        (
+            break_("recipes/mini_rest/reward", "majority"),
+            ["recipes.mini_rest.majority_share", "belongs to reward: correct"],
+        ),
         (break_("recipes/mini_beta/selector/kind", "bandit"), ["recipes.mini_beta.selector"]),
         (break_("recipes/mini_beta/selector/groups", 6), ["recipes.mini_beta.selector", "groups"]),
         (
             break_("recipes/mini_targeted/selector/reference", 48),
-            ["recipes.mini_targeted.selector.reference", "6 sampling steps of 8 prompts leave nothing to train on beside 48"],
+            [
+                "recipes.mini_targeted.selector.reference",
+                "6 sampling steps of 8 prompts leave nothing to train on beside 48",
+            ],
         ),
         (
             break_("recipes/mini_replay/selector/buffer", 3),
             ["recipes.mini_replay.selector.replay", "a buffer of 3 groups cannot give 4"],
         ),
         (
-            break_("recipes/mini_dynamic/selector", {"kind": "dynamic", "groups": 40, "most_steps": 3}),
-            ["recipes.mini_dynamic.selector.groups", "3 sampling steps of 8 prompts cannot fill it"],
+            break_(
+                "recipes/mini_dynamic/selector", {"kind": "dynamic", "groups": 40, "most_steps": 3}
+            ),
+            [
+                "recipes.mini_dynamic.selector.groups",
+                "3 sampling steps of 8 prompts cannot fill it",
+            ],
         ),
-        (break_("recipes/mini_beta/majority_share", 0.5), ["recipes.mini_beta.majority_share", "cannot be combined with selector"]),
-        (break_("recipes/mini_sft/selector", {"kind": "beta"}), ["recipes.mini_sft.selector", "belongs to GRPO"]),
-        (break_("recipes/mini_prime/temperature", 0.7), ["recipes.mini_prime.process", "set temperature: 1"]),
-        (break_("recipes/mini_prime/reward", "majority"), ["recipes.mini_prime.process", "set reward: correct"]),
+        (
+            break_("recipes/mini_beta/majority_share", 0.5),
+            ["recipes.mini_beta.majority_share", "cannot be combined with selector"],
+        ),
+        (
+            break_("recipes/mini_sft/selector", {"kind": "beta"}),
+            ["recipes.mini_sft.selector", "belongs to GRPO"],
+        ),
+        (
+            break_("recipes/mini_prime/temperature", 0.7),
+            ["recipes.mini_prime.process", "set temperature: 1"],
+        ),
+        (
+            break_("recipes/mini_prime/reward", "majority"),
+            ["recipes.mini_prime.process", "set reward: correct"],
+        ),
         (
             break_("recipes/mini_prime/adapter", {"rank": 8, "alpha": 16, "dropout": 0.05}),
             ["recipes.mini_prime.process", "set adapter.dropout: 0"],
         ),
         (
             by_rate,
-            ["studies.by_rate.arms", "'agreement_lowest' goes by agreement, so that its prompts have no pass rates"],
+            [
+                "studies.by_rate.arms",
+                "'agreement_lowest' goes by agreement, so that its prompts have no pass rates",
+            ],
         ),
         (
             break_("studies/mini_online/tasks", ["facts"]),
-            ["studies.mini_online.tasks", "task 'facts' has no tiers, by which recipe 'mini_easy_first' sorts"],
+            [
+                "studies.mini_online.tasks",
+                "task 'facts' has no tiers, by which recipe 'mini_easy_first' sorts",
+            ],
         ),
-        (break_("policies/nearest_half/rounds", 2), ["policies.nearest_half.rounds", "takes no 'rounds' by pass_rate"]),
-        (break_("policies/agreement_in_rounds/rounds", 3), ["policies.agreement_in_rounds.rounds", "3 should be 2"]),
+        (
+            break_("policies/nearest_half/rounds", 2),
+            ["policies.nearest_half.rounds", "takes no 'rounds' by pass_rate"],
+        ),
+        (
+            break_("policies/agreement_in_rounds/rounds", 3),
+            ["policies.agreement_in_rounds.rounds", "3 should be 2"],
+        ),
         (
             break_("policies/agreement_in_rounds/probed_by", "small"),
             ["policies.agreement_in_rounds.probed_by", "the model that is trained is probed"],
         ),
         (
             break_("recipes/mini_rounds/checkpoint_every", 50),
-            ["studies.mini_online.arms", "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, half of which"],
+            [
+                "studies.mini_online.arms",
+                "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, half of which",
+            ],
         ),
         (
             break_("recipes/mini_rounds/adapter", {"rank": 8, "alpha": 16, "dropout": 0.0}),
-            ["studies.mini_online.arms", "trains an adapter, from which a second round cannot start"],
+            [
+                "studies.mini_online.arms",
+                "trains an adapter, from which a second round cannot start",
+            ],
         ),
         (
             break_("recipes/mini_rounds/beta", 0.1),
-            ["studies.mini_online.arms", "has beta 0.1: its KL term would compare the second round to the half-trained model"],
+            [
+                "studies.mini_online.arms",
+                "has beta 0.1: its KL term would compare the second round to the half-trained model",
+            ],
         ),
-        (break_("policies/half_by_small/probed_by", "smal"), ["policies.half_by_small.probed_by", "did you mean 'small'"]),
+        (
+            break_("policies/half_by_small/probed_by", "smal"),
+            ["policies.half_by_small.probed_by", "did you mean 'small'"],
+        ),
         (
             break_("policies/half_by_small/probed_by", "wordy"),
             [
@@ -172,13 +288,19 @@ def break_(path, value):
         ),
         (
             break_("policies/half_by_small/probed_by", "qwen3-4b-recorded"),
-            ["studies.mini_labels.arms", "of which no completions of the pool of 'swaps' are recorded"],
+            [
+                "studies.mini_labels.arms",
+                "of which no completions of the pool of 'swaps' are recorded",
+            ],
         ),
         (
             break_("policies/half_by_small/probed_by", "qwen2.5-math-1.5b-trajectory"),
             ["studies.mini_labels.arms", "a trajectory, whose prompts have no texts"],
         ),
-        (break_("policies/hard/budget", {"prompt": 50}), ["policies.hard.budget", "unknown key 'prompt'; did you mean 'prompts'?"]),
+        (
+            break_("policies/hard/budget", {"prompt": 50}),
+            ["policies.hard.budget", "unknown key 'prompt'; did you mean 'prompts'?"],
+        ),
         (
             break_("policies/hard/budget", {"money": 100, "label_price": 2}),
             ["policies.hard.budget", "needs the answers of the whole pool before it chooses", "by"],
@@ -189,17 +311,33 @@ def break_(path, value):
         ),
         (
             break_("tasks/facts/source/train", 600),
-            ["tasks.facts.source", "600 + 150 problems, but there are 650 different facts", "lower train or test"],
+            [
+                "tasks.facts.source",
+                "600 + 150 problems, but there are 650 different facts",
+                "lower train or test",
+            ],
         ),
-        (break_("tasks/facts/source/length", [1]), ["tasks.facts.source.length", "facts takes no 'length'; remove it"]),
-        (break_("tasks/facts", None), ["models.knowing.source.demonstrations", "unknown task 'facts'"]),
+        (
+            break_("tasks/facts/source/length", [1]),
+            ["tasks.facts.source.length", "facts takes no 'length'; remove it"],
+        ),
+        (
+            break_("tasks/facts", None),
+            ["models.knowing.source.demonstrations", "unknown task 'facts'"],
+        ),
         (
             break_("models/knowing/source/demonstrations/facts/slip", 0.5),
-            ["models.knowing.source.demonstrations.facts.slip", "of facts take no 'slip'; remove it"],
+            [
+                "models.knowing.source.demonstrations.facts.slip",
+                "of facts take no 'slip'; remove it",
+            ],
         ),
         (
             break_("models/knowing/source/demonstrations/facts/known", None),
-            ["models.knowing.source.demonstrations.facts", "of facts need 'known'; add it, e.g. known: [0.5, 0.5]"],
+            [
+                "models.knowing.source.demonstrations.facts",
+                "of facts need 'known'; add it, e.g. known: [0.5, 0.5]",
+            ],
         ),
         (
             break_("models/knowing/source/demonstrations/facts/known", [0.5, 0]),
@@ -207,14 +345,20 @@ def break_(path, value):
         ),
         (
             break_("models/tiny/source/demonstrations/swaps/known", [1, 1]),
-            ["models.tiny.source.demonstrations.swaps.known", "of swaps take no 'known'; remove it"],
+            [
+                "models.tiny.source.demonstrations.swaps.known",
+                "of swaps take no 'known'; remove it",
+            ],
         ),
         (
             break_("models/tiny/source/demonstrations/arithmetic/length", None),
             ["models.tiny.source.demonstrations.arithmetic", "of arithmetic need 'length'; add it"],
         ),
         (
-            break_("models/tiny/source/demonstrations/shuffled_objects_1000", {"share": {"first": 1, "last": 1}}),
+            break_(
+                "models/tiny/source/demonstrations/shuffled_objects_1000",
+                {"share": {"first": 1, "last": 1}},
+            ),
             [
                 "models.tiny.source.demonstrations.shuffled_objects_1000",
                 "only generated swaps, arithmetic, facts have demonstrations",
@@ -225,13 +369,24 @@ def break_(path, value):
                 config["tasks"].update(other_facts=config["tasks"]["facts"]),
                 break_("models/knowing/source/demonstrations/other_facts", SHOWN)(config),
             ),
-            ["models.knowing.source.demonstrations", "facts and other_facts give different answers", "keep one"],
+            [
+                "models.knowing.source.demonstrations",
+                "facts and other_facts give different answers",
+                "keep one",
+            ],
         ),
         (
             break_("studies/mini/also_tested_on", {"arithmetic": ["facts"]}),
-            ["studies.mini.also_tested_on", "model 'tiny' was never shown the facts of task 'facts'", "demonstrations"],
+            [
+                "studies.mini.also_tested_on",
+                "model 'tiny' was never shown the facts of task 'facts'",
+                "demonstrations",
+            ],
         ),
-        (break_("studies/mini/arms/0/recipe", None), ["studies.mini.arms[0]", "'recipe' is missing"]),
+        (
+            break_("studies/mini/arms/0/recipe", None),
+            ["studies.mini.arms[0]", "'recipe' is missing"],
+        ),
         (break_("studies/mini/seeds", [0, 1, 1]), ["studies.mini.seeds", "not distinct"]),
         (
             break_("studies/mini/also_tested_on", {"arithmetic": ["nowhere"]}),
@@ -244,13 +399,27 @@ def break_(path, value):
         (
             break_(
                 "studies/mini/also_compared",
-                [[{"policy": "hard", "recipe": "mini"}, {"policy": "easy", "recipe": "mini_curve"}]],
+                [
+                    [
+                        {"policy": "hard", "recipe": "mini"},
+                        {"policy": "easy", "recipe": "mini_curve"},
+                    ]
+                ],
             ),
             ["studies.mini.also_compared[0]", "policy 'easy' and recipe 'mini_curve'"],
         ),
-        (break_("studies/paper/arms/0/modle", "qwen"), ["studies.paper.arms.0", "modle", "did you mean 'models'"]),
         (
-            break_("studies/mini/arms", [{"policy": ["hard", "easy"], "recipe": "mini"}, {"policy": "easy", "recipe": "mini"}]),
+            break_("studies/paper/arms/0/modle", "qwen"),
+            ["studies.paper.arms.0", "modle", "did you mean 'models'"],
+        ),
+        (
+            break_(
+                "studies/mini/arms",
+                [
+                    {"policy": ["hard", "easy"], "recipe": "mini"},
+                    {"policy": "easy", "recipe": "mini"},
+                ],
+            ),
             ["studies.mini.arms[1]", "tiny, arithmetic, easy, mini", "in arms[0], too"],
         ),
         (
@@ -258,21 +427,50 @@ def break_(path, value):
             ["studies.mini.arms[0].models", "'small' is not one of the study's models"],
         ),
         (
-            break_("studies/paper/arms", [{"policy": "hard", "recipe": "as_written", "tasks": "gsm8k"}]),
+            break_(
+                "studies/paper/arms", [{"policy": "hard", "recipe": "as_written", "tasks": "gsm8k"}]
+            ),
             ["no arm has task 'shuffled_objects'"],
         ),
-        (break_("studies/paper/weaker_signal", ["x"]), ["studies.paper.weaker_signal", "neither a task nor a model"]),
-        (break_("studies/paper/tasks", ["gsm8k", "aime2025"]), ["studies.paper.tasks", "'aime2025' has no train split"]),
+        (
+            break_("studies/paper/weaker_signal", ["x"]),
+            ["studies.paper.weaker_signal", "neither a task nor a model"],
+        ),
+        (
+            break_("studies/paper/tasks", ["gsm8k", "aime2025"]),
+            ["studies.paper.tasks", "'aime2025' has no train split"],
+        ),
         (break_("subset/task", "aime2025"), ["subset.task", "no train split to choose from"]),
-        (break_("subset/model", "smollm2"), ["subset.model", "unknown model 'smollm2'", "did you mean 'smollm2-135m'"]),
-        (break_("models/qwen3-4b/source/revision", "main"), ["models.qwen3-4b.source.revision", "40 hexadecimal"]),
-        (break_("models/qwen3-4b/source/kind", "hugging"), ["models.qwen3-4b.source.kind", "hub", "folder", "package"]),
+        (
+            break_("subset/model", "smollm2"),
+            ["subset.model", "unknown model 'smollm2'", "did you mean 'smollm2-135m'"],
+        ),
+        (
+            break_("models/qwen3-4b/source/revision", "main"),
+            ["models.qwen3-4b.source.revision", "40 hexadecimal"],
+        ),
+        (
+            break_("models/qwen3-4b/source/kind", "hugging"),
+            ["models.qwen3-4b.source.kind", "hub", "folder", "package"],
+        ),
         (break_("models/qwen3-4b/engine", "sglang"), ["models.qwen3-4b.engine", "vllm"]),
         (break_("models/qwen3-4b/shape", None), ["models.qwen3-4b.shape", "needs its shape"]),
-        (break_("tasks/gsm8k/source/train/0/rows", {"onyl": [1]}), ["tasks.gsm8k.source.train.0.rows", "did you mean 'only'"]),
-        (break_("tasks/gsm8k/source/train/0/rows", {"draw": 9}), ["tasks.gsm8k.source.train.0.rows.draw", "needs 'seed'"]),
-        (break_("tasks/gsm8k/source/train/0/rows", {"seed": 9}), ["tasks.gsm8k.source.train.0.rows.seed", "needs 'draw'"]),
-        (break_("models/qwen2.5-coder-0.5b-instruct/source/sha256", "1d"), ["models.qwen2.5-coder-0.5b-instruct.source.sha256"]),
+        (
+            break_("tasks/gsm8k/source/train/0/rows", {"onyl": [1]}),
+            ["tasks.gsm8k.source.train.0.rows", "did you mean 'only'"],
+        ),
+        (
+            break_("tasks/gsm8k/source/train/0/rows", {"draw": 9}),
+            ["tasks.gsm8k.source.train.0.rows.draw", "needs 'seed'"],
+        ),
+        (
+            break_("tasks/gsm8k/source/train/0/rows", {"seed": 9}),
+            ["tasks.gsm8k.source.train.0.rows.seed", "needs 'draw'"],
+        ),
+        (
+            break_("models/qwen2.5-coder-0.5b-instruct/source/sha256", "1d"),
+            ["models.qwen2.5-coder-0.5b-instruct.source.sha256"],
+        ),
         (
             break_("models/smollm2-135m/source/package", ["a", "b"]),
             ["models.smollm2-135m.source.sha256", "a list of packages needs the SHA-256 checksum"],
@@ -284,13 +482,32 @@ def break_(path, value):
         (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on it"]),
         (
             break_("tasks/gsm8k_concise/labelled", False),
-            ["tasks", "'gsm8k_concise' has no reference answers", "which of its prompts to annotate"],
+            [
+                "tasks",
+                "'gsm8k_concise' has no reference answers",
+                "which of its prompts to annotate",
+            ],
         ),
-        (break_("tasks/gsm8k_concise/labelled", "no"), ["tasks.gsm8k_concise.labelled", "'no' should be a valid boolean"]),
-        (break_("recipes/as_released_july/adapter", None), ["recipes.as_released_july.base", "cannot be trained", "adapter"]),
-        (break_("recipes/as_released_july/generation", "vllm"), ["recipes.as_released_july.generation", "4-bit"]),
-        (break_("recipes/lora_slm/adapter/rnak", 8), ["recipes.lora_slm.adapter", "rnak", "did you mean 'rank'"]),
-        (break_("policies/low_tiers/highest_tier", None), ["policies.low_tiers", "needs 'highest_tier'"]),
+        (
+            break_("tasks/gsm8k_concise/labelled", "no"),
+            ["tasks.gsm8k_concise.labelled", "'no' should be a valid boolean"],
+        ),
+        (
+            break_("recipes/as_released_july/adapter", None),
+            ["recipes.as_released_july.base", "cannot be trained", "adapter"],
+        ),
+        (
+            break_("recipes/as_released_july/generation", "vllm"),
+            ["recipes.as_released_july.generation", "4-bit"],
+        ),
+        (
+            break_("recipes/lora_slm/adapter/rnak", 8),
+            ["recipes.lora_slm.adapter", "rnak", "did you mean 'rank'"],
+        ),
+        (
+            break_("policies/low_tiers/highest_tier", None),
+            ["policies.low_tiers", "needs 'highest_tier'"],
+        ),
         (
             break_("studies/paper/also_tested_on/gsm8k", [{"task": "aime2025", "models": "qwen"}]),
             ["studies.paper.also_tested_on.gsm8k", "'qwen' is not a model of this study"],
@@ -300,28 +517,52 @@ def break_(path, value):
             ["tasks.math.source.columns", "format math knows its own columns"],
         ),
         (break_("track", "tensorbord"), ["track", "tensorboard"]),
-        (break_("studies/mini/models", ["tiny", "qwen3-4b-recorded"]), ["studies.mini.models", "cannot share a study"]),
+        (
+            break_("studies/mini/models", ["tiny", "qwen3-4b-recorded"]),
+            ["studies.mini.models", "cannot share a study"],
+        ),
         (break_("policies/hard/budget", 0), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
         (break_("policies/all/budget", 0.5), ["policies.all.budget", "takes no 'budget'"]),
-        (break_("tasks/swaps/probe/samples", 10.0), ["tasks.swaps.probe.samples", "10.0 should be a valid integer"]),
-        (break_("tasks/swaps/probe/shards", 2000), ["tasks.swaps.probe.shards", "2000 shards for 500 problems"]),
-        (break_("tasks/swaps_hard/completion_tokens", 500), ["tasks.swaps_hard.completion_tokens", "context of 192"]),
+        (
+            break_("tasks/swaps/probe/samples", 10.0),
+            ["tasks.swaps.probe.samples", "10.0 should be a valid integer"],
+        ),
+        (
+            break_("tasks/swaps/probe/shards", 2000),
+            ["tasks.swaps.probe.shards", "2000 shards for 500 problems"],
+        ),
+        (
+            break_("tasks/swaps_hard/completion_tokens", 500),
+            ["tasks.swaps_hard.completion_tokens", "context of 192"],
+        ),
         (
             break_("studies/recordings/tasks", ["swaps"]),
             ["studies.recordings.tasks", "no model of the study has recordings of 'swaps'"],
         ),
         (
             break_("models/qwen2.5-math-1.5b-trajectory/source/prompts", "swaps"),
-            ["models.qwen2.5-math-1.5b-trajectory.source.prompts", "'swaps' is a task; give the prompts"],
+            [
+                "models.qwen2.5-math-1.5b-trajectory.source.prompts",
+                "'swaps' is a task; give the prompts",
+            ],
         ),
         (
             break_("models/qwen2.5-math-1.5b-trajectory/source/chosen_from", 0),
-            ["models.qwen2.5-math-1.5b-trajectory.source.chosen_from", "expected: Number of first epochs"],
+            [
+                "models.qwen2.5-math-1.5b-trajectory.source.chosen_from",
+                "expected: Number of first epochs",
+            ],
         ),
-        (break_("models/qwen2.5-math-1.5b-trajectory/source/origin", None), ["source", "'origin' is missing", "its licence"]),
-        (break_("studies/trajectories/tasks", ["swaps"]), ["studies.trajectories.tasks", "neither tasks nor runs; write []"]),
+        (
+            break_("models/qwen2.5-math-1.5b-trajectory/source/origin", None),
+            ["source", "'origin' is missing", "its licence"],
+        ),
+        (
+            break_("studies/trajectories/tasks", ["swaps"]),
+            ["studies.trajectories.tasks", "neither tasks nor runs; write []"],
+        ),
         (
             break_("studies/trajectories/arms/0/recipe", ["mini"]),
             ["studies.trajectories.arms[0].recipe", "neither tasks nor runs; remove it"],
@@ -331,21 +572,39 @@ def break_(path, value):
             ["studies.trajectories.arms", "'low_tiers' needs more than the pass rates"],
         ),
         *(
-            (break_("studies/trajectories/arms/0/policy", [name]), [f"'{name}' needs more than the pass rates", "take it out"])
+            (
+                break_("studies/trajectories/arms/0/policy", [name]),
+                [f"'{name}' needs more than the pass rates", "take it out"],
+            )
             for name in ("hard_by_tight", "half_by_small", "agreement_lowest", "annotated")
         ),
         (
             break_("studies/trajectories/models", ["qwen2.5-math-1.5b-trajectory", "tiny"]),
             ["trajectories.models", "cannot share a study"],
         ),
-        (break_("studies/recordings/tasks", []), ["studies.recordings.tasks", "there is none, which is for trajectories alone"]),
-        (break_("subset/model", "qwen2.5-math-1.5b-trajectory"), ["subset.model", "is a trajectory, whose prompts have no texts"]),
+        (
+            break_("studies/recordings/tasks", []),
+            ["studies.recordings.tasks", "there is none, which is for trajectories alone"],
+        ),
+        (
+            break_("subset/model", "qwen2.5-math-1.5b-trajectory"),
+            ["subset.model", "is a trajectory, whose prompts have no texts"],
+        ),
         (break_("tasks/swaps/probe/samples", 0), ["tasks.swaps.probe.samples", "K"]),
         (break_("recipes/mini/group_size", 1), ["recipes.mini.group_size", "at least 2"]),
-        (break_("recipes/mini/checkpoint_every", 7), ["recipes.mini.checkpoint_every", "does not divide"]),
-        (break_("recipes/mini/learning_rate", "1e-4"), ["recipes.mini.learning_rate", "'1e-4' should be a valid number"]),
+        (
+            break_("recipes/mini/checkpoint_every", 7),
+            ["recipes.mini.checkpoint_every", "does not divide"],
+        ),
+        (
+            break_("recipes/mini/learning_rate", "1e-4"),
+            ["recipes.mini.learning_rate", "'1e-4' should be a valid number"],
+        ),
         (break_("tasks/swaps/prompt", "no place for it"), ["tasks.swaps.prompt", "{question}"]),
-        (break_("tasks/swaps/grader", "oracle"), ["tasks.swaps.grader", "'oracle' should be", "final_word"]),
+        (
+            break_("tasks/swaps/grader", "oracle"),
+            ["tasks.swaps.grader", "'oracle' should be", "final_word"],
+        ),
         (break_("tasks/swaps/source/train", None), ["tasks.swaps.source", "'train' is missing"]),
         (break_("tasks/swaps/source/objects", None), ["tasks.swaps.source", "'objects'"]),
     ],
@@ -367,7 +626,9 @@ def test_models_that_learned_different_tasks_share_a_study_if_each_has_arms_of_i
         {"policy": "hard", "recipe": "mini", "models": "tiny", "tasks": ["swaps", "arithmetic"]},
         {"policy": "hard", "recipe": "mini", "models": "knowing", "tasks": "facts"},
     ]
-    config["studies"]["mini"].update(models=["tiny", "knowing"], tasks=["swaps", "arithmetic", "facts"], arms=arms)
+    config["studies"]["mini"].update(
+        models=["tiny", "knowing"], tasks=["swaps", "arithmetic", "facts"], arms=arms
+    )
     checks.check(config, "config.yaml")
     del arms[1]["tasks"]
     with pytest.raises(UserError, match="model 'knowing' has not learned task 'swaps'"):
@@ -399,22 +660,36 @@ def test_every_key_of_the_schema_is_described():
 
 
 def test_snakemake_stops_with_one_line_and_leaves_results_alone(finished):
-    before = {path: path.stat().st_mtime_ns for path in (finished.folder / "results").rglob("*") if path.is_file()}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in (finished.folder / "results").rglob("*")
+        if path.is_file()
+    }
     finished.configure(break_("policies/hard/budget", 1.5))
     done = finished.snakemake()
     assert done.returncode != 0
     said = done.stdout + done.stderr
     assert "Traceback" not in said
     assert sum("policies.hard.budget" in line for line in said.splitlines()) == 1
-    assert {path: path.stat().st_mtime_ns for path in (finished.folder / "results").rglob("*") if path.is_file()} == before
+    assert {
+        path: path.stat().st_mtime_ns
+        for path in (finished.folder / "results").rglob("*")
+        if path.is_file()
+    } == before
 
 
 def test_a_configuration_that_is_a_program_is_not_run(world):
-    program = "__use_yte__: true\n__definitions__:\n  - import pathlib; pathlib.Path('ran').touch()\n"
+    program = (
+        "__use_yte__: true\n__definitions__:\n  - import pathlib; pathlib.Path('ran').touch()\n"
+    )
     world.edit("config.yaml", lambda text: program + text)
     done = world.snakemake("-n")
     said = done.stdout + done.stderr
-    assert done.returncode != 0 and "config.yaml: '__use_yte__' has Snakemake run the file" in said and "Traceback" not in said
+    assert (
+        done.returncode != 0
+        and "config.yaml: '__use_yte__' has Snakemake run the file" in said
+        and "Traceback" not in said
+    )
     assert not (world.folder / "ran").exists()
 
 
@@ -424,7 +699,10 @@ def test_results_that_cannot_be_written_are_told_before_the_first_job(world):
     shutil.rmtree(world.folder / "results")
     (world.folder / "results").write_text("in the way")
     done = world.snakemake()
-    assert done.returncode != 0 and "results: expected a folder for results, found a file" in done.stdout + done.stderr
+    assert (
+        done.returncode != 0
+        and "results: expected a folder for results, found a file" in done.stdout + done.stderr
+    )
     assert "Traceback" not in done.stdout + done.stderr
 
 

@@ -1,9 +1,11 @@
-"""The cost of choosing prompts while training: a selector's work in a sampling step, and a step with a selector, compared with plain GRPO.
+"""The cost of choosing prompts while training: a selector's work in a sampling step, and a step
+with a selector, compared with plain GRPO.
 
-The selector's work (choosing prompts, receiving rewards, writing its state) is measured for a pool of 10,000 prompts, relative to the
-seconds of an update of the finished miniature's model. The model is small; the share is smaller for larger models. Sampling steps with a
-selector and plain updates are trained in alternating pairs, on the miniature's whole pool. A step with process rewards also trains the
-reward model. Embedding the pool, which `targeted` does once per run, has its own row.
+The selector's work (choosing prompts, receiving rewards, writing its state) is measured for a pool
+of 10,000 prompts, relative to the seconds of an update of the finished miniature's model. The model
+is small; the share is smaller for larger models. Sampling steps with a selector and plain updates
+are trained in alternating pairs, on the miniature's whole pool. A step with process rewards also
+trains the reward model. Embedding the pool, which `targeted` does once per run, has its own row.
 """
 
 import benchmarks
@@ -28,13 +30,21 @@ SELECTORS = {
     "skip": {"kind": "skip", "groups": 6},
     "beta": {"kind": "beta"},
     "targeted": {"kind": "targeted", "reference": 16, "every": 6},
-    "targeted with replay": {"kind": "targeted", "reference": 16, "every": 6, "replay": 8, "buffer": 16},
+    "targeted with replay": {
+        "kind": "targeted",
+        "reference": 16,
+        "every": 6,
+        "replay": 8,
+        "buffer": 16,
+    },
     "curriculum": {"kind": "curriculum"},
 }
 
 
 def run(options) -> list[dict]:
-    demo_spec, _ = from_demo("results/training/tiny*/*/mini/random/seed*/spec.yaml", f"{options.model}/manifest.json")
+    demo_spec, _ = from_demo(
+        "results/training/tiny*/*/mini/random/seed*/spec.yaml", f"{options.model}/manifest.json"
+    )
     rows, repeats = [], max(1, options.repeats // 2)
     with benchmarks.scratch() as temporary:
         plain_spec = write_spec(demo_spec, Path(temporary) / "plain.yaml", {})
@@ -43,7 +53,12 @@ def run(options) -> list[dict]:
             selector_seconds = functools.partial(selector_work_seconds, selector)
             rows.append(
                 compare(
-                    f"the work of {name} for {POOL:,} prompts; an update", "s", selector_seconds, update_seconds, 3, "ratio <= 0.05"
+                    f"the work of {name} for {POOL:,} prompts; an update",
+                    "s",
+                    selector_seconds,
+                    update_seconds,
+                    3,
+                    "ratio <= 0.05",
                 )
             )
         rows.append(
@@ -55,19 +70,29 @@ def run(options) -> list[dict]:
                 1,
             )
         )
-        recipes = {name: {"selector": keys} for name, keys in SELECTORS.items()} | {"process rewards": {"process": PROCESS}}
+        recipes = {name: {"selector": keys} for name, keys in SELECTORS.items()} | {
+            "process rewards": {"process": PROCESS}
+        }
         for name, keys in recipes.items():
-            step = functools.partial(step_seconds, write_spec(demo_spec, Path(temporary) / f"{name.replace(' ', '_')}.yaml", keys))
+            step = functools.partial(
+                step_seconds,
+                write_spec(demo_spec, Path(temporary) / f"{name.replace(' ', '_')}.yaml", keys),
+            )
             rows.append(
                 compare(
-                    f"a sampling step with {name}; plain GRPO's", "s", step, functools.partial(step_seconds, plain_spec), repeats
+                    f"a sampling step with {name}; plain GRPO's",
+                    "s",
+                    step,
+                    functools.partial(step_seconds, plain_spec),
+                    repeats,
                 )
             )
     return rows
 
 
 def write_spec(demo_spec: Path, path: Path, keys: dict) -> Path:
-    """Write the specification of a run of the miniature on its whole pool, with further keys in its recipe. Return its path."""
+    """Write the specification of a run of the miniature on its whole pool, with further keys in its
+    recipe. Return its path."""
     problems = files.read_jsonl(benchmarks.ROOT / Spec.read(str(demo_spec)).problems, {"id": str})
     subset = str(path.with_suffix(".csv"))
     files.write_rows(subset, ["id"], [{"id": problem["id"]} for problem in problems])
@@ -82,9 +107,18 @@ def embedding_seconds(demo_spec: Path, model: str) -> float:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     spec = Spec.read(str(demo_spec))
-    questions = [problem["question"] for problem in files.read_jsonl(benchmarks.ROOT / spec.problems, {"question": str})]
-    rows = {f"p{i}": {"prompt": tasks.messages(spec.prompt, questions[i % len(questions)])} for i in range(POOL)}
-    language_model, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
+    questions = [
+        problem["question"]
+        for problem in files.read_jsonl(benchmarks.ROOT / spec.problems, {"question": str})
+    ]
+    rows = {
+        f"p{i}": {"prompt": tasks.messages(spec.prompt, questions[i % len(questions)])}
+        for i in range(POOL)
+    }
+    language_model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(model),
+        AutoTokenizer.from_pretrained(model),
+    )
     started = time.perf_counter()
     embed_prompts(language_model, tokenizer, rows, spec.chat)
     return time.perf_counter() - started
@@ -93,7 +127,9 @@ def embedding_seconds(demo_spec: Path, model: str) -> float:
 def selector_work_seconds(selector: dict) -> float:
     """Mean seconds of a selector's work in a sampling step."""
     ids = [f"p{i}" for i in range(POOL)]
-    embeddings = online_selectors.standardise(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
+    embeddings = online_selectors.standardise(
+        np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH))
+    )
     rng = random.Random(0)
     pool = online_selectors.Pool(ids, {i: rng.random() for i in ids}, embeddings)
     recipe = {"updates": STEPS, "prompts_per_update": 8, "group_size": 8, "selector": selector}

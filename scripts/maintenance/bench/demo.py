@@ -1,6 +1,8 @@
-"""Seconds of each stage of `make demo`, from Snakemake's records of the start and end of each job; with --before compared with another clone.
+"""Seconds of each stage of `make demo`, from Snakemake's records of the start and end of each job;
+with --before compared with another clone.
 
-The seconds are sums over the jobs of a stage. With two cores, which run two jobs at once, the demo takes about half the sum.
+The seconds are sums over the jobs of a stage. With two cores, which run two jobs at once, the demo
+takes about half the sum.
 """
 
 from benchmarks import ROOT, Skipped, row
@@ -20,7 +22,9 @@ STAGES = {  # by rule; rules plot_* are `figures`, all others `the rest`
     "evaluate_run": "evaluation",
     "summarize": "summary",
     "compile_paper": "paper",
-} | dict.fromkeys(["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers")
+} | dict.fromkeys(
+    ["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers"
+)
 SHORTEST = 10  # fewer seconds of training mean that the demo did not run in this clone
 
 
@@ -32,7 +36,12 @@ def run(options) -> list[dict]:
         )
     earlier_stages = seconds_by_stage(Path(options.before)) if options.before else {}
     return [
-        row(f"{stage}, all jobs" + (" (before)" if earlier_stages else ""), "s", stages[stage], earlier_stages.get(stage))
+        row(
+            f"{stage}, all jobs" + (" (before)" if earlier_stages else ""),
+            "s",
+            stages[stage],
+            earlier_stages.get(stage),
+        )
         for stage in stages
     ]
 
@@ -46,10 +55,17 @@ def seconds_by_stage(clone: Path) -> dict[str, float]:
             record = json.loads(path.read_text(encoding="utf-8"))
             log, rule = str(record["log"]), record["rule"]
             begun, ended = float(record["starttime"]), float(record["endtime"])
-        except (OSError, ValueError, KeyError, TypeError):  # of another version of Snakemake, or no record of a job
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+        ):  # of another version of Snakemake, or no record of a job
             continue
         seed = re.search(r"seed(\d+)", log)  # study mini_reference has more seeds
-        if not any(name in log for name in ("mini_", "wordy", "recorded")) and (seed is None or int(seed[1]) in seeds):
+        if not any(name in log for name in ("mini_", "wordy", "recorded")) and (
+            seed is None or int(seed[1]) in seeds
+        ):
             jobs[rule, log] = ended - begun
     stages = defaultdict(float)
     for (rule, _), seconds in jobs.items():

@@ -1,4 +1,5 @@
-"""All figures and tables of study mini from the committed summaries in a new clone, compared with the imports of the programs."""
+"""All figures and tables of study mini from the committed summaries in a new clone, compared with
+the imports of the programs."""
 
 import benchmarks
 
@@ -12,7 +13,9 @@ def run(options) -> list[dict]:
 
     def figures(kind: int) -> float:
         with benchmarks.clone_copy() as folder:
-            measurement = benchmarks.run(benchmarks.snakemake("figures", "--config", "study=mini"), folder)
+            measurement = benchmarks.run(
+                benchmarks.snakemake("figures", "--config", "study=mini"), folder
+            )
             figure_paths[:] = (folder / "paper/mini/figures").glob("*.pdf")
             return measurement[kind]
 
@@ -25,6 +28,8 @@ def run(options) -> list[dict]:
         max(1, options.repeats // 2),
     )
     return [
-        benchmarks.compare(name, unit, lambda k=kind: figures(k), lambda k=kind: imports(k), repeats, target)
+        benchmarks.compare(
+            name, unit, lambda k=kind: figures(k), lambda k=kind: imports(k), repeats, target
+        )
         for kind, unit, target in ((0, "s", "ours <= 20"), (1, "processor s", ""))
     ]

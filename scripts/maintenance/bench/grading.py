@@ -1,7 +1,9 @@
-"""Grading of recorded GSM8K completions: speed compared with Math-Verify on the same texts, and every grade that differs.
+"""Grading of recorded GSM8K completions: speed compared with Math-Verify on the same texts, and
+every grade that differs.
 
-Math-Verify reads the whole completion, as in most programs that use it. Grades are also compared with those of Math-Verify on the last
-box alone. grading_differences.csv lists the differences, with the reason if it is known.
+Math-Verify reads the whole completion, as in most programs that use it. Grades are also compared
+with those of Math-Verify on the last box alone. grading_differences.csv lists the differences, with
+the reason if it is known.
 """
 
 from benchmarks import Skipped, compare, row
@@ -16,7 +18,16 @@ from collections.abc import Callable
 
 RECORDINGS = ("base", "checkpoint-400")
 ENOUGH = 0.5  # the least seconds of a measurement
-DIFFERENCES = ["recording", "question", "reference", "extracted", "ours", "math_verify", "math_verify_box", "why"]
+DIFFERENCES = [
+    "recording",
+    "question",
+    "reference",
+    "extracted",
+    "ours",
+    "math_verify",
+    "math_verify_box",
+    "why",
+]
 
 
 def run(options) -> list[dict]:
@@ -24,10 +35,15 @@ def run(options) -> list[dict]:
     folder = f"{options.data}/recordings/gsm8k_hard_test/qwen3-14b"
     try:
         recorded = {
-            name: files.read_jsonl(f"{folder}/{name}.jsonl", {"completions": list, "answer": (str, int)}) for name in RECORDINGS
+            name: files.read_jsonl(
+                f"{folder}/{name}.jsonl", {"completions": list, "answer": (str, int)}
+            )
+            for name in RECORDINGS
         }
     except UserError as error:
-        raise Skipped(f"{error}; --data or HARDGRPO_DATA names the folder that holds recordings/") from None
+        raise Skipped(
+            f"{error}; --data or HARDGRPO_DATA names the folder that holds recordings/"
+        ) from None
     texts = [
         (name, row["question"], text, str(row["answer"]))
         for name in RECORDINGS
@@ -40,8 +56,13 @@ def run(options) -> list[dict]:
     rows = []
     for grader in ("number_strict", "number_lenient"):
         ours = functools.partial(speed, functools.partial(graders.grade, grader), pairs)
-        name, math_verify_speed = f"completions, {grader}, against Math-Verify", functools.partial(speed, grade_text, pairs[::8])
-        rows.append(compare(name, "graded/s", ours, math_verify_speed, options.repeats, "ours >= 20000"))
+        name, math_verify_speed = (
+            f"completions, {grader}, against Math-Verify",
+            functools.partial(speed, grade_text, pairs[::8]),
+        )
+        rows.append(
+            compare(name, "graded/s", ours, math_verify_speed, options.repeats, "ours >= 20000")
+        )
 
     logging.disable(logging.CRITICAL)  # Math-Verify logs each text that it cannot read
     differences = []
@@ -53,20 +74,46 @@ def run(options) -> list[dict]:
         )
         if {grade.correct} != {math_verify_speed, box_grade}:
             reason = explain_difference(grade, math_verify_speed, box_grade)
-            values = (name, question, answer, grade.extracted, grade.correct, math_verify_speed, box_grade, reason)
+            values = (
+                name,
+                question,
+                answer,
+                grade.extracted,
+                grade.correct,
+                math_verify_speed,
+                box_grade,
+                reason,
+            )
             differences.append(dict(zip(DIFFERENCES, values)))
     logging.disable(logging.NOTSET)
     files.write_rows(options.output / "grading_differences.csv", DIFFERENCES, differences)
     unexplained = sum(not difference["why"] for difference in differences)
-    box_differences = sum(difference["ours"] != difference["math_verify_box"] for difference in differences)
-    rows.append(row("grades unlike Math-Verify's on the text, of all", "completions", len(differences), len(texts)))
-    rows.append(row("grades unlike Math-Verify's on the box, of all", "completions", box_differences, len(texts)))
+    box_differences = sum(
+        difference["ours"] != difference["math_verify_box"] for difference in differences
+    )
+    rows.append(
+        row(
+            "grades unlike Math-Verify's on the text, of all",
+            "completions",
+            len(differences),
+            len(texts),
+        )
+    )
+    rows.append(
+        row(
+            "grades unlike Math-Verify's on the box, of all",
+            "completions",
+            box_differences,
+            len(texts),
+        )
+    )
     name = "differences that nothing explains, of these"
     return [*rows, row(name, "completions", unexplained, len(differences), target="ours == 0")]
 
 
 def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
-    """Completions graded per second of processor time, without child processes, which the grading of numbers does not need."""
+    """Completions graded per second of processor time, without child processes, which the grading
+    of numbers does not need."""
     rounds, seconds = 0, 0.0
     while seconds < ENOUGH:
         started = time.process_time()  # unlike wall time, independent of other processes
@@ -78,12 +125,16 @@ def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
 
 
 def math_verify_graders() -> tuple[Callable, Callable]:
-    """Two functions (text, reference) -> whether the answer is correct, by Math-Verify with its defaults: on the whole completion, on its
-    last box."""
+    """Two functions (text, reference) -> whether the answer is correct, by Math-Verify with its
+    defaults: on the whole completion, on its last box."""
     from math_verify import parse, verify
 
     def grade_text(text: str, reference: str) -> bool:
-        return verify(parse(reference, parsing_timeout=None), parse(text, parsing_timeout=None), timeout_seconds=None)
+        return verify(
+            parse(reference, parsing_timeout=None),
+            parse(text, parsing_timeout=None),
+            timeout_seconds=None,
+        )
 
     def grade_box(text: str, reference: str) -> bool:
         content = graders.last_box(text)
@@ -95,7 +146,9 @@ def math_verify_graders() -> tuple[Callable, Callable]:
 def explain_difference(grade: graders.Grade, text_grade: bool, box_grade: bool) -> str:
     """The reason of a different grade, if the completion shows it; else an empty text."""
     if not grade.answered and text_grade and not box_grade:
-        return "cut off before it answered; Math-Verify takes a number of the working for its answer"
+        return (
+            "cut off before it answered; Math-Verify takes a number of the working for its answer"
+        )
     if grade.correct and "°" in (grade.extracted or "") and not box_grade:
         return "Math-Verify does not read the degree sign as a unit"
     return ""

@@ -1,6 +1,8 @@
-"""The time of Snakemake before a job runs: `snakemake -n`, the same for ten times the runs, and a finished study.
+"""The time of Snakemake before a job runs: `snakemake -n`, the same for ten times the runs, and a
+finished study.
 
-Times are processor times, which do not depend on other processes. The baseline is Snakemake's start with a workflow of one rule.
+Times are processor times, which do not depend on other processes. The baseline is Snakemake's start
+with a workflow of one rule.
 """
 
 import benchmarks
@@ -19,15 +21,43 @@ def run(options) -> list[dict]:
     with benchmarks.clone_copy() as folder:
         (folder / "empty.smk").write_text(EMPTY)
         seeds = load.read(folder)["studies"]["paper"]["seeds"]
-        (folder / "more.json").write_text(json.dumps({"studies": {"paper": {"seeds": list(range(10 * len(seeds)))}}}))
-        start = functools.partial(seconds, folder, "-n", "--quiet", "all", "--snakefile", "empty.smk")
+        (folder / "more.json").write_text(
+            json.dumps({"studies": {"paper": {"seeds": list(range(10 * len(seeds)))}}})
+        )
+        start = functools.partial(
+            seconds, folder, "-n", "--quiet", "all", "--snakefile", "empty.smk"
+        )
         plan = functools.partial(seconds, folder, "-n", "--quiet", "all", "--config", "study=paper")
-        large = functools.partial(seconds, folder, "-n", "--quiet", "all", "--configfile", "more.json", "--config", "study=paper")
+        large = functools.partial(
+            seconds,
+            folder,
+            "-n",
+            "--quiet",
+            "all",
+            "--configfile",
+            "more.json",
+            "--config",
+            "study=paper",
+        )
         nothing = functools.partial(seconds, folder, "--config", "study=mini")
 
         measure = functools.partial(compare, unit="processor s", repeats=options.repeats)
-        rows = [measure("snakemake -n of study paper; Snakemake alone", ours=plan, baseline=start, target="ours <= 5")]
-        rows.append(measure("the same with 10 times the seeds; without", ours=large, baseline=plan, target="ratio <= 12"))
+        rows = [
+            measure(
+                "snakemake -n of study paper; Snakemake alone",
+                ours=plan,
+                baseline=start,
+                target="ours <= 5",
+            )
+        ]
+        rows.append(
+            measure(
+                "the same with 10 times the seeds; without",
+                ours=large,
+                baseline=plan,
+                target="ratio <= 12",
+            )
+        )
         finish(folder, "mini")
         name = "nothing to be done in study mini; Snakemake alone"
         return [*rows, measure(name, ours=nothing, baseline=start, target="ours <= 3")]
@@ -37,16 +67,20 @@ def seconds(folder: Path, *arguments: str) -> float:
     """Processor time of a call of Snakemake, which must plan jobs with -n and none without -n."""
     _, processor, output = benchmarks.run(snakemake(*arguments), folder)
     if ("Nothing to be done" in output) == ("-n" in arguments):
-        raise UserError(f"snakemake {' '.join(arguments)}: planned the wrong thing: {output.strip().splitlines()[-1]}")
+        raise UserError(
+            f"snakemake {' '.join(arguments)}: planned the wrong thing: {output.strip().splitlines()[-1]}"
+        )
     return processor
 
 
 def finish(folder: Path, study: str) -> None:
-    """Make a study look finished to Snakemake: write an empty file for every output, and Snakemake's records of these files."""
+    """Make a study look finished to Snakemake: write an empty file for every output, and
+    Snakemake's records of these files."""
     options = ["--config", f"study={study}"]
     _, _, summary = benchmarks.run(snakemake("--summary", *options), folder)
     table = summary[summary.index("output_file\t") :].splitlines()[1:]
     for name in (line.split("\t")[0] for line in table):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    benchmarks.run(snakemake("--touch", "--no-hooks", *options), folder)  # the hook would read results from the empty files
+    # the hook would read results from the empty files
+    benchmarks.run(snakemake("--touch", "--no-hooks", *options), folder)

@@ -1,9 +1,12 @@
-"""Samples that early-stopped probing draws, compared with the fewest that could prove the same subset, and with full probing.
+"""Samples that early-stopped probing draws, compared with the fewest that could prove the same
+subset, and with full probing.
 
-The benchmark replays known outcomes: of the Qwen3-4B recording, if it exists, and of a simulated pool. Rows "decided only" stop when the
-subset is decided. Rows "as the program" follow probe_early.py: at confidence 1 the chosen prompts then get all their samples, and the
-baseline is the cheapest proof that includes these samples. Every subset is compared with the subset of full probing. The benchmark fails
-if an exact subset differs. With a confidence below 1, a row counts the chosen prompts that full probing would not choose.
+The benchmark replays known outcomes: of the Qwen3-4B recording, if it exists, and of a simulated
+pool. Rows "decided only" stop when the subset is decided. Rows "as the program" follow
+probe_early.py: at confidence 1 the chosen prompts then get all their samples, and the baseline is
+the cheapest proof that includes these samples. Every subset is compared with the subset of full
+probing. The benchmark fails if an exact subset differs. With a confidence below 1, a row counts the
+chosen prompts that full probing would not choose.
 """
 
 from benchmarks import row
@@ -19,7 +22,9 @@ import numpy as np
 RECORDING = "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl"
 SEEDS = range(10)  # orders of ties on the recording
 HARD, HARD_HALF = {"rule": "hard", "budget": 0.1}, {"rule": "hard", "budget": 0.5}
-SPLIT = [{"rule": rule, "threshold": 0.25} for rule in ("base_wrong", "base_right", "base_right_matched")]
+SPLIT = [
+    {"rule": rule, "threshold": 0.25} for rule in ("base_wrong", "base_right", "base_right_matched")
+]
 OTHERS = [{"rule": "easy", "budget": 0.1}, {"rule": "hard_solvable", "budget": 0.1}]
 
 
@@ -34,25 +39,45 @@ def run(options) -> list[dict]:
     else:
         print(f"probing: no {RECORDING} in {options.data}, so only the simulated pool is measured")
     pool = ("7,473 prompts like GSM8K", simulate_pool(7473), [0])
-    return rows + measure(*pool, HARD, 256, "ratio <= 1.2") + measure_program(*pool, [HARD, HARD_HALF, *SPLIT], 256)
+    return (
+        rows
+        + measure(*pool, HARD, 256, "ratio <= 1.2")
+        + measure_program(*pool, [HARD, HARD_HALF, *SPLIT], 256)
+    )
 
 
-def measure_program(pool_name: str, outcomes: np.ndarray, seeds, policies_measured: list[dict], batch: int) -> list[dict]:
+def measure_program(
+    pool_name: str, outcomes: np.ndarray, seeds, policies_measured: list[dict], batch: int
+) -> list[dict]:
     """Rows of all policies, exact, and of three with a confidence."""
-    exact = [measure(pool_name, outcomes, seeds, policy, batch, program=True) for policy in policies_measured]
+    exact = [
+        measure(pool_name, outcomes, seeds, policy, batch, program=True)
+        for policy in policies_measured
+    ]
     likely = [
-        measure(pool_name, outcomes, seeds, policy, batch, program=True, confidence=0.95) for policy in (HARD, HARD_HALF, SPLIT[0])
+        measure(pool_name, outcomes, seeds, policy, batch, program=True, confidence=0.95)
+        for policy in (HARD, HARD_HALF, SPLIT[0])
     ]
     return sum(exact + likely, [])
 
 
 def measure(
-    pool_name: str, outcomes: np.ndarray, seeds, policy: dict, batch: int, target="", confidence=1.0, together=False, program=False
+    pool_name: str,
+    outcomes: np.ndarray,
+    seeds,
+    policy: dict,
+    batch: int,
+    target="",
+    confidence=1.0,
+    together=False,
+    program=False,
 ) -> list[dict]:
-    """Rows of early-stopped probing on known outcomes (prompts, K), as in the `program` or until the subset is decided.
+    """Rows of early-stopped probing on known outcomes (prompts, K), as in the `program` or until
+    the subset is decided.
 
-    The baseline is the fewest samples that prove a subset, mean over the seeds. With `together`, a single probe serves all seeds, and the
-    baseline is that of the seed that needs most samples, a lower bound for all seeds.
+    The baseline is the fewest samples that prove a subset, mean over the seeds. With `together`, a
+    single probe serves all seeds, and the baseline is that of the seed that needs most samples, a
+    lower bound for all seeds.
     """
     name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
@@ -61,11 +86,19 @@ def measure(
     ids, samples = [str(place) for place in range(len(outcomes))], outcomes.shape[1]
     rates = {identity: int(row.sum()) / samples for identity, row in zip(ids, outcomes)}
     wants = [early_stopping.target_subset(ids, samples, policy, seed) for seed in seeds]
-    subsets = {want.seed: set(policies.select(rates, seed=want.seed, **policy).ids) for want in wants}
+    subsets = {
+        want.seed: set(policies.select(rates, seed=want.seed, **policy).ids) for want in wants
+    }
     fewest = []
-    for want in wants:  # the baseline includes all samples of the chosen prompts if the program draws them
-        samples_of_subset = np.isin(ids, list(subsets[want.seed])) * samples * (program and confidence == 1)
-        fewest.append(int(samples_of_subset.sum()) + early_stopping.oracle_samples(want, outcomes, samples_of_subset))
+    # the baseline includes all samples of the chosen prompts if the program draws them
+    for want in wants:
+        samples_of_subset = (
+            np.isin(ids, list(subsets[want.seed])) * samples * (program and confidence == 1)
+        )
+        fewest.append(
+            int(samples_of_subset.sum())
+            + early_stopping.oracle_samples(want, outcomes, samples_of_subset)
+        )
     groups = [wants] if together else [[want] for want in wants]
     samples_drawn = wrong_count = chosen_in_all = 0
     for group in groups:
@@ -73,24 +106,36 @@ def measure(
         early_stopping.simulate(stopper, outcomes)
         samples_drawn += int(stopper.drawn.sum())
         for want in group:
-            subset = set(early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids)
-            wrong_count, chosen_in_all = wrong_count + len(subset - subsets[want.seed]), chosen_in_all + len(subset)
+            subset = set(
+                early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids
+            )
+            wrong_count, chosen_in_all = (
+                wrong_count + len(subset - subsets[want.seed]),
+                chosen_in_all + len(subset),
+            )
             if confidence == 1 and subset != subsets[want.seed]:
                 raise UserError(f"{name}, seed {want.seed}: the subset is not that of full probing")
-    ours, cheapest = samples_drawn / len(groups), max(fewest) if together else sum(fewest) / len(groups)
+    ours, cheapest = (
+        samples_drawn / len(groups),
+        max(fewest) if together else sum(fewest) / len(groups),
+    )
     rows = [row(f"{name}; cheapest proof", "samples", ours, cheapest, target=target)]
     rows.append(row(f"{name}; all", "samples", ours, float(outcomes.size)))
     if confidence < 1:
         rows.append(
             row(
-                f"{name}: chosen unlike full probing; all chosen", "prompts", wrong_count / len(groups), chosen_in_all / len(groups)
+                f"{name}: chosen unlike full probing; all chosen",
+                "prompts",
+                wrong_count / len(groups),
+                chosen_in_all / len(groups),
             )
         )
     return rows
 
 
 def simulate_pool(prompts: int) -> np.ndarray:
-    """A pool like GSM8K's with K = 5 and p from Beta(0.187, 0.187): 36 % of the prompts are never solved."""
+    """A pool like GSM8K's with K = 5 and p from Beta(0.187, 0.187): 36 % of the prompts are never
+    solved."""
     rng = np.random.default_rng(0)
     return rng.random((prompts, 5)) < rng.beta(0.187, 0.187, prompts)[:, None]
 
@@ -98,4 +143,12 @@ def simulate_pool(prompts: int) -> np.ndarray:
 def read_outcomes(path: Path) -> np.ndarray:
     """Outcomes (prompts, K) of a recording of choices."""
     rows = files.read_jsonl(path, {"completions": list, "answer": str})
-    return np.array([[graders.grade("choice_letter", text, row["answer"]).correct for text in row["completions"]] for row in rows])
+    return np.array(
+        [
+            [
+                graders.grade("choice_letter", text, row["answer"]).correct
+                for text in row["completions"]
+            ]
+            for row in rows
+        ]
+    )

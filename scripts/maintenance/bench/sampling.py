@@ -1,9 +1,10 @@
 """Sampling on the CPU with transformers: probing, and evaluation of a base model with ten adapters.
 
-Probing compares `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt computed once, finished rows leave the batch)
-with `model.generate` on padded batches of the same size in file order. Evaluation compares base and adapters on one engine with the same
-number of completions by the base in one call of `engines.generate`, and with one process per checkpoint. The adapters are untrained and do
-not change the model.
+Probing compares `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt
+computed once, finished rows leave the batch) with `model.generate` on padded batches of the same
+size in file order. Evaluation compares base and adapters on one engine with the same number of
+completions by the base in one call of `engines.generate`, and with one process per checkpoint. The
+adapters are untrained and do not change the model.
 """
 
 import benchmarks
@@ -23,7 +24,9 @@ TASKS = ("swaps", "arithmetic")  # completions of different lengths
 
 
 def run(options) -> list[dict]:
-    manifest, *tests = from_demo(f"{options.model}/manifest.json", *(paths.problems(task, "test") for task in TASKS))
+    manifest, *tests = from_demo(
+        f"{options.model}/manifest.json", *(paths.problems(task, "test") for task in TASKS)
+    )
     model_folder = manifest.parent
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from hardgrpo.sampling import engines
@@ -37,7 +40,11 @@ def run(options) -> list[dict]:
     problems = [problem for path in tests for problem in tasks.read_problems(path)[:128]]
     random.Random(0).shuffle(problems)
     requests = [
-        Request(tuple(tasks.messages("{question}", problem["question"])), sample_seed("bench", problem["id"], k), 1.0)
+        Request(
+            tuple(tasks.messages("{question}", problem["question"])),
+            sample_seed("bench", problem["id"], k),
+            1.0,
+        )
         for problem in problems
         for k in range(SAMPLES)
     ]
@@ -46,16 +53,24 @@ def run(options) -> list[dict]:
     def ours(requests=requests, prompts=prompts) -> float:
         started = time.process_time()
         completions = engines.generate(model, tokenizer, prompts, requests, TOKENS, BATCH)
-        return sum(completion.tokens for completion in completions) / (time.process_time() - started)
+        return sum(completion.tokens for completion in completions) / (
+            time.process_time() - started
+        )
 
     def generate_padded() -> float:
         torch.manual_seed(0)
         started, tokens = time.process_time(), 0
         for start in range(0, len(prompts), BATCH):
-            inputs = tokenizer.pad({"input_ids": prompts[start : start + BATCH]}, return_tensors="pt")
-            generated = model.generate(**inputs, do_sample=True, top_k=0, top_p=1.0, temperature=1.0, max_new_tokens=TOKENS)
+            inputs = tokenizer.pad(
+                {"input_ids": prompts[start : start + BATCH]}, return_tensors="pt"
+            )
+            generated = model.generate(
+                **inputs, do_sample=True, top_k=0, top_p=1.0, temperature=1.0, max_new_tokens=TOKENS
+            )
             for ids in generated[:, inputs["input_ids"].shape[1] :].tolist():
-                ended = next((place + 1 for place, token in enumerate(ids) if token in ends), len(ids))
+                ended = next(
+                    (place + 1 for place, token in enumerate(ids) if token in ends), len(ids)
+                )
                 tokenizer.decode(ids[:ended], skip_special_tokens=True)
                 tokens += ended
         return tokens / (time.process_time() - started)
@@ -63,32 +78,62 @@ def run(options) -> list[dict]:
     ends = set(torch.tensor(model.generation_config.eos_token_id).flatten().tolist())
     rows = [
         compare(
-            f"probing in batches of {BATCH}; model.generate", "tokens/s", ours, generate_padded, options.repeats, "ratio >= 1.5"
+            f"probing in batches of {BATCH}; model.generate",
+            "tokens/s",
+            ours,
+            generate_padded,
+            options.repeats,
+            "ratio >= 1.5",
         )
     ]
     for kind in (torch.float32, torch.bfloat16):
         model.to(kind)
-        large, small = (engines.generate(model, tokenizer, prompts, requests, TOKENS, batch) for batch in (8 * BATCH, BATCH // 2))
-        differing = sum(completion != small_completion for completion, small_completion in zip(large, small))
+        large, small = (
+            engines.generate(model, tokenizer, prompts, requests, TOKENS, batch)
+            for batch in (8 * BATCH, BATCH // 2)
+        )
+        differing = sum(
+            completion != small_completion for completion, small_completion in zip(large, small)
+        )
         name = f"that batches of {8 * BATCH} and {BATCH // 2} round differently, {str(kind).removeprefix('torch.')}"
         rows.append(row(f"{name}; all", "completions", differing, len(requests)))
     return rows + evaluation(engines, options, model_folder, requests, prompts, tokenizer, tests[0])
 
 
-def evaluation(engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path) -> list[dict]:
-    """Rows of a base model with its adapters, in processor time of whole calls. A shared engine starts only once for all checkpoints."""
+def evaluation(
+    engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path
+) -> list[dict]:
+    """Rows of a base model with its adapters, in processor time of whole calls. A shared engine
+    starts only once for all checkpoints."""
     requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
     with benchmarks.scratch() as temporary:
         folders = new_adapters(engines.load(str(model_folder)), Path(temporary))
 
         def together() -> float:
             started = time.process_time()
-            list(engines.sample("transformers", str(model_folder), requests, TOKENS, {}, [None, *map(str, folders)], batch=BATCH))
+            list(
+                engines.sample(
+                    "transformers",
+                    str(model_folder),
+                    requests,
+                    TOKENS,
+                    {},
+                    [None, *map(str, folders)],
+                    batch=BATCH,
+                )
+            )
             return time.process_time() - started
 
         def one_call() -> float:
             started, copies = time.process_time(), 1 + len(folders)
-            engines.generate(engines.load(str(model_folder)), tokenizer, prompts * copies, requests * copies, TOKENS, BATCH)
+            engines.generate(
+                engines.load(str(model_folder)),
+                tokenizer,
+                prompts * copies,
+                requests * copies,
+                TOKENS,
+                BATCH,
+            )
             return time.process_time() - started
 
         name, repeats = f"base and {len(folders)} adapters", max(1, options.repeats // 2)
@@ -98,18 +143,54 @@ def evaluation(engines, options, model_folder: Path, requests: list, prompts: li
         files.write_jsonl(few_problems, files.read_jsonl(problems, {"id": str})[:64])
 
         def evaluate(*arguments: str) -> float:
-            command = program("evaluate", "--model", model_folder, *arguments, "--problems", few_problems, "--prompt", "{question}")
-            command += ["--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", str(TOKENS), "--seed", "0"]
-            command += ["--batch", str(BATCH), "--output", f"{temporary}/graded.csv", "--completions", f"{temporary}/texts.jsonl"]
+            command = program(
+                "evaluate",
+                "--model",
+                model_folder,
+                *arguments,
+                "--problems",
+                few_problems,
+                "--prompt",
+                "{question}",
+            )
+            command += [
+                "--grader",
+                "final_word",
+                "--samples",
+                str(SAMPLES),
+                "--completion-tokens",
+                str(TOKENS),
+                "--seed",
+                "0",
+            ]
+            command += [
+                "--batch",
+                str(BATCH),
+                "--output",
+                f"{temporary}/graded.csv",
+                "--completions",
+                f"{temporary}/texts.jsonl",
+            ]
             return benchmarks.run(command)[1]
 
-        separately = lambda: evaluate() + sum(evaluate("--checkpoints", f"{temporary}/only-{folder.name}") for folder in folders)
+        separately = lambda: (
+            evaluate()
+            + sum(
+                evaluate("--checkpoints", f"{temporary}/only-{folder.name}") for folder in folders
+            )
+        )
         at_once = lambda: evaluate("--checkpoints", temporary, "--base")
-        return [*rows, compare(f"evaluate.py, {name}; a process for each", "processor s", at_once, separately, 1)]
+        return [
+            *rows,
+            compare(
+                f"evaluate.py, {name}; a process for each", "processor s", at_once, separately, 1
+            ),
+        ]
 
 
 def new_adapters(model, folder: Path) -> list[Path]:
-    """Untrained adapters: as checkpoints of one run in `folder`, and each as the only checkpoint of a run in `only-step-N`."""
+    """Untrained adapters: as checkpoints of one run in `folder`, and each as the only checkpoint of
+    a run in `only-step-N`."""
     from peft import LoraConfig, get_peft_model
 
     adapted = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"]))

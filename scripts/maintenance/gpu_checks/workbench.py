@@ -1,4 +1,5 @@
-"""Models, problems and program calls for the checks of gpu_check.py. The output of programs goes to logs."""
+"""Models, problems and program calls for the checks of gpu_check.py. The output of programs goes to
+logs."""
 
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files, warm
@@ -24,7 +25,8 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 PROBLEMS = 64
-SMALL_MODEL_GPUS = {"micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}  # of models without `gpus`
+# of models without `gpus`
+SMALL_MODEL_GPUS = {"micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
 
 
 class Failed(Exception):
@@ -39,8 +41,9 @@ class Failed(Exception):
 class Setting:
     """Models, task and machine of the checks.
 
-    `changes` apply to every recipe, `moving_*` to recipes that must move the policy within a few updates: with the studies' learning rates, a
-    vLLM that never gets the trained weights would differ only by rounding.
+    `changes` apply to every recipe, `moving_*` to recipes that must move the policy within a few
+    updates: with the studies' learning rates, a vLLM that never gets the trained weights would
+    differ only by rounding.
     """
 
     small: str
@@ -48,7 +51,9 @@ class Setting:
     task: str
     gpus: int
     changes: dict = field(default_factory=dict)
-    moving_adapter: dict = field(default_factory=lambda: {"learning_rate": 1e-3, "warmup_share": 0.0})
+    moving_adapter: dict = field(
+        default_factory=lambda: {"learning_rate": 1e-3, "warmup_share": 0.0}
+    )
     moving_full: dict = field(default_factory=lambda: {"learning_rate": 1e-4, "warmup_share": 0.0})
 
 
@@ -56,20 +61,40 @@ REAL = Setting("qwen3-4b", ("qwen3-14b", "phi-4"), "gsm8k", gpus=1)
 
 
 def one_model(name: str) -> Setting:
-    """The setting with one model for all checks. A completion is rewarded if it has an answer, because a small model seldom solves a problem."""
+    """The setting with one model for all checks. A completion is rewarded if it has an answer,
+    because a small model seldom solves a problem."""
     return Setting(name, (name,), REAL.task, REAL.gpus, changes={"reward": "finished"})
 
 
 def stand_in() -> Setting:
-    """The setting for a CPU, with the model and a task of a finished miniature. vLLM and 4 bits are used if their packages are installed."""
-    task = next((task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()), "arithmetic")
-    changes = {"prompts_per_update": 4, "group_size": 4, "reward": "finished", "optimiser": "adamw", "learning_rate": 1e-3}
+    """The setting for a CPU, with the model and a task of a finished miniature. vLLM and 4 bits are
+    used if their packages are installed."""
+    task = next(
+        (task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()),
+        "arithmetic",
+    )
+    changes = {
+        "prompts_per_update": 4,
+        "group_size": 4,
+        "reward": "finished",
+        "optimiser": "adamw",
+        "learning_rate": 1e-3,
+    }
     moving_changes = {"learning_rate": 3e-3, "warmup_share": 0.0}
-    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes, moving_adapter=moving_changes, moving_full=moving_changes)
+    return Setting(
+        "tiny",
+        ("tiny",),
+        task,
+        gpus=0,
+        changes=changes,
+        moving_adapter=moving_changes,
+        moving_full=moving_changes,
+    )
 
 
 class Workbench:
-    """Runs the programs of the checks. `folder` holds their logs and outputs, which later checks read."""
+    """Runs the programs of the checks. `folder` holds their logs and outputs, which later checks
+    read."""
 
     def __init__(self, setting: Setting, folder: Path):
         self.setting, self.folder = setting, folder
@@ -82,14 +107,16 @@ class Workbench:
                 )
         folder.mkdir(parents=True, exist_ok=True)
 
-    # --- models and problems -----------------------------------------------------------------------------------------------
+    # --- models and problems
+    # -----------------------------------------------------------------------------------------------
 
     def base(self, name: str) -> str:
         """The name of a model's weights: the model's name, or that of its first replicate."""
         replicate_name = settings.own_base(name, 0)
         return (
             replicate_name
-            if not Path(paths.model_folder(name)).exists() and Path(paths.model_folder(replicate_name)).exists()
+            if not Path(paths.model_folder(name)).exists()
+            and Path(paths.model_folder(replicate_name)).exists()
             else name
         )
 
@@ -98,22 +125,39 @@ class Workbench:
         return paths.model_folder(self.base(name))
 
     def problems(self, split: str) -> Path:
-        """Write the first problems of a split and, for `train`, their subsets. Return the path of the problems."""
-        rows = files.read_jsonl(paths.problems(self.setting.task, split), {"id": str, "question": str})[:PROBLEMS]
+        """Write the first problems of a split and, for `train`, their subsets. Return the path of
+        the problems."""
+        rows = files.read_jsonl(
+            paths.problems(self.setting.task, split), {"id": str, "question": str}
+        )[:PROBLEMS]
         path = self.folder / f"{split}.jsonl"
         files.write_jsonl(path, rows)
-        subsets = {"subset": rows, "one": [max(rows, key=lambda row: len(row["question"]))]} if split == "train" else {}
+        subsets = (
+            {"subset": rows, "one": [max(rows, key=lambda row: len(row["question"]))]}
+            if split == "train"
+            else {}
+        )
         for name, subset_rows in subsets.items():
-            ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(subset_rows, start=1)]
+            ranked = [
+                {"id": row["id"], "pass_rate": None, "rank": rank}
+                for rank, row in enumerate(subset_rows, start=1)
+            ]
             files.write_rows(self.folder / f"{name}.csv", ["id", "pass_rate", "rank"], ranked)
         return path
 
     def check_inputs(self) -> None:
         """Raise a `UserError` if a model or the problems are missing."""
-        paths_needed = [f"{self.model(name)}/manifest.json" for name in dict.fromkeys((self.setting.small, *self.setting.large))]
-        for path in paths_needed + [paths.problems(self.setting.task, split) for split in ("train", "test")]:
+        paths_needed = [
+            f"{self.model(name)}/manifest.json"
+            for name in dict.fromkeys((self.setting.small, *self.setting.large))
+        ]
+        for path in paths_needed + [
+            paths.problems(self.setting.task, split) for split in ("train", "test")
+        ]:
             if not Path(path).exists():
-                raise UserError(f"{path} is not here; get it where there is internet: snakemake inputs --config study=paper")
+                raise UserError(
+                    f"{path} is not here; get it where there is internet: snakemake inputs --config study=paper"
+                )
         for split in ("train", "test"):
             tasks.read_problems(self.problems(split))
 
@@ -135,30 +179,43 @@ class Workbench:
             recipe["base"] = "bf16"
         return recipe
 
-    # --- programs ----------------------------------------------------------------------------------------------------------
+    # --- programs
+    # ----------------------------------------------------------------------------------------------------------
 
     def run(self, name: str, program: Path | str, *arguments, **env: str) -> str:
-        """The output of a program, which also goes to NAME.log. Raise `Failed` if the program fails."""
+        """The output of a program, which also goes to NAME.log. Raise `Failed` if the program
+        fails."""
         with self.start(name, program, *arguments, **env) as process:
             status = process.wait()
         output = self.log(name)
         if status:
             lines = output.strip().splitlines() or [f"exit status {status}"]
-            error_lines = [line for line in lines if line.startswith("error:")] or lines  # NCCL warns after the error
+            # NCCL warns after the error
+            error_lines = [line for line in lines if line.startswith("error:")] or lines
             raise Failed(f"{self.folder / name}.log says: {error_lines[-1]}")
         return output
 
     @contextlib.contextmanager
-    def start(self, name: str, program: Path | str, *arguments, **env: str) -> Iterator[subprocess.Popen]:
-        """Run a program, with its output in NAME.log. Its processes are killed at the end of the block."""
+    def start(
+        self, name: str, program: Path | str, *arguments, **env: str
+    ) -> Iterator[subprocess.Popen]:
+        """Run a program, with its output in NAME.log. Its processes are killed at the end of the
+        block."""
         path = program if isinstance(program, Path) else next(ROOT.glob(f"scripts/*/{program}.py"))
         environment = (
-            os.environ | {"VLLM_LOGGING_LEVEL": "INFO"} | environments.ALLOCATOR | ({warm.SOCKET: warm.OFF} if self.gpus else {})
+            os.environ
+            | {"VLLM_LOGGING_LEVEL": "INFO"}
+            | environments.ALLOCATOR
+            | ({warm.SOCKET: warm.OFF} if self.gpus else {})
         )
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(environments.SOURCE), os.environ.get("PYTHONPATH")]))
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(environments.SOURCE), os.environ.get("PYTHONPATH")])
+        )
         command = [sys.executable, str(path), *map(str, arguments)]
         with open(self.folder / f"{name}.log", "w") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment | env)
+            process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environment | env
+            )
         try:
             yield process
         finally:
@@ -169,66 +226,137 @@ class Workbench:
         import psutil  # comes with accelerate
 
         with contextlib.suppress(psutil.NoSuchProcess):
-            processes = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
+            processes = [
+                *psutil.Process(process.pid).children(recursive=True),
+                psutil.Process(process.pid),
+            ]
             for member in processes:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     member.kill()
-            psutil.wait_procs(processes, timeout=60)  # they hold the run's lock until they have ended
+            # they hold the run's lock until they have ended
+            psutil.wait_procs(processes, timeout=60)
         process.wait()
 
     def log(self, name: str) -> str:
         """The log of a program."""
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
-    def probe(self, name: str, model: str, gpus: int | None = None, **env: str) -> tuple[list[dict], dict]:
+    def probe(
+        self, name: str, model: str, gpus: int | None = None, **env: str
+    ) -> tuple[list[dict], dict]:
         """(completions with their log-probabilities, provenance) of a probe."""
         output = self.folder / f"{name}.jsonl.gz"
-        arguments = [*self.sampling(model, "train", gpus), "--samples", 5, "--provenance", self.folder / f"{name}.json"]
+        arguments = [
+            *self.sampling(model, "train", gpus),
+            "--samples",
+            5,
+            "--provenance",
+            self.folder / f"{name}.json",
+        ]
         self.run(name, "probe", *arguments, "--output", output, **env)
-        rows = files.read_jsonl(output, {"id": str, "sample": int, "completion": str, "tokens": int, "log_probability": float})
+        rows = files.read_jsonl(
+            output,
+            {"id": str, "sample": int, "completion": str, "tokens": int, "log_probability": float},
+        )
         return rows, files.read_json(self.folder / f"{name}.json")
 
     def evaluate(self, name: str, model: str, checkpoints: Path, *arguments) -> list[dict]:
         """The graded completions of an evaluation."""
         output = self.folder / f"{name}.csv.gz"
-        options = ["--checkpoints", checkpoints, "--grader", self.task["grader"], "--samples", 1, "--greedy", *arguments]
+        options = [
+            "--checkpoints",
+            checkpoints,
+            "--grader",
+            self.task["grader"],
+            "--samples",
+            1,
+            "--greedy",
+            *arguments,
+        ]
         options += ["--output", output, "--completions", self.folder / f"{name}.jsonl.gz"]
         self.run(name, "evaluate", *self.sampling(model, "test"), *options)
-        return files.read_rows(output, {"step": int, "decoding": str, "answered": int, "correct": int, "tokens": int})
+        return files.read_rows(
+            output, {"step": int, "decoding": str, "answered": int, "correct": int, "tokens": int}
+        )
 
     def sampling(self, model: str, split: str, gpus: int | None = None) -> list:
         """Arguments that probe and evaluation have in common."""
         chat = json.dumps(settings.chat(self.config, model))
-        arguments = ["--model", self.model(model), "--problems", self.folder / f"{split}.jsonl", "--prompt", self.task["prompt"]]
-        arguments += ["--completion-tokens", self.task["completion_tokens"], "--engine", self.engine, "--chat", chat, "--seed", 1]
+        arguments = [
+            "--model",
+            self.model(model),
+            "--problems",
+            self.folder / f"{split}.jsonl",
+            "--prompt",
+            self.task["prompt"],
+        ]
+        arguments += [
+            "--completion-tokens",
+            self.task["completion_tokens"],
+            "--engine",
+            self.engine,
+            "--chat",
+            chat,
+            "--seed",
+            1,
+        ]
         return [*arguments, "--gpus", self.gpus if gpus is None else gpus]
 
-    # --- trainings ---------------------------------------------------------------------------------------------------------
+    # --- trainings
+    # ---------------------------------------------------------------------------------------------------------
 
-    def training(self, name: str, model: str, recipe: dict, seed: int = 0, subset: str = "subset", gpus: int | None = None) -> list:
+    def training(
+        self,
+        name: str,
+        model: str,
+        recipe: dict,
+        seed: int = 0,
+        subset: str = "subset",
+        gpus: int | None = None,
+    ) -> list:
         """Write the specification of a training, and return the arguments of its program."""
         run = settings.Run(model, self.setting.task, "gpu_check", "random", seed, self.base(model))
         config = self.config | {"recipes": self.config["recipes"] | {"gpu_check": recipe}}
-        inputs = {"problems": str(self.folder / "train.jsonl"), "subset": str(self.folder / f"{subset}.csv")}
-        files.write_text(self.folder / f"{name}.yaml", yaml.safe_dump(Spec.from_study(config, run).fields() | inputs))
+        inputs = {
+            "problems": str(self.folder / "train.jsonl"),
+            "subset": str(self.folder / f"{subset}.csv"),
+        }
+        files.write_text(
+            self.folder / f"{name}.yaml",
+            yaml.safe_dump(Spec.from_study(config, run).fields() | inputs),
+        )
         arguments = ["--spec", self.folder / f"{name}.yaml", "--output", self.folder / name]
         arguments += ["--state", self.folder / f"{name}.state"]
         count = self.gpus if gpus is None else gpus
         if not self.gpus:
             return arguments + ["--processes", max(1, count), "--micro-batch", 4]
-        entry, gib = self.gpu_settings(model, recipe, count), self.expected_gib(model, recipe, count)["total"]
-        arguments += ["--gpus", count, "--micro-batch", entry["micro_batch"], "--vllm-memory", entry["vllm_memory"]]
+        entry, gib = (
+            self.gpu_settings(model, recipe, count),
+            self.expected_gib(model, recipe, count)["total"],
+        )
+        arguments += [
+            "--gpus",
+            count,
+            "--micro-batch",
+            entry["micro_batch"],
+            "--vllm-memory",
+            entry["vllm_memory"],
+        ]
         return arguments + ["--gpu-gib", math.ceil(gib)] + ["--vllm-sleep"] * entry["vllm_sleep"]
 
     def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
         """The settings of a model's training on a number of GPUs."""
-        own_settings = settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full")
+        own_settings = settings.training_gpus(
+            self.config, model, "as_written" if recipe["adapter"] else "as_written_full"
+        )
         return SMALL_MODEL_GPUS | own_settings | {"count": gpus}
 
     def expected_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
         """The estimated memory in GiB on each GPU, by part and in total."""
         entry = self.gpu_settings(model, recipe, gpus)
-        return memory.training_memory(self.config["models"][model]["shape"], recipe, self.task["completion_tokens"], entry)
+        return memory.training_memory(
+            self.config["models"][model]["shape"], recipe, self.task["completion_tokens"], entry
+        )
 
     def train(self, name: str, model: str, recipe: dict, fresh: bool = True, **options) -> "Run":
         """Train a run from the start or, with `fresh` False, from its state."""
@@ -252,8 +380,11 @@ class Workbench:
         columns = dict.fromkeys(["step", *outputs.update_columns(facts["run"]["training"])], float)
         return Run(folder, files.read_rows(folder / "updates.csv", columns), facts, peak_gib)
 
-    def wait_until(self, process: subprocess.Popen, condition: Callable[[], bool], event: str) -> None:
-        """Wait until a condition holds. Raise `Failed` if the process ends before; `event` names the condition in the message."""
+    def wait_until(
+        self, process: subprocess.Popen, condition: Callable[[], bool], event: str
+    ) -> None:
+        """Wait until a condition holds. Raise `Failed` if the process ends before; `event` names
+        the condition in the message."""
         while not condition():
             if process.poll() is not None:
                 raise Failed(f"the training ended before {event}")
@@ -280,9 +411,11 @@ class Run:
 
 
 class PeakMemory:
-    """Measures the peak memory of a GPU in GiB during the block, by calling nvidia-smi five times a second; None without GPUs.
+    """Measures the peak memory of a GPU in GiB during the block, by calling nvidia-smi five times a
+    second; None without GPUs.
 
-    If CUDA_VISIBLE_DEVICES is set, only the GPUs in it count, because other jobs may use the others.
+    If CUDA_VISIBLE_DEVICES is set, only the GPUs in it count, because other jobs may use the
+    others.
     """
 
     def __init__(self, gpus: int):
@@ -295,7 +428,9 @@ class PeakMemory:
             command.append(f"--id={visible}")
         while not self.ended.wait(0.2):
             process = subprocess.run(command, capture_output=True, text=True, check=False)
-            used_mib = [float(line) for line in process.stdout.split() if line.replace(".", "").isdigit()]
+            used_mib = [
+                float(line) for line in process.stdout.split() if line.replace(".", "").isdigit()
+            ]
             self.gib = max([self.gib, *(round(mib / 1024, 2) for mib in used_mib)])
 
     def __enter__(self) -> "PeakMemory":

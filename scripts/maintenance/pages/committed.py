@@ -17,23 +17,36 @@ NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead
 
 
 def read(root: Path, study: str, *further_names: str) -> dict[str, pd.DataFrame]:
-    return {name: pd.read_csv(root / paths.reference(study) / f"{name}.csv") for name in (*NAMES, *further_names)}
+    return {
+        name: pd.read_csv(root / paths.reference(study) / f"{name}.csv")
+        for name in (*NAMES, *further_names)
+    }
 
 
 def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
     """Tables `claims` and `compared`, equal to those of scripts/summaries/judge_claims.py."""
     conditions = claim_conditions.conditions(config, study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
-    tables = summaries.read_tables(files.Tables.below(root / paths.reference(study)), names, conditions["first_recipe"])
+    tables = summaries.read_tables(
+        files.Tables.below(root / paths.reference(study)), names, conditions["first_recipe"]
+    )
     folder = root / paths.PUBLISHED
     rows = {
-        "claims": claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions)),
-        "compared": published.compare(tables, published.read(folder), published.read_readings(folder)),
+        "claims": claims.judge(
+            claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions)
+        ),
+        "compared": published.compare(
+            tables, published.read(folder), published.read_readings(folder)
+        ),
     }
-    return {name: pd.DataFrame(files.round_floats(rows[name]), columns=registry.JUDGED[name].columns) for name in rows}
+    return {
+        name: pd.DataFrame(files.round_floats(rows[name]), columns=registry.JUDGED[name].columns)
+        for name in rows
+    }
 
 
 def all_claims(root: Path, config: dict) -> pd.DataFrame:
-    """Every claim in every study that has committed summaries of trained models, with its estimate and verdict."""
+    """Every claim in every study that has committed summaries of trained models, with its estimate
+    and verdict."""
     tables = {study: judged(root, config, study)["claims"] for study in TRAINED}
     return pd.concat(tables, names=["study"]).reset_index("study").reset_index(drop=True)

@@ -1,4 +1,5 @@
-"""The reference of docs/configuration.md, from the classes of src/hardgrpo/study/, the values in config.yaml and the rules of policies."""
+"""The reference of docs/configuration.md, from the classes of src/hardgrpo/study/, the values in
+config.yaml and the rules of policies."""
 
 from hardgrpo.selection import policies
 from hardgrpo.study import configuration
@@ -53,19 +54,32 @@ def reference(config: dict) -> str:
             if isinstance(setting, dict)
             else f"`{str(setting).lower() if setting in (True, False) else setting}`"
         )
-        lines.append(f"| `{key}` | {value(part, json_schema)} | {printed} | {described(part, json_schema)} |")
+        lines.append(
+            f"| `{key}` | {value(part, json_schema)} | {printed} | {described(part, json_schema)} |"
+        )
     for name, title in SECTIONS.items():
         part = json_schema["$defs"][name]
-        lines += ["", f"## {title}", "", part.get("description", ""), "", "| key | needed | value | what |", "|---|---|---|---|"]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            part.get("description", ""),
+            "",
+            "| key | needed | value | what |",
+            "|---|---|---|---|",
+        ]
         for key, key_schema, requirement in keys(part, json_schema):
-            lines.append(f"| `{key}` | {requirement} | {value(key_schema, json_schema)} | {described(key_schema, json_schema)} |")
+            lines.append(
+                f"| `{key}` | {requirement} | {value(key_schema, json_schema)} | {described(key_schema, json_schema)} |"
+            )
         if name == "Policy":
             lines += ["", *rules()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def rules() -> list[str]:
-    """A table of the rules of policies: the prompts that each takes, its keys, and the labels that it needs before it chooses."""
+    """A table of the rules of policies: the prompts that each takes, its keys, and the labels that
+    it needs before it chooses."""
     lines = [
         "### What a rule takes",
         "",
@@ -87,37 +101,58 @@ def labels(rule: str) -> str:
         return LABELS[policies.labels_before({"rule": rule})]
     measures_by_need: dict[str, list[str]] = {}
     for measure in policies.SHARES if rule == "nearest_half" else policies.MEASURES:
-        measures_by_need.setdefault(policies.labels_before({"rule": rule, "by": measure}), []).append(f"`{measure}`")
-    return "; ".join(f"by {', '.join(measures)}: {LABELS[need]}" for need, measures in measures_by_need.items())
+        measures_by_need.setdefault(
+            policies.labels_before({"rule": rule, "by": measure}), []
+        ).append(f"`{measure}`")
+    return "; ".join(
+        f"by {', '.join(measures)}: {LABELS[need]}" for need, measures in measures_by_need.items()
+    )
 
 
-def keys(part: dict, json_schema: dict, place: str = "", optional_key: str = "") -> Iterator[tuple[str, dict, str]]:
-    """The keys of an object and of its nested objects: path, schema, and in words whether the key is required.
+def keys(
+    part: dict, json_schema: dict, place: str = "", optional_key: str = ""
+) -> Iterator[tuple[str, dict, str]]:
+    """The keys of an object and of its nested objects: path, schema, and in words whether the key
+    is required.
 
-    `optional_key` is the optional key that contains them: a nested key is required only together with it.
+    `optional_key` is the optional key that contains them: a nested key is required only together
+    with it.
     """
     for name, key_schema in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
         objects = nested(key_schema, path, json_schema)
-        if not (required and [link for link, _ in objects] == [f"{path}."]):  # the keys of a required object describe it
-            yield path, key_schema, ("yes" if not optional_key else f"with `{optional_key}`") if required else ""
+        # the keys of a required object describe it
+        if not (required and [link for link, _ in objects] == [f"{path}."]):
+            yield (
+                path,
+                key_schema,
+                ("yes" if not optional_key else f"with `{optional_key}`") if required else "",
+            )
         for link, inner in objects:
             yield from keys(inner, json_schema, link, optional_key if required else path)
 
 
 def nested(part: dict, path: str, json_schema: dict) -> list[tuple[str, dict]]:
-    """The objects below a key that have no section, each with the prefix of its keys (`path.`, `path.NAME.` or `path[].`)."""
+    """The objects below a key that have no section, each with the prefix of its keys (`path.`,
+    `path.NAME.` or `path[].`)."""
     if "$ref" in part:
         name = part["$ref"].rsplit("/", 1)[1]
         return [] if name in SECTIONS else [(f"{path}.", json_schema["$defs"][name])]
     entries = [part.get("additionalProperties"), *part.get("patternProperties", {}).values()]
     choices = [(f"{path}.NAME", entry) for entry in entries] + [(f"{path}[]", part.get("items"))]
     choices += [(path, schema) for schema in [*part.get("anyOf", []), *part.get("oneOf", [])]]
-    return [pair for link, schema in choices if isinstance(schema, dict) for pair in nested(schema, link, json_schema)]
+    return [
+        pair
+        for link, schema in choices
+        if isinstance(schema, dict)
+        for pair in nested(schema, link, json_schema)
+    ]
 
 
 def described(part: dict, json_schema: dict) -> str:
-    return (part.get("description") or resolve(part, json_schema).get("description", "")).replace("|", "\\|")
+    return (part.get("description") or resolve(part, json_schema).get("description", "")).replace(
+        "|", "\\|"
+    )
 
 
 def resolve(part: dict, json_schema: dict) -> dict:
@@ -128,7 +163,8 @@ def value(part: dict, json_schema: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
         words = re.sub("(?<!^)([A-Z])", r" \1", name).lower()
-        kind = json_schema["$defs"][name].get("properties", {}).get("kind", {}).get("const", words)  # as in config.yaml
+        # as in config.yaml
+        kind = json_schema["$defs"][name].get("properties", {}).get("kind", {}).get("const", words)
         return f"[{kind}](#{anchor(SECTIONS[name])})"
     part = resolve(part, json_schema)
     if "enum" in part:
@@ -140,20 +176,36 @@ def value(part: dict, json_schema: dict) -> str:
     if part.get("type") == "array":
         return f"list of {value(part['items'], json_schema)}"
     if part.get("type") == "object":
-        inner = next(iter(part.get("patternProperties", {}).values()), part.get("additionalProperties"))
-        return f"by name: {value(inner, json_schema)}" if isinstance(inner, dict) and "$ref" in inner else "keys and values"
-    return {"integer": "whole number", "number": "number", "boolean": "`true`, `false`", "null": "`null`"}.get(
-        part["type"], "text"
-    ) + limits(part)
+        inner = next(
+            iter(part.get("patternProperties", {}).values()), part.get("additionalProperties")
+        )
+        return (
+            f"by name: {value(inner, json_schema)}"
+            if isinstance(inner, dict) and "$ref" in inner
+            else "keys and values"
+        )
+    return {
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "`true`, `false`",
+        "null": "`null`",
+    }.get(part["type"], "text") + limits(part)
 
 
 def limits(part: dict) -> str:
     """The range of a number: ' from 0 to 1', ' above 0', ' above 0 below 1', or nothing."""
-    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
+    words = {
+        "minimum": "from",
+        "exclusiveMinimum": "above",
+        "maximum": "to",
+        "exclusiveMaximum": "below",
+    }
     return "".join(f" {word} {part[name]}" for name, word in words.items() if name in part)
 
 
 def anchor(title: str) -> str:
     """GitHub's link to a heading."""
-    letters = "".join(character for character in title.lower() if character.isalnum() or character in " -_")
+    letters = "".join(
+        character for character in title.lower() if character.isalnum() or character in " -_"
+    )
     return letters.replace(" ", "-")

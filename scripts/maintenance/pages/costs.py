@@ -1,4 +1,5 @@
-"""The tables of docs/costs.md: spending of studies, the cost model against published throughput, the plan for a job of each kind."""
+"""The tables of docs/costs.md: spending of studies, the cost model against published throughput,
+the plan for a job of each kind."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
@@ -12,14 +13,19 @@ QWEN3_8B = {  # not among the studies' models
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
     "vocabulary": 151936, "tied": False,
 }  # fmt: skip
-# (model, sequences at once, output tokens/s): vLLM on one H100 in bf16, about 640 output tokens each. Llama's source does not give the
-# number of sequences; 512 is assumed.
-PUBLISHED = [("Qwen3-8B", 512, 8535), ("qwen3-14b", 256, 5760), ("llama-3.1-8b-instruct", 512, 9806)]
+# (model, sequences at once, output tokens/s): vLLM on one H100 in bf16, about 640 output tokens
+# each. Llama's source does not give the number of sequences; 512 is assumed.
+PUBLISHED = [
+    ("Qwen3-8B", 512, 8535),
+    ("qwen3-14b", 256, 5760),
+    ("llama-3.1-8b-instruct", 512, 9806),
+]
 OUTPUT_TOKENS = 640
 
 
 def spent(root: Path, config: dict) -> str:
-    """The total spending of each study with committed summaries, from its spent.csv: means over seeds, times the seeds."""
+    """The total spending of each study with committed summaries, from its spent.csv: means over
+    seeds, times the seeds."""
     lines = [
         "| study | runs | updates | rollouts | tokens sampled | hours of updates | minutes per run, least to most |",
         "|---|---|---|---|---|---|---|",
@@ -30,7 +36,8 @@ def spent(root: Path, config: dict) -> str:
         if not len(rows):
             continue
         updates, rollouts, tokens, seconds = (
-            (rows[column] * rows.seeds).sum() for column in ("updates", "rollouts", "tokens", "seconds")
+            (rows[column] * rows.seeds).sum()
+            for column in ("updates", "rollouts", "tokens", "seconds")
         )
         lines.append(
             f"| `{name}` | {rows.seeds.sum()} | {updates:,.0f} | {rollouts:,.0f} | {tokens / 1e6:.1f} M | {seconds / 3600:.2f}"
@@ -41,7 +48,9 @@ def spent(root: Path, config: dict) -> str:
 
 def tokens_per_second(shape: dict, at_once: int) -> float:
     tokens = OUTPUT_TOKENS * at_once
-    return tokens / durations.sampling_seconds(shape, at_once, tokens, OUTPUT_TOKENS, "vllm", "h100", 1)
+    return tokens / durations.sampling_seconds(
+        shape, at_once, tokens, OUTPUT_TOKENS, "vllm", "h100", 1
+    )
 
 
 def shape_of(config: dict, model: str) -> dict:
@@ -49,10 +58,15 @@ def shape_of(config: dict, model: str) -> dict:
 
 
 def tables(config: dict) -> str:
-    lines = ["| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |", "|---|---|---|---|---|"]
+    lines = [
+        "| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |",
+        "|---|---|---|---|---|",
+    ]
     for model, at_once, published in PUBLISHED:
         modelled = tokens_per_second(shape_of(config, model), at_once)
-        lines.append(f"| {model} | {at_once} | {published:,} | {modelled:,.0f} | {modelled / published - 1:+.0%} |")
+        lines.append(
+            f"| {model} | {at_once} | {published:,} | {modelled:,.0f} | {modelled / published - 1:+.0%} |"
+        )
     lines += [
         "",
         "| one job of study `paper` (two of its models), uncalibrated, H100 | seconds | GPU-hours | generated | trained on | walltime asked for |",
@@ -65,7 +79,9 @@ def tables(config: dict) -> str:
             Job("evaluate_run", model, "gsm8k", "as_written", "hard", 0, "gsm8k"),
         ):
             estimate = durations.estimate(config, job, "h100")
-            trained_tokens = f"{estimate.tokens_trained / 1e6:.1f} M" if estimate.tokens_trained else "-"
+            trained_tokens = (
+                f"{estimate.tokens_trained / 1e6:.1f} M" if estimate.tokens_trained else "-"
+            )
             lines.append(
                 f"| {job.rule} {model} | {estimate.seconds:,.0f} | {estimate.gpu_hours:.2f} | {estimate.tokens_generated / 1e6:.1f} M | {trained_tokens}"
                 f" | {durations.walltime(config, job, 'h100', 1)} min |"

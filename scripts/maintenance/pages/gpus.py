@@ -1,5 +1,5 @@
-"""docs/gpus.csv and the table of docs/gpus.md: the GPUs that each recipe needs for each model, from the configuration and
-src/hardgrpo/study/memory.py."""
+"""docs/gpus.csv and the table of docs/gpus.md: the GPUs that each recipe needs for each model, from
+the configuration and src/hardgrpo/study/memory.py."""
 
 from hardgrpo.study import memory, settings
 
@@ -16,12 +16,22 @@ def table(config: dict) -> pd.DataFrame:
         for recipe, training in config["recipes"].items() if "gpus" in model else ():
             if training["precision"] != "bf16":
                 continue
-            gpus, vllm = settings.training_gpus(config, name, recipe), training.get("generation") == "vllm"
-            line = {"model": name, "weights": f"{memory.parameters(model['shape']) / 1e9:.2f} B", "recipe": recipe}
+            gpus, vllm = (
+                settings.training_gpus(config, name, recipe),
+                training.get("generation") == "vllm",
+            )
+            line = {
+                "model": name,
+                "weights": f"{memory.parameters(model['shape']) / 1e9:.2f} B",
+                "recipe": recipe,
+            }
             line |= {"GPUs": gpus["count"], "completions at once": gpus["micro_batch"]}
             line["vLLM"] = f"{gpus['vllm_memory'] * memory.GPU_GIB:.0f} GiB" if vllm else "none"
             line["vLLM sleeps"] = ("yes" if gpus["vllm_sleep"] else "no") if vllm else ""
-            line |= {title: f"{memory.run_memory(config, name, recipe, task)['total']:.0f}" for task, title in TASKS.items()}
+            line |= {
+                title: f"{memory.run_memory(config, name, recipe, task)['total']:.0f}"
+                for task, title in TASKS.items()
+            }
             lines.append(line)
     return pd.DataFrame(lines)
 

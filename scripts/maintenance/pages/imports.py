@@ -19,12 +19,15 @@ def modules(root: Path) -> dict[Path, set[Path]]:
 def packages(root: Path) -> dict[str, set[str]]:
     """{sub-package of the library: the sub-packages that it imports}."""
     graph: dict[str, set[str]] = defaultdict(set)
-    source, library = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"  # `dependencies` gives files of the latter
+    # `dependencies` gives files of the latter
+    source, library = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"
     names = {path.parent.name for path in source.glob("*/__init__.py")}
     for path, imported in modules(root).items():
         if path.is_relative_to(source) and len(path.relative_to(source).parts) > 1:
             imported_packages = {
-                module.relative_to(library).parts[0] for module in imported if module.is_relative_to(library)
+                module.relative_to(library).parts[0]
+                for module in imported
+                if module.is_relative_to(library)
             } & names
             name = path.relative_to(source).parts[0]
             graph[name] |= imported_packages - {name}
@@ -38,7 +41,11 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
         return graph[name].union(*(reach(package) for package in graph[name]))
 
     return {
-        name: {direct for direct in imports if not any(direct in reach(package) for package in imports - {direct})}
+        name: {
+            direct
+            for direct in imports
+            if not any(direct in reach(package) for package in imports - {direct})
+        }
         for name, imports in graph.items()
     }
 
@@ -46,7 +53,15 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
 def diagram(root: Path) -> str:
     """The library's graph as Mermaid text. A cycle of sub-packages raises `graphlib.CycleError`."""
     library = packages(root)
-    order = list(graphlib.TopologicalSorter({name: sorted(library[name]) for name in sorted(library)}).static_order())
+    order = list(
+        graphlib.TopologicalSorter(
+            {name: sorted(library[name]) for name in sorted(library)}
+        ).static_order()
+    )
     arrows = reduced(library)
-    lines = [f"    {name} --> {imported}" for name in order for imported in sorted(arrows[name], key=order.index)]
+    lines = [
+        f"    {name} --> {imported}"
+        for name in order
+        for imported in sorted(arrows[name], key=order.index)
+    ]
     return "\n".join(["```mermaid", "graph BT", *lines, "```"])

@@ -1,4 +1,5 @@
-"""docs/published-numbers.md, and the samples per prompt in docs/which-prompts.md: analyses of published numbers of right answers."""
+"""docs/published-numbers.md, and the samples per prompt in docs/which-prompts.md: analyses of
+published numbers of right answers."""
 
 from hardgrpo.report import answers, registry
 from hardgrpo.runtime import files
@@ -12,9 +13,18 @@ PROBING, BEFORE_AFTER = "probing", "before_after"
 
 def page(root: Path, config: dict) -> str:
     """The answers of all analyses with committed tables."""
-    analyses = {name: analysis for name, analysis in config["analyses"].items() if (root / paths.reference(name)).is_dir()}
-    texts = {name: answers.text(analysis, tables(root, name, analysis)) for name, analysis in analyses.items()}
-    figures = {name: list(registry.COUNT_FIGURES[analysis["kind"]]) for name, analysis in analyses.items()}
+    analyses = {
+        name: analysis
+        for name, analysis in config["analyses"].items()
+        if (root / paths.reference(name)).is_dir()
+    }
+    texts = {
+        name: answers.text(analysis, tables(root, name, analysis))
+        for name, analysis in analyses.items()
+    }
+    figures = {
+        name: list(registry.COUNT_FIGURES[analysis["kind"]]) for name, analysis in analyses.items()
+    }
     return templates.fill("published-numbers", analyses=analyses, texts=texts, figures=figures)
 
 
@@ -28,7 +38,10 @@ def samples(root: Path, config: dict) -> str:
     """The answer to the question how many samples per prompt a choice needs."""
     analysis = config["analyses"][PROBING]
     return templates.fill(
-        "samples", analysis=analysis, **answers.samples_per_prompt(analysis, tables(root, PROBING, analysis)), points=answers.points
+        "samples",
+        analysis=analysis,
+        **answers.samples_per_prompt(analysis, tables(root, PROBING, analysis)),
+        points=answers.points,
     )
 
 

@@ -1,14 +1,19 @@
-"""docs/which-prompts.md: the selection policy that the finished studies recommend, and the evidence for it.
+"""docs/which-prompts.md: the selection policy that the finished studies recommend, and the evidence
+for it.
 
-The rule was written in commit 467b161, before study `mini_labels`, which needs the rule, was summarised (d4a1dcc):
+The rule was written in commit 467b161, before study `mini_labels`, which needs the rule, was
+summarised (d4a1dcc):
 
-- In each case of hardgrpo.analysis.random_choice, in any study, every way of choosing is compared with a random choice of as many prompts.
-  Studies share runs; the same way in the same case counts once, in the study with the most replicates. Recipes that differ only in when
-  they save checkpoints make the same runs.
-- A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of choosing that the case compares.
-- The ways open to a user depend on the labels before the choice: none, those of a small sample, or those of the whole pool. Of the open
-  ways, the rule recommends the way that was better in the most cases and worse in none, if it was better in at least two cases.
-  Otherwise it recommends a random choice.
+- In each case of hardgrpo.analysis.random_choice, in any study, every way of choosing is compared
+  with a random choice of as many prompts. Studies share runs; the same way in the same case counts
+  once, in the study with the most replicates. Recipes that differ only in when they save
+  checkpoints make the same runs.
+- A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of
+  choosing that the case compares.
+- The ways open to a user depend on the labels before the choice: none, those of a small sample, or
+  those of the whole pool. Of the open ways, the rule recommends the way that was better in the most
+  cases and worse in none, if it was better in at least two cases. Otherwise it recommends a random
+  choice.
 """
 
 from hardgrpo.analysis import random_choice, summaries
@@ -25,7 +30,12 @@ from pathlib import Path
 import pandas as pd
 
 CASES = 2
-NEEDS = {"none": "no label", "sample": "a small labelled sample", "pool": "the labels of the whole pool"}  # before the choice
+# before the choice
+NEEDS = {
+    "none": "no label",
+    "sample": "a small labelled sample",
+    "pool": "the labels of the whole pool",
+}
 SITUATIONS = {
     "none": "No prompt is labelled",
     "sample": "A small sample can be labelled first",
@@ -64,7 +74,12 @@ def leads(root: Path, config: dict) -> list[Lead]:
         folder = root / paths.reference(study)
         if (folder / "differences.csv").is_file():
             all_leads += leads_of_study(
-                config, study, *(pd.read_csv(folder / f"{name}.csv") for name in ("differences", "spent", "gains"))
+                config,
+                study,
+                *(
+                    pd.read_csv(folder / f"{name}.csv")
+                    for name in ("differences", "spent", "gains")
+                ),
             )
     return without_repetitions(all_leads)
 
@@ -79,13 +94,23 @@ def without_repetitions(all_leads: list[Lead]) -> list[Lead]:
     return list(largest.values())
 
 
-def leads_of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
+def leads_of_study(
+    config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame
+) -> list[Lead]:
     """The leads of a study, from its tables `differences`, `spent` and `gains`."""
-    labels = {(row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()}
-    gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in summaries.own_test_samples(gains).itertuples()}
+    labels = {
+        (row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()
+    }
+    gained = {
+        (row.model, row.task, row.policy, row.recipe): row.gain
+        for row in summaries.own_test_samples(gains).itertuples()
+    }
     study_leads = []
     for row in random_choice.comparisons(differences, config["policies"]):
-        policy, arm = config["policies"][row["policy"]], (row["model"], row["task"], row["policy"], row["recipe"])
+        policy, arm = (
+            config["policies"][row["policy"]],
+            (row["model"], row["task"], row["policy"], row["recipe"]),
+        )
         study_leads.append(
             Lead(
                 way_of(config, policy),
@@ -118,9 +143,16 @@ def way_of(config: dict, policy: dict) -> str:
 
 
 def recipe_of(config: dict, recipe: str) -> str:
-    """The first recipe of config/recipes.yaml that trains in the same way, whenever it saves checkpoints."""
-    changes = lambda entry: {key: value for key, value in entry.items() if key != "checkpoint_every"}
-    return next(name for name, entry in config["recipes"].items() if changes(entry) == changes(config["recipes"][recipe]))
+    """The first recipe of config/recipes.yaml that trains in the same way, whenever it saves
+    checkpoints."""
+    changes = lambda entry: {
+        key: value for key, value in entry.items() if key != "checkpoint_every"
+    }
+    return next(
+        name
+        for name, entry in config["recipes"].items()
+        if changes(entry) == changes(config["recipes"][recipe])
+    )
 
 
 def recommended_way(all_leads: list[Lead]) -> str | None:
@@ -134,17 +166,24 @@ def recommended_way(all_leads: list[Lead]) -> str | None:
 
 
 def cases_of(all_leads: list[Lead]) -> list[tuple]:
-    return list(dict.fromkeys((lead.model, lead.task, lead.recipe, lead.budget) for lead in all_leads))
+    return list(
+        dict.fromkeys((lead.model, lead.task, lead.recipe, lead.budget) for lead in all_leads)
+    )
 
 
 def totals(all_leads: list[Lead]) -> list[int]:
-    """The numbers of cases in which a way was better than a random choice, not told apart, and worse."""
+    """The numbers of cases in which a way was better than a random choice, not told apart, and
+    worse."""
     verdicts = [lead.verdict for lead in all_leads]
-    return [verdicts.count(word) for word in (random_choice.BETTER, random_choice.OPEN, random_choice.WORSE)]
+    return [
+        verdicts.count(word)
+        for word in (random_choice.BETTER, random_choice.OPEN, random_choice.WORSE)
+    ]
 
 
 def advice(all_leads: list[Lead]) -> list[dict]:
-    """For each need (the labels before the choice): the open ways, and the recommended way with its cases."""
+    """For each need (the labels before the choice): the open ways, and the recommended way with its
+    cases."""
     lines = []
     for place, need in enumerate(NEEDS):
         open_leads = [lead for lead in all_leads if list(NEEDS).index(lead.needs) <= place]
@@ -195,21 +234,39 @@ def short_finding(root: Path, config: dict) -> str:
     lines_by_way: dict[str | None, list[dict]] = {}
     for line in content["advice"]:
         lines_by_way.setdefault(line["best"], []).append(line)
-    return templates.fill("which-tenth", **content, ways=len({lead.way for lead in content["leads"]}), grouped=lines_by_way)
+    return templates.fill(
+        "which-tenth",
+        **content,
+        ways=len({lead.way for lead in content["leads"]}),
+        grouped=lines_by_way,
+    )
 
 
 def page(root: Path, config: dict) -> str:
-    """The generated part of docs/which-prompts.md: the advice, a table of ways, and a table of the cases with a resolved difference."""
+    """The generated part of docs/which-prompts.md: the advice, a table of ways, and a table of the
+    cases with a resolved difference."""
     content = values(root, config)
     ways = []
     for way in dict.fromkeys(lead.way for lead in content["leads"]):
         of_way = [lead for lead in content["leads"] if lead.way == way]
         rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
-        ways.append([f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))])
-    columns = ["way of choosing", "its [rule](configuration.md#what-a-rule-takes)", "needs before", "better, not told apart, worse"]
-    resolved_cases = [case_row(lead) for lead in content["leads"] if lead.verdict != random_choice.OPEN]
+        ways.append(
+            [f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))]
+        )
+    columns = [
+        "way of choosing",
+        "its [rule](configuration.md#what-a-rule-takes)",
+        "needs before",
+        "better, not told apart, worse",
+    ]
+    resolved_cases = [
+        case_row(lead) for lead in content["leads"] if lead.verdict != random_choice.OPEN
+    ]
     return templates.fill(
-        "which-prompts", **content, ways_table=pd.DataFrame(ways, columns=columns), cases_table=pd.DataFrame(resolved_cases)
+        "which-prompts",
+        **content,
+        ways_table=pd.DataFrame(ways, columns=columns),
+        cases_table=pd.DataFrame(resolved_cases),
     )
 
 
@@ -229,4 +286,8 @@ def case_row(lead: Lead) -> dict[str, str]:
 
 def every_case(root: Path, config: dict) -> pd.DataFrame:
     """The table docs/which-prompts.csv: every case, in shares."""
-    return pd.DataFrame(files.round_floats([asdict(lead) | {"verdict": lead.verdict} for lead in leads(root, config)]))
+    return pd.DataFrame(
+        files.round_floats(
+            [asdict(lead) | {"verdict": lead.verdict} for lead in leads(root, config)]
+        )
+    )

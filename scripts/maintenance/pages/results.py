@@ -1,4 +1,5 @@
-"""docs/results.md, from the committed summaries of the reference studies: a table for each study, and the claims that it tests."""
+"""docs/results.md, from the committed summaries of the reference studies: a table for each study,
+and the claims that it tests."""
 
 from hardgrpo.analysis import hard_leads
 from hardgrpo.analysis.formats import change, round_parts
@@ -35,11 +36,13 @@ HEADINGS = {  # {study: its heading in docs/results.md}
     RECORDINGS: f"Study `{RECORDINGS}`: the first paper's own completions",
     TRAJECTORIES: f"Study `{TRAJECTORIES}`: groups while a real model trains",
 }
-PAPERS_OF = {REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}  # {study: the papers whose primary claims it tests}
+# {study: the papers whose primary claims it tests}
+PAPERS_OF = {REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}
 KINDS = ("finishing", "sharpening", "new_solving")
 
 
-# --- formatted values -------------------------------------------------------------------------------------------------
+# --- formatted values
+# -------------------------------------------------------------------------------------------------
 
 
 def anchor(study: str) -> str:
@@ -49,12 +52,16 @@ def anchor(study: str) -> str:
 
 def estimate(row, name: str, low: str | None = None) -> str:
     """A share of a row in points, with its interval."""
-    value, ends = getattr(row, name), [getattr(row, f"{low or name}_{end}") for end in ("low", "high")]
+    value, ends = (
+        getattr(row, name),
+        [getattr(row, f"{low or name}_{end}") for end in ("low", "high")],
+    )
     return interval(value, *ends)
 
 
 def lead(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> str:
-    """The difference of two arms (policy, recipe) with its interval; empty where the table has none."""
+    """The difference of two arms (policy, recipe) with its interval; empty where the table has
+    none."""
     row = difference_row(differences, arm, minus)
     return interval(row["difference"], row["low"], row["high"]) if row else ""
 
@@ -68,7 +75,9 @@ def percent(row, name: str) -> str:
 def population(config: dict, gains: pd.DataFrame) -> str:
     """The population of a study's results, in words."""
     models = dict.fromkeys(gains.model)
-    (seeds,), (problems,) = (own_test_samples(gains)[name].unique() for name in ("seeds", "problems"))
+    (seeds,), (problems,) = (
+        own_test_samples(gains)[name].unique() for name in ("seeds", "problems")
+    )
     if not all(settings.has_own_bases(config["models"][model]) for model in models):
         return f"the weights {templates.quoted(models)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{model}`" for model in models)
@@ -76,7 +85,8 @@ def population(config: dict, gains: pd.DataFrame) -> str:
 
 
 def place(rows: pd.DataFrame, row) -> str:
-    """The task of a claim's row, with the base model if the claim has rows of several base models."""
+    """The task of a claim's row, with the base model if the claim has rows of several base
+    models."""
     models = rows[(rows.task == row.task) & (rows.test == row.test)].model.nunique()
     return row.task if models == 1 else f"{row.task} of {row.model}"
 
@@ -92,7 +102,8 @@ def random_of(config: dict, policy: str) -> str:
     return next(name for name, entry in config["policies"].items() if entry == random_entry)
 
 
-# --- the table of each study ------------------------------------------------------------------------------------------
+# --- the table of each study
+# ------------------------------------------------------------------------------------------
 
 
 def primary_claims(rows: pd.DataFrame) -> pd.DataFrame:
@@ -103,9 +114,20 @@ def primary_claims(rows: pd.DataFrame) -> pd.DataFrame:
         for (paper, claim), claim_rows in primary_rows.groupby(["paper", "claim"], sort=False):
             for row in claim_rows.itertuples():
                 kind = f"`{row.model}`, {row.seeds:.0f}"
-                lines.append([paper, claim, place(claim_rows, row).partition(" of ")[0], kind, estimate_of(row), row.verdict])
+                lines.append(
+                    [
+                        paper,
+                        claim,
+                        place(claim_rows, row).partition(" of ")[0],
+                        kind,
+                        estimate_of(row),
+                        row.verdict,
+                    ]
+                )
                 paper = claim = ""
-    return pd.DataFrame(lines, columns=["paper", "claim", "task", "base models, replicates", "estimate", "verdict"])
+    return pd.DataFrame(
+        lines, columns=["paper", "claim", "task", "base models, replicates", "estimate", "verdict"]
+    )
 
 
 def estimate_of(row) -> str:
@@ -115,7 +137,9 @@ def estimate_of(row) -> str:
 def gains_and_kinds(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     lines = []
     for row in own_test_samples(tables["gains"]).itertuples():
-        arm_rows = lambda name, row=row: tables[name][(tables[name].task == row.task) & (tables[name].policy == row.policy)]
+        arm_rows = lambda name, row=row: tables[name][
+            (tables[name].task == row.task) & (tables[name].policy == row.policy)
+        ]
         kind = arm_rows("kinds").query("eval_task == task and tier.isna()").iloc[0]
         greedy = arm_rows("gains").query("eval_task == task and decoding == 'greedy'").iloc[0]
         parts = round_parts(row.gain, [kind[name] for name in KINDS])
@@ -144,7 +168,9 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
             row = group[group.eval_task == test].iloc[0]
             finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
             line[f"gain on {test}"] = change(row.gain)
-            line[f"of which finishing, {test}"] = interval(finishing, row.finishing_low, row.finishing_high)
+            line[f"of which finishing, {test}"] = interval(
+                finishing, row.finishing_low, row.finishing_high
+            )
         lines.append(line)
     return pd.DataFrame(lines)
 
@@ -153,15 +179,22 @@ def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     gains, differences = own_test_samples(tables["gains"]), own_test_samples(tables["differences"])
     lines = []
     for row in gains.itertuples():
-        task_differences = differences[(differences.model == row.model) & (differences.task == row.task)]
+        task_differences = differences[
+            (differences.model == row.model) & (differences.task == row.task)
+        ]
         leads_over_random = lead(task_differences, (row.policy, row.recipe), ("random", row.recipe))
         lines.append([row.task, row.recipe, row.policy, estimate(row, "gain"), leads_over_random])
     return pd.DataFrame(lines, columns=["task", "recipe", "policy", "gain", "lead over random"])
 
 
 def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The arms that choose as many prompts as policy `random`, with a pair of columns for each base model and task."""
-    gains, differences, spent = own_test_samples(tables["gains"]), own_test_samples(tables["differences"]), tables["spent"]
+    """The arms that choose as many prompts as policy `random`, with a pair of columns for each base
+    model and task."""
+    gains, differences, spent = (
+        own_test_samples(tables["gains"]),
+        own_test_samples(tables["differences"]),
+        tables["spent"],
+    )
     first_recipe = settings.first_recipe(config["studies"][LABELS])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
@@ -170,23 +203,37 @@ def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFra
         cell = lambda frame, row=row: frame[(frame.model == row.model) & (frame.task == row.task)]
         arm = row.policy, row.recipe
         labels = cell(spent).query("policy == @row.policy and recipe == @row.recipe").labels.iloc[0]
-        line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": f"{labels:.0f}"})
+        line = lines.setdefault(
+            arm, {"policy": row.policy, "recipe": row.recipe, "labels": f"{labels:.0f}"}
+        )
         line[f"gain, {row.task} of {row.model}"] = change(row.gain)
-        line[f"lead, {row.task} of {row.model}"] = lead(cell(differences), arm, ("random", first_recipe))
+        line[f"lead, {row.task} of {row.model}"] = lead(
+            cell(differences), arm, ("random", first_recipe)
+        )
     return pd.DataFrame(lines.values())
 
 
 def gains_by_selector(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Every arm; the lead is over plain GRPO on the prompts of the same policy."""
-    gains, differences, spent = own_test_samples(tables["gains"]), own_test_samples(tables["differences"]), tables["spent"]
+    gains, differences, spent = (
+        own_test_samples(tables["gains"]),
+        own_test_samples(tables["differences"]),
+        tables["spent"],
+    )
     first_recipe = settings.first_recipe(config["studies"][ONLINE])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
         arm = row.policy, row.recipe
         line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": []})
-        line["labels"].append(spent.query("task == @row.task and policy == @row.policy and recipe == @row.recipe").labels.iloc[0])
+        line["labels"].append(
+            spent.query(
+                "task == @row.task and policy == @row.policy and recipe == @row.recipe"
+            ).labels.iloc[0]
+        )
         line[f"gain, {row.task}"] = change(row.gain)
-        line[f"lead, {row.task}"] = lead(differences[differences.task == row.task], arm, (row.policy, first_recipe))
+        line[f"lead, {row.task}"] = lead(
+            differences[differences.task == row.task], arm, (row.policy, first_recipe)
+        )
     for line in lines.values():
         line["labels"] = ", ".join(dict.fromkeys(f"{labels:.0f}" for labels in line["labels"]))
     return pd.DataFrame(lines.values())
@@ -196,7 +243,11 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Gains of the recorded runs with their parts, in descending order of finishing."""
     keys = ["model", "task", "eval_task", "policy", "recipe", "step"]
     gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high"]]
-    rows = tables["parts"].merge(gains, on=keys).sort_values("finishing", kind="stable", ignore_index=True)[::-1]
+    rows = (
+        tables["parts"]
+        .merge(gains, on=keys)
+        .sort_values("finishing", kind="stable", ignore_index=True)[::-1]
+    )
     lines = []
     for row in rows.itertuples():
         parts = round_parts(row.gain, [row.finishing, row.correctness])
@@ -217,13 +268,16 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of recorded runs less the base model and less other runs, mean of the last five checkpoints, on all and on hard questions.
+    """Accuracy of recorded runs less the base model and less other runs, mean of the last five
+    checkpoints, on all and on hard questions.
 
     Published accuracies are left out where there are completions.
     """
     keys, last = recorded.KEYS[:5], recorded.last_checkpoints(table)
     last["shown"] = [estimate(row, "difference") for row in last.itertuples()]
-    by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(columns=["all", "hard"])
+    by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(
+        columns=["all", "hard"]
+    )
     frame = last[last.questions == "all"].merge(by_questions, on=keys)
     return pd.DataFrame(
         {
@@ -232,29 +286,42 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
             "run": frame.policy,
             "less": frame.minus,
             "graded": frame.grading,
-            "accuracy %": [f"{100 * row.minus_value:.1f} → {100 * row.value:.1f}" for row in frame.itertuples()],
+            "accuracy %": [
+                f"{100 * row.minus_value:.1f} → {100 * row.value:.1f}" for row in frame.itertuples()
+            ],
             "difference": frame["all"],
             "on hard questions": frame["hard"].fillna(""),
             "checkpoints": frame.checkpoints,
-            "problems": frame.problems.map(lambda number: "" if pd.isna(number) else f"{number:.0f}"),
+            "problems": frame.problems.map(
+                lambda number: "" if pd.isna(number) else f"{number:.0f}"
+            ),
         }
     )
 
 
 def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict[str, str]:
-    """{model: accuracy of the runs on `policy` less that of the runs on `minus`, mean of the last checkpoints}, on all questions."""
+    """{model: accuracy of the runs on `policy` less that of the runs on `minus`, mean of the last
+    checkpoints}, on all questions."""
     last = recorded.last_checkpoints(table)
-    rows = last[(last.task == task) & (last.policy == policy) & (last.minus == minus) & (last.questions == "all")]
+    rows = last[
+        (last.task == task)
+        & (last.policy == policy)
+        & (last.minus == minus)
+        & (last.questions == "all")
+    ]
     graded = rows[rows.grading != "lenient"]
     leads = {model_of(row.model): estimate(row, "difference") for row in graded.itertuples()}
-    return dict(sorted(leads.items(), key=lambda lead: float(re.search(r"([\d.]+)b", lead[0])[1])))  # by billions of weights
+    # by billions of weights
+    return dict(sorted(leads.items(), key=lambda lead: float(re.search(r"([\d.]+)b", lead[0])[1])))
 
 
 def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
     """Shares over all later epochs of the recorded training run, by policy."""
     lines = []
     for row in table[table.stretch.isna()].itertuples():
-        stretches = table[(table.policy == row.policy) & table.stretch.notna()].sort_values("stretch").mixed
+        stretches = (
+            table[(table.policy == row.policy) & table.stretch.notna()].sort_values("stretch").mixed
+        )
         lines.append(
             {
                 "policy": row.policy,
@@ -274,7 +341,8 @@ def probe_completions(config: dict, chosen: pd.DataFrame) -> set[str]:
     return {f"{config['tasks'][row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
 
 
-# --- findings ---------------------------------------------------------------------------------------------------------
+# --- findings
+# ---------------------------------------------------------------------------------------------------------
 
 
 def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
@@ -282,34 +350,54 @@ def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
     best = []
     for task, sampled in own_test_samples(tables["gains"]).groupby("task", sort=False):
         row = sampled.loc[sampled.gain.idxmax()]
-        arm_rows = lambda name, row=row: tables[name].query("task == @row.task and eval_task == task and policy == @row.policy")
+        arm_rows = lambda name, row=row: tables[name].query(
+            "task == @row.task and eval_task == task and policy == @row.policy"
+        )
         (greedy,) = arm_rows("gains").query("decoding == 'greedy'").itertuples()
         (kind,) = arm_rows("kinds").query("tier.isna()").itertuples()
         parts = {name: estimate(kind, name) for name in KINDS}
         best.append(
-            {"task": task, "policy": row.policy, "gain": estimate(row, "gain"), "greedy": estimate(greedy, "gain"), **parts}
+            {
+                "task": task,
+                "policy": row.policy,
+                "gain": estimate(row, "gain"),
+                "greedy": estimate(greedy, "gain"),
+                **parts,
+            }
         )
     return best
 
 
 def closest_lines(regressions: pd.DataFrame) -> list[dict]:
-    """The measure of the base model with the largest R² for the lead of `hard` over `random`, on each task."""
+    """The measure of the base model with the largest R² for the lead of `hard` over `random`, on
+    each task."""
     rows = own_test_samples(regressions).query("policy == 'hard' and minus == 'random'")
     best = rows.loc[rows.groupby("task", sort=False).r_squared.idxmax()]
-    return [{"measure": hard_leads.PREDICTORS[row.predictor], **row._asdict()} for row in best.itertuples()]
+    return [
+        {"measure": hard_leads.PREDICTORS[row.predictor], **row._asdict()}
+        for row in best.itertuples()
+    ]
 
 
 def under_limits(config: dict, frame: pd.DataFrame, name: str) -> list[str]:
-    """An estimate of policy `hard`, trained under the tight limit: tested under the tight and under the larger limit."""
-    tight = next(task for task in config["studies"][TRUNCATION]["tasks"] if "cut_from" in config["tasks"][task])
+    """An estimate of policy `hard`, trained under the tight limit: tested under the tight and under
+    the larger limit."""
+    tight = next(
+        task
+        for task in config["studies"][TRUNCATION]["tasks"]
+        if "cut_from" in config["tasks"][task]
+    )
     rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
     return [estimate(rows.loc[test], name) for test in (tight, config["tasks"][tight]["cut_from"])]
 
 
 def primary(rows: pd.DataFrame, study: str, paper: str) -> str:
-    """The estimates and verdicts on a paper's primary claim: 'swaps +3.3 [-2.6, +9.2] (undecided), ...'."""
+    """The estimates and verdicts on a paper's primary claim: 'swaps +3.3 [-2.6, +9.2] (undecided),
+    ...'."""
     rows = rows[(rows.study == study) & (rows.paper == paper) & (rows.primary == 1)]
-    return ", ".join(f"{place(rows, row)} {estimate_of(row)} ({row.verdict})" for row in rows.itertuples())
+    return ", ".join(
+        f"{place(rows, row)} {estimate_of(row)} ({row.verdict})" for row in rows.itertuples()
+    )
 
 
 def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
@@ -320,10 +408,14 @@ def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
 
 def values(root: Path, config: dict) -> dict:
     """The values that the templates of README.md and docs/results.md show."""
-    studies = {study: read(root, study, "spent", "chosen", "trajectories", "recorded_runs") for study in HEADINGS}
+    studies = {
+        study: read(root, study, "spent", "chosen", "trajectories", "recorded_runs")
+        for study in HEADINGS
+    }
     limited, rows = studies[TRUNCATION], all_claims(root, config)
     over_random, over_easy = (
-        under_limits(config, limited["differences"].query("minus == @minus"), "difference") for minus in ("random", "easy")
+        under_limits(config, limited["differences"].query("minus == @minus"), "difference")
+        for minus in ("random", "easy")
     )
     return {
         "headings": HEADINGS,
@@ -332,7 +424,9 @@ def values(root: Path, config: dict) -> dict:
         "studies": studies,
         "claims": primary_claims(rows),
         "primary": lambda study, paper: primary(rows, study, paper),
-        "recorded_leads": lambda *names: recorded_leads(studies[RECORDINGS]["recorded_runs"], *names),
+        "recorded_leads": lambda *names: recorded_leads(
+            studies[RECORDINGS]["recorded_runs"], *names
+        ),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
             "gain": under_limits(config, limited["gains"], "gain"),
@@ -361,7 +455,9 @@ def page(root: Path, config: dict) -> str:
         label_table=gains_by_labels(config, studies[LABELS]),
         wrong=studies[LABELS]["chosen"].query("policy == 'random'"),
         selector_table=gains_by_selector(config, studies[ONLINE]),
-        rollouts=" or ".join(f"{rollouts:.0f}" for rollouts in studies[ONLINE]["spent"].rollouts.unique()),
+        rollouts=" or ".join(
+            f"{rollouts:.0f}" for rollouts in studies[ONLINE]["spent"].rollouts.unique()
+        ),
         probe=" or ".join(sorted(probe_completions(config, studies[ONLINE]["chosen"]))),
         recorded_table=recorded_gains(studies[RECORDINGS]),
         contrast_table=recorded_contrasts(studies[RECORDINGS]["recorded_runs"]),

@@ -1,4 +1,5 @@
-"""docs/tables.csv: each table and figure, its inputs and the function that makes it, from the registry."""
+"""docs/tables.csv: each table and figure, its inputs and the function that makes it, from the
+registry."""
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-HE = {"gain": 1, "learnable": 2, "weaker_signal": 3, "out_of_distribution": 4}  # tables of HE with the same content
+# tables of HE with the same content
+HE = {"gain": 1, "learnable": 2, "weaker_signal": 3, "out_of_distribution": 4}
 COLUMNS = ["kind", "name", "number", "shows", "made_from", "function", "columns"]
 
 
@@ -21,7 +23,17 @@ def made_from(root: Path, config: dict) -> pd.DataFrame:
     lines = []
     for name, table in registry.TABLES.items():
         function = f"{name} in src/hardgrpo/report/tables/{table.module}.py"
-        lines.append(["table of the paper", name, numbers.get(name, ""), plain(table.caption), listed(table.of), function, ""])
+        lines.append(
+            [
+                "table of the paper",
+                name,
+                numbers.get(name, ""),
+                plain(table.caption),
+                listed(table.of),
+                function,
+                "",
+            ]
+        )
     for name, figure in registry.FIGURES.items():
         function = f"draw in src/hardgrpo/report/figures/{name}.py"
         lines.append(["figure", name, "", plain(figure.caption), listed(figure.of), function, ""])
@@ -31,25 +43,35 @@ def made_from(root: Path, config: dict) -> pd.DataFrame:
         lines.append(["summary table", name, "", "", origin, function, listed(summary.columns)])
     for name, table in registry.JUDGED.items():
         function = "main in scripts/summaries/judge_claims.py"
-        lines.append(["summary table", name, "", "", listed(table.of), function, listed(table.columns)])
+        lines.append(
+            ["summary table", name, "", "", listed(table.of), function, listed(table.columns)]
+        )
     return pd.DataFrame(lines, columns=COLUMNS)
 
 
 def same_in_paper(root: Path, config: dict) -> pd.DataFrame:
     """The tables that HE also has, with their numbers in HE and in the PDF."""
     numbers = numbered(root, config)
-    lines = [[f"Table {number}", f"`{name}`", f"Table {numbers[name]}" if name in numbers else ""] for name, number in HE.items()]
+    lines = [
+        [f"Table {number}", f"`{name}`", f"Table {numbers[name]}" if name in numbers else ""]
+        for name, number in HE.items()
+    ]
     return pd.DataFrame(lines, columns=["HE", "table", f"PDF of {committed.REFERENCE}"])
 
 
 def numbered(root: Path, config: dict) -> dict[str, int]:
-    """Numbers of the tables in the reference study's PDF: in the order of the text, without empty tables."""
+    """Numbers of the tables in the reference study's PDF: in the order of the text, without empty
+    tables."""
     text = (root / "paper/main.tex").read_text(encoding="utf-8")
-    text_order = [name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES]
+    text_order = [
+        name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES
+    ]
     order = dict.fromkeys([*text_order, *registry.TABLES])
     first_recipe = settings.first_recipe(config["studies"][committed.REFERENCE])
     folder = root / paths.reference(committed.REFERENCE)
-    tables = {path.stem: summaries.read_labelled(path, first_recipe) for path in folder.glob("*.csv")}
+    tables = {
+        path.stem: summaries.read_labelled(path, first_recipe) for path in folder.glob("*.csv")
+    }
     tables |= committed.judged(root, config, committed.REFERENCE) | {
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
@@ -61,7 +83,10 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
 def rows(name: str, tables: dict, design: dict):
     table = registry.TABLES[name]
     make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
-    return make(**{table_name: tables[table_name] for table_name in table.of}, **({"study": design} if table.design else {}))[0]
+    return make(
+        **{table_name: tables[table_name] for table_name in table.of},
+        **({"study": design} if table.design else {}),
+    )[0]
 
 
 def listed(names) -> str:

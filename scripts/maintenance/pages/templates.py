@@ -14,7 +14,10 @@ FOLDER = Path(__file__).parent / "templates"
 def fill(name: str, **values) -> str:
     """The text of a template. A missing value raises `jinja2.UndefinedError`."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(FOLDER),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"table": table, "change": change, "quoted": quoted}
     environment.globals |= {"interval": interval}

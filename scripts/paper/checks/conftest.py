@@ -14,12 +14,15 @@ TOLERANCE = 1e-9  # numbers are written with ten digits
 
 @pytest.fixture(scope="session")
 def tables(arguments) -> dict[str, list[dict]]:
-    return summaries.read_tables(arguments.tables, registry.SUMMARIES, arguments.conditions["first_recipe"])
+    return summaries.read_tables(
+        arguments.tables, registry.SUMMARIES, arguments.conditions["first_recipe"]
+    )
 
 
 @pytest.fixture(scope="session")
 def require_local_tables(arguments) -> None:
-    """Skip if the tables are the committed reference: raw files in this folder belong to different runs."""
+    """Skip if the tables are the committed reference: raw files in this folder belong to different
+    runs."""
     if arguments.reference:
         pytest.skip("the tables are the committed reference, its raw files are not here")
 
@@ -42,7 +45,11 @@ def check(failures: list[str]) -> None:
 
 def at(table: str, number: int, row: dict) -> str:
     """Table, row and name of the row: 'gains.csv: row 2 (tiny swaps swaps hard)'."""
-    keys = [str(row[key]) for key in ("model", "task", "eval_task", "arm", "minus_arm", "tier", "seed", "step") if key in row]
+    keys = [
+        str(row[key])
+        for key in ("model", "task", "eval_task", "arm", "minus_arm", "tier", "seed", "step")
+        if key in row
+    ]
     return f"{table}.csv: row {number + 2} ({' '.join(keys)})"
 
 

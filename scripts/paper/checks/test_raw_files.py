@@ -1,6 +1,8 @@
-"""Checks of a study's summaries against its raw files (evaluations, completions, training logs), run by scripts/paper/verify.py.
+"""Checks of a study's summaries against its raw files (evaluations, completions, training logs),
+run by scripts/paper/verify.py.
 
-They read a sample of the raw files. The study's name seeds the draw, so that the sample is the same every time.
+They read a sample of the raw files. The study's name seeds the draw, so that the sample is the same
+every time.
 """
 
 from conftest import at, check, close, rows_of
@@ -28,7 +30,14 @@ CELLS, FILES, COMPLETIONS = 8, 12, 200  # sizes of the samples
 
 def sample(arguments, items: list, count: int, key: str) -> list:
     """Up to `count` items in their order, drawn with the study's name and `key` as seed."""
-    return [items[i] for i in sorted(random.Random(f"{arguments.study}:{key}").sample(range(len(items)), min(count, len(items))))]
+    return [
+        items[i]
+        for i in sorted(
+            random.Random(f"{arguments.study}:{key}").sample(
+                range(len(items)), min(count, len(items))
+            )
+        )
+    ]
 
 
 @cache  # runs may share a base model
@@ -47,16 +56,23 @@ def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -
 
 @pytest.fixture(scope="session")
 def raw(arguments, runs, require_local_tables) -> list[tuple]:
-    """(model, task, policy, recipe, eval_task, [(rows of the base model, rows of the run)]) of a sample of cells with evaluation files."""
+    """(model, task, policy, recipe, eval_task, [(rows of the base model, rows of the run)]) of a
+    sample of cells with evaluation files."""
     cells = []
     for (model, task, policy, recipe), group in runs.items():
         for test in paths.eval_tasks(arguments.config, arguments.study, task, model):
-            pairs = [[Path(paths.evaluation(path, test)) for path in (f"{run.base}/base", run.path)] for run in group]
+            pairs = [
+                [Path(paths.evaluation(path, test)) for path in (f"{run.base}/base", run.path)]
+                for run in group
+            ]
             if all(path.exists() for pair in pairs for path in pair):
                 cells.append((model, task, policy, recipe, test, pairs))
     if not cells:
         pytest.skip("no evaluation files are here (results/evaluation)")
-    return [(*keys, [tuple(map(graded, pair)) for pair in pairs]) for *keys, pairs in sample(arguments, cells, CELLS, "cells")]
+    return [
+        (*keys, [tuple(map(graded, pair)) for pair in pairs])
+        for *keys, pairs in sample(arguments, cells, CELLS, "cells")
+    ]
 
 
 def test_gains_again(tables, raw):
@@ -65,7 +81,10 @@ def test_gains_again(tables, raw):
     keys = {}
     for name in ("gains", "accuracy"):
         for number, row in enumerate(tables[name]):
-            key = (name, *(row[k] for k in ("model", "task", "policy", "recipe", "eval_task", "decoding")))
+            key = (
+                name,
+                *(row[k] for k in ("model", "task", "policy", "recipe", "eval_task", "decoding")),
+            )
             keys[(*key, row["step"]) if name == "accuracy" else key] = at(name, number, row), row
     for *cell, group in raw:
         for decoding in ("sampled", "greedy"):
@@ -75,18 +94,27 @@ def test_gains_again(tables, raw):
             last_step = str(int(row["step"]))
             before = [rates(base, "0", decoding) for base, _ in group]
             after = [rates(rows, last_step, decoding) for _, rows in group]
-            if any(base_rates.keys() != run_rates.keys() for base_rates, run_rates in zip(before, after)):
-                failures.append(f"{place}: the runs were tested on other problems than the base model")
+            if any(
+                base_rates.keys() != run_rates.keys()
+                for base_rates, run_rates in zip(before, after)
+            ):
+                failures.append(
+                    f"{place}: the runs were tested on other problems than the base model"
+                )
                 continue
             gain = mean(mean(base_rates.values()) for base_rates in after) - mean(
                 mean(base_rates.values()) for base_rates in before
             )
             if not close(gain, row["gain"]):
                 failures.append(f"{place}: gain is {row['gain']}, from the completions {gain}")
-            answered = mean(mean(rates(rows, last_step, decoding, "answered").values()) for _, rows in group)
+            answered = mean(
+                mean(rates(rows, last_step, decoding, "answered").values()) for _, rows in group
+            )
             place, row = keys["accuracy", *cell, decoding, row["step"]]
             if not close(answered, row["answered_mean"]):
-                failures.append(f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}")
+                failures.append(
+                    f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}"
+                )
     check(failures)
 
 
@@ -99,7 +127,10 @@ def test_intervals_again(tables, raw):
             if not is_cell or row["decoding"] != "sampled" or row["seeds"] < 2:
                 continue
             last_step = str(int(row["step"]))
-            pairs = [(rates(base, "0", "sampled"), rates(rows, last_step, "sampled")) for base, rows in group]
+            pairs = [
+                (rates(base, "0", "sampled"), rates(rows, last_step, "sampled"))
+                for base, rows in group
+            ]
             x = [[after[name] - before[name] for name in sorted(before)] for before, after in pairs]
             seeds, problems = len(x), len(x[0])
             of_seeds, of_problems, grand_mean = (
@@ -108,14 +139,22 @@ def test_intervals_again(tables, raw):
                 mean(map(mean, x)),
             )
             residual = sum(
-                (x[s][i] - of_seeds[s] - of_problems[i] + grand_mean) ** 2 for s in range(seeds) for i in range(problems)
+                (x[s][i] - of_seeds[s] - of_problems[i] + grand_mean) ** 2
+                for s in range(seeds)
+                for i in range(problems)
             )
-            shared = variance(of_problems) / problems - residual / ((problems - 1) * (seeds - 1) * problems * seeds)
+            shared = variance(of_problems) / problems - residual / (
+                (problems - 1) * (seeds - 1) * problems * seeds
+            )
             t = lambda n: stats.t.ppf(0.975, n - 1)
-            half = sqrt(t(seeds) ** 2 * variance(of_seeds) / seeds + t(problems) ** 2 * max(shared, 0))
+            half = sqrt(
+                t(seeds) ** 2 * variance(of_seeds) / seeds + t(problems) ** 2 * max(shared, 0)
+            )
             for end, value in (("gain_low", grand_mean - half), ("gain_high", grand_mean + half)):
                 if not isclose(row[end], value, rel_tol=1e-6, abs_tol=1e-8):
-                    failures.append(f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}")
+                    failures.append(
+                        f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}"
+                    )
     check(failures)
 
 
@@ -136,7 +175,10 @@ def test_grades_again(arguments, require_local_tables):
             graders.check_grader(grader)
         except UserError as error:
             pytest.skip(str(error))
-        answers = {problem["id"]: problem["answer"] for problem in tasks.read_problems(paths.problems(task, "test"))}
+        answers = {
+            problem["id"]: problem["answer"]
+            for problem in tasks.read_problems(paths.problems(task, "test"))
+        }
         key = lambda row: tuple(str(row[name]) for name in ("step", "id", "decoding", "sample"))
         rows = {key(row): (number, row) for number, row in enumerate(graded(path), start=2)}
         text_rows = [json.loads(line) for line in files.read_text(texts).split("\n") if line]
@@ -144,7 +186,10 @@ def test_grades_again(arguments, require_local_tables):
             failures.append(f"{path}: its rows are not those of {texts}")
             continue
         for text in sample(arguments, text_rows, COMPLETIONS, str(path)):
-            grade, (number, row) = graders.grade(grader, text["completion"], answers[text["id"]]), rows[key(text)]
+            grade, (number, row) = (
+                graders.grade(grader, text["completion"], answers[text["id"]]),
+                rows[key(text)],
+            )
             for column in ("correct", "answered", "strict", "lenient"):
                 if int(row[column]) != int(getattr(grade, column)):
                     failures.append(
@@ -157,11 +202,16 @@ def test_grades_again(arguments, require_local_tables):
 def test_recordings_again(arguments, runs, require_local_tables):
     """Recorded completions, graded again, give the accuracies of the evaluation files."""
     recorded = {
-        model: part["source"]["recordings"] for model, part in arguments.config["models"].items() if "recordings" in part["source"]
+        model: part["source"]["recordings"]
+        for model, part in arguments.config["models"].items()
+        if "recordings" in part["source"]
     }
     recordings = []
     for model, task in dict.fromkeys(cell[:2] for cell in runs if cell[0] in recorded):
-        path, recording = Path(paths.evaluation(f"{model}/base", task)), Path(arguments.data) / recorded[model][task]["base"]
+        path, recording = (
+            Path(paths.evaluation(f"{model}/base", task)),
+            Path(arguments.data) / recorded[model][task]["base"],
+        )
         if "repository" in arguments.config["models"][model]["source"]:
             recording = Path(paths.recording(model, task, "base"))
         if path.exists() and recording.exists() and Path(paths.problems(task, "test")).exists():
@@ -178,7 +228,9 @@ def test_recordings_again(arguments, runs, require_local_tables):
         for problem in problems:
             for completion in by_problem[problem["id"]]:
                 row = rows.get((problem["id"], str(completion["sample"])))
-                grade = graders.grade(arguments.graders[task], completion["completion"], problem["answer"])
+                grade = graders.grade(
+                    arguments.graders[task], completion["completion"], problem["answer"]
+                )
                 if row is None or int(row["correct"]) != grade.correct:
                     value = row["correct"] if row else "missing"
                     failures.append(
@@ -193,15 +245,21 @@ def test_training_again(tables, runs, require_local_tables):
     for cell, group in runs.items():
         log_paths = [Path(paths.training(run, "updates.csv")) for run in group]
         if all(path.exists() for path in log_paths):
-            logs[cell] = [list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in log_paths]
+            logs[cell] = [
+                list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in log_paths
+            ]
     if not logs:
         pytest.skip("no training logs are here (results/training)")
     failures = []
     for _, place, row in rows_of(tables, "learnable"):
         if updates := logs.get((row["model"], row["task"], row["policy"], row["recipe"])):
-            share = mean(mean(float(update["learnable_share"]) for update in log) for log in updates)
+            share = mean(
+                mean(float(update["learnable_share"]) for update in log) for log in updates
+            )
             if not close(share, row["learnable"]):
-                failures.append(f"{place}: learnable is {row['learnable']}, from the training logs {share}")
+                failures.append(
+                    f"{place}: learnable is {row['learnable']}, from the training logs {share}"
+                )
     for _, place, row in rows_of(tables, "parity"):
         cell = row["model"], row["task"], row["policy"], row["recipe"]
         if cell in logs:

@@ -24,7 +24,16 @@ SHARES = {
     "base_truncated",
     "truncated_mean",
 }
-SHARES |= {"accuracy_answered", "base_accuracy_answered", "pass", "base", "learnable", "pass_rate", "mean_pass_rate", "zero_share"}
+SHARES |= {
+    "accuracy_answered",
+    "base_accuracy_answered",
+    "pass",
+    "base",
+    "learnable",
+    "pass_rate",
+    "mean_pass_rate",
+    "zero_share",
+}
 SHARES |= {
     "boundary_pass_rate",
     "mixed",
@@ -40,11 +49,36 @@ SHARES |= {
     "with_prompt",
 }
 CHANGES = {"gain", "difference", "finishing", "correctness"}
-COUNTS = {"problems", "samples", "seeds", "updates", "prompts", "rollouts", "completion_tokens", "labels", "cells", "k", "pool"}
-POOLED = {"problems", "pool", "prompts"}  # counts that may be means over seeds in every table; MEANS: in these tables
-MEANS = {"spent": POOLED | {"updates", "rollouts", "labels"}, "rollouts": POOLED | {"updates", "labels"}}
+COUNTS = {
+    "problems",
+    "samples",
+    "seeds",
+    "updates",
+    "prompts",
+    "rollouts",
+    "completion_tokens",
+    "labels",
+    "cells",
+    "k",
+    "pool",
+}
+# counts that may be means over seeds in every table; MEANS: in these tables
+POOLED = {"problems", "pool", "prompts"}
+MEANS = {
+    "spent": POOLED | {"updates", "rollouts", "labels"},
+    "rollouts": POOLED | {"updates", "labels"},
+}
 MAY_BE_ZERO = {"labels"}  # a reward by the majority buys none
-MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
+MUST_BE_KNOWN = {
+    "accuracy",
+    "gain",
+    "difference",
+    "finishing",
+    "correctness",
+    "pass",
+    "learnable",
+    "pass_rate",
+} | COUNTS
 
 
 def test_columns(arguments):
@@ -53,7 +87,9 @@ def test_columns(arguments):
     for name, expected in registry.columns(*registry.SUMMARIES, *registry.JUDGED).items():
         header = files.read_text(arguments.tables[name]).split("\n")[0].split(",")
         if header != expected:
-            failures.append(f"{name}.csv: row 1: columns are {', '.join(header)}; expected {', '.join(expected)}")
+            failures.append(
+                f"{name}.csv: row 1: columns are {', '.join(header)}; expected {', '.join(expected)}"
+            )
     check(failures)
 
 
@@ -67,7 +103,12 @@ def test_cells(arguments, tables, runs):
     }
     for name in ("gains", "parts"):
         rows = [row for row in tables[name] if row.get("decoding", "sampled") == "sampled"]
-        seeds = {(row["model"], row["task"], row["policy"], row["recipe"], row["eval_task"]): row["seeds"] for row in rows}
+        seeds = {
+            (row["model"], row["task"], row["policy"], row["recipe"], row["eval_task"]): row[
+                "seeds"
+            ]
+            for row in rows
+        }
         if len(seeds) < len(rows):
             failures.append(f"{name}.csv: {len(rows) - len(seeds)} cells are in the table twice")
         for cell in sorted(expected.keys() | seeds.keys()):
@@ -79,7 +120,8 @@ def test_cells(arguments, tables, runs):
 
 
 def test_ranges(tables):
-    """Shares lie between 0 and 1, changes between -1 and 1, counts are whole and positive; nothing that must be known is missing."""
+    """Shares lie between 0 and 1, changes between -1 and 1, counts are whole and positive; nothing
+    that must be known is missing."""
     failures = []
     for name, place, row in rows_of(tables):
         for column, value in row.items():
@@ -96,7 +138,9 @@ def test_ranges(tables):
                 continue  # a run on worked solutions samples nothing
             elif value == 0 and column in MAY_BE_ZERO:
                 continue
-            elif column in COUNTS and not (value > 0 and (value == int(value) or column in MEANS.get(name, POOLED))):
+            elif column in COUNTS and not (
+                value > 0 and (value == int(value) or column in MEANS.get(name, POOLED))
+            ):
                 failures.append(f"{place}: {column} is {value}, not a positive whole number")
     check(failures)
 
@@ -111,7 +155,9 @@ def test_intervals(tables):
                 if all(map(is_known, (low, high))) and not (
                     is_known(row[column]) and low - TOLERANCE <= row[column] <= high + TOLERANCE
                 ):
-                    failures.append(f"{place}: {column} is {row[column]}, outside its interval{end} [{low}, {high}]")
+                    failures.append(
+                        f"{place}: {column} is {row[column]}, outside its interval{end} [{low}, {high}]"
+                    )
     check(failures)
 
 
@@ -119,8 +165,15 @@ def test_tests_and_intervals_agree(tables):
     """p is below 0.05 where the interval leaves zero out, and Holm's p is never the smaller one."""
     failures = []
     for _, place, row in rows_of(tables, "differences"):
-        low, high, p, p_holm = (row[key] for key in ("difference_low", "difference_high", "p", "p_holm"))
-        if is_known(low) and is_known(p) and abs(p - 0.05) > 1e-6 and (p < 0.05) != (low > 0 or high < 0):
+        low, high, p, p_holm = (
+            row[key] for key in ("difference_low", "difference_high", "p", "p_holm")
+        )
+        if (
+            is_known(low)
+            and is_known(p)
+            and abs(p - 0.05) > 1e-6
+            and (p < 0.05) != (low > 0 or high < 0)
+        ):
             failures.append(f"{place}: p is {p}, but the interval is [{low}, {high}]")
         if is_known(p_holm) and p_holm < p - TOLERANCE:
             failures.append(f"{place}: p_holm is {p_holm}, smaller than p, {p}")
@@ -128,7 +181,8 @@ def test_tests_and_intervals_agree(tables):
 
 
 def test_decomposition(tables):
-    """Finishing and correctness add up to the gain, and are what shares and accuracies make them; the three kinds of gain add up, too."""
+    """Finishing and correctness add up to the gain, and are what shares and accuracies make them;
+    the three kinds of gain add up, too."""
     failures = []
     for name, place, row in rows_of(tables, "parts", "decomposition", "decomposition_runs"):
         finishing, correctness, gain = (row[key] for key in ("finishing", "correctness", "gain"))
@@ -137,41 +191,67 @@ def test_decomposition(tables):
                 f"{place}: finishing {finishing} and correctness {correctness} make {finishing + correctness}, the gain is {gain}"
             )
         if not close(row["accuracy"] - row["base_accuracy"], gain):
-            failures.append(f"{place}: accuracy {row['accuracy']} less {row['base_accuracy']} is not the gain, {gain}")
-        s0, s1, a0, a1 = (row[key] for key in ("base_answered", "answered", "base_accuracy_answered", "accuracy_answered"))
-        if name == "parts" and all(map(is_known, (a0, a1))) and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8:
-            failures.append(f"{place}: finishing is {finishing}, from shares and accuracies {(s1 - s0) * (a0 + a1) / 2}")
+            failures.append(
+                f"{place}: accuracy {row['accuracy']} less {row['base_accuracy']} is not the gain, {gain}"
+            )
+        s0, s1, a0, a1 = (
+            row[key]
+            for key in ("base_answered", "answered", "base_accuracy_answered", "accuracy_answered")
+        )
+        if (
+            name == "parts"
+            and all(map(is_known, (a0, a1)))
+            and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8
+        ):
+            failures.append(
+                f"{place}: finishing is {finishing}, from shares and accuracies {(s1 - s0) * (a0 + a1) / 2}"
+            )
     for _, place, row in rows_of(tables, "kinds"):
         kinds = [row[key] for key in ("finishing", "sharpening", "new_solving")]
         if not close(sum(kinds), row["gain"]):
-            failures.append(f"{place}: finishing, sharpening and new_solving make {sum(kinds)}, the gain is {row['gain']}")
+            failures.append(
+                f"{place}: finishing, sharpening and new_solving make {sum(kinds)}, the gain is {row['gain']}"
+            )
     check(failures)
 
 
 def test_tables_agree(tables):
-    """Gains are accuracies less the base's, differences are gains less gains, and all tables say the same of a cell."""
+    """Gains are accuracies less the base's, differences are gains less gains, and all tables say
+    the same of a cell."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
-    accuracy = {(*key(row), row["decoding"], row["step"]): row["accuracy"] for row in tables["accuracy"]}
+    accuracy = {
+        (*key(row), row["decoding"], row["step"]): row["accuracy"] for row in tables["accuracy"]
+    }
     for _, place, row in rows_of(tables, "gains"):
         steps = [(*key(row), row["decoding"], step) for step in (row["step"], 0)]
-        if all(step in accuracy for step in steps) and not close(accuracy[steps[0]] - accuracy[steps[1]], row["gain"]):
+        if all(step in accuracy for step in steps) and not close(
+            accuracy[steps[0]] - accuracy[steps[1]], row["gain"]
+        ):
             failures.append(
                 f"{place}: gain is {row['gain']}, accuracy.csv has {accuracy[steps[0]]} after and {accuracy[steps[1]]} before"
             )
     for _, place, row in rows_of(tables, "differences"):
         sides = gains[(*key(row), "sampled")], gains[(*key(row)[:3], row["minus_arm"], "sampled")]
         if not close(sides[0] - sides[1], row["difference"]):
-            failures.append(f"{place}: difference is {row['difference']}, the gains are {sides[0]} and {sides[1]}")
+            failures.append(
+                f"{place}: difference is {row['difference']}, the gains are {sides[0]} and {sides[1]}"
+            )
     for _, place, row in rows_of(tables, "parts"):
         if not close(gains[(*key(row), "sampled")], row["gain"]):
-            failures.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
+            failures.append(
+                f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}"
+            )
     for name, place, row in rows_of(tables, "pass_at_k", "kinds"):
         is_total = row["k"] == 1 if name == "pass_at_k" else not row["tier"]
         if is_total and not close(gains[(*key(row), "sampled")], row["gain"]):
-            failures.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
-    zero_shares = {(row["model"], row["task"], row["policy"]): row["zero_share"] for row in tables["subsets"]}
+            failures.append(
+                f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}"
+            )
+    zero_shares = {
+        (row["model"], row["task"], row["policy"]): row["zero_share"] for row in tables["subsets"]
+    }
     for _, place, row in rows_of(tables, "trajectories"):
         if not close(row["mixed"] + row["all_right"] + row["all_wrong"], 1):
             failures.append(
@@ -179,22 +259,33 @@ def test_tables_agree(tables):
             )
         zero = zero_shares[row["model"], row["task"], row["policy"]]
         if not close(row["never_solved"], zero):
-            failures.append(f"{place}: never_solved is {row['never_solved']}, subsets.csv has {zero}")
+            failures.append(
+                f"{place}: never_solved is {row['never_solved']}, subsets.csv has {zero}"
+            )
     check(failures)
 
 
 def test_paired_differences(tables):
-    """Paired differences by checkpoint, k and tier, and of leads, are the differences of the tables' means."""
+    """Paired differences by checkpoint, k and tier, and of leads, are the differences of the
+    tables' means."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
-    rows = lambda name, *key_columns: {(*key(row), *(row[column] for column in key_columns)): row for row in tables[name]}
-    accuracy, passes, tiers = rows("accuracy", "decoding", "step"), rows("pass_at_k", "k"), rows("tiers", "tier")
+    rows = lambda name, *key_columns: {
+        (*key(row), *(row[column] for column in key_columns)): row for row in tables[name]
+    }
+    accuracy, passes, tiers = (
+        rows("accuracy", "decoding", "step"),
+        rows("pass_at_k", "k"),
+        rows("tiers", "tier"),
+    )
     gains, differences = rows("gains", "decoding"), rows("differences", "minus_arm")
     for _, place, row in rows_of(tables, "paired"):
         cell, at, kind = key(row), row["at"], row["what"]
         minus_cell = (*cell[:3], row["minus_arm"])
         if kind == "checkpoint":
-            means = [accuracy[(*side, "sampled", float(at))]["accuracy"] for side in (cell, minus_cell)]
+            means = [
+                accuracy[(*side, "sampled", float(at))]["accuracy"] for side in (cell, minus_cell)
+            ]
         elif kind == "pass@k":
             if any((*side, float(at)) not in passes for side in (cell, minus_cell)):
                 continue  # the base model has fewer samples
@@ -202,21 +293,31 @@ def test_paired_differences(tables):
         elif kind == "tier":
             means = [tiers[(*side, at)]["accuracy"] for side in (cell, minus_cell)]
         elif kind == "test":
-            means = [differences[(*side, row["minus_arm"])]["difference"] for side in (cell, (*cell[:2], at, cell[3]))]
+            means = [
+                differences[(*side, row["minus_arm"])]["difference"]
+                for side in (cell, (*cell[:2], at, cell[3]))
+            ]
         else:
             means = [gains[(*side, "sampled")]["gain"] for side in (cell, (cell[0], at, *cell[2:]))]
         if not close(means[0] - means[1], row["difference"]):
-            failures.append(f"{place}: difference is {row['difference']}, the other tables have {means[0]} and {means[1]}")
+            failures.append(
+                f"{place}: difference is {row['difference']}, the other tables have {means[0]} and {means[1]}"
+            )
     for _, place, row in rows_of(tables, "tier_trends"):
         easy, hard = (tiers[(*key(row), row[name])] for name in ("easiest", "hardest"))
         if not close(easy["gain"] - hard["gain"], row["points"]):
-            failures.append(f"{place}: points is {row['points']}, tiers.csv has {easy['gain']} and {hard['gain']}")
+            failures.append(
+                f"{place}: points is {row['points']}, tiers.csv has {easy['gain']} and {hard['gain']}"
+            )
         odds = [logit(tier["accuracy"]) - logit(tier["base_accuracy"]) for tier in (easy, hard)]
         shares = [tier[name] for tier in (easy, hard) for name in ("accuracy", "base_accuracy")]
-        # The table rounds shares. Near 0 and 1 a small step of a share is a large step of its log odds.
+        # The table rounds shares. Near 0 and 1 a small step of a share is a large step of its log
+        # odds.
         slack = TOLERANCE * sum(1 / (share * (1 - share)) for share in shares if 0 < share < 1)
         if is_known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
-            failures.append(f"{place}: log_odds is {row['log_odds']}, from tiers.csv {odds[0] - odds[1]}")
+            failures.append(
+                f"{place}: log_odds is {row['log_odds']}, from tiers.csv {odds[0] - odds[1]}"
+            )
     check(failures)
 
 
@@ -229,14 +330,28 @@ def test_parity(arguments, tables, runs):
     failures, plan, first_values = [], arguments.config["studies"][arguments.study], {}
     for _, place, row in rows_of(tables, "parity"):
         for column in plan.get("held_constant", []):
-            constant = first_values.setdefault((row["model"], row["task"], column), (row[column], place))
+            constant = first_values.setdefault(
+                (row["model"], row["task"], column), (row[column], place)
+            )
             if constant[0] != row[column]:
-                failures.append(f"{place}: {column} is {row[column]}, but {constant[0]} in {constant[1]}")
-    table_runs = sorted((row["model"], row["task"], row["policy"], row["recipe"], row["seed"]) for row in tables["parity"])
-    expected = sorted((*cell, run.seed) for cell, group in runs.items() for run in group if run.recipe != "recorded")
+                failures.append(
+                    f"{place}: {column} is {row[column]}, but {constant[0]} in {constant[1]}"
+                )
+    table_runs = sorted(
+        (row["model"], row["task"], row["policy"], row["recipe"], row["seed"])
+        for row in tables["parity"]
+    )
+    expected = sorted(
+        (*cell, run.seed)
+        for cell, group in runs.items()
+        for run in group
+        if run.recipe != "recorded"
+    )
     if table_runs != expected:
         differing = sorted(set(table_runs) ^ set(expected))[:1] or ["one is in the table twice"]
-        failures.append(f"parity.csv: {len(table_runs)} runs, the study has {len(expected)}; first that differs: {differing[0]}")
+        failures.append(
+            f"parity.csv: {len(table_runs)} runs, the study has {len(expected)}; first that differs: {differing[0]}"
+        )
     check(failures)
 
 
@@ -255,16 +370,21 @@ def test_contamination(tables, record_property):
 
 
 def test_difficulty(tables):
-    """The histograms of pool and subsets hold as many problems as the subsets were chosen from and hold."""
+    """The histograms of pool and subsets hold as many problems as the subsets were chosen from and
+    hold."""
     failures, sums = [], defaultdict(float)
     for row in tables["difficulty"]:
         sums[row["model"], row["task"], row["group"]] += row["problems"]
     for _, place, row in rows_of(tables, "subsets"):
-        pool, subset_size = (sums.get((row["model"], row["task"], group)) for group in ("pool", row["policy"]))
+        pool, subset_size = (
+            sums.get((row["model"], row["task"], group)) for group in ("pool", row["policy"])
+        )
         if is_known(pool) and not close(pool, row["pool"]):
             failures.append(f"{place}: pool is {row['pool']}, difficulty.csv has {pool}")
         if is_known(subset_size) and abs(subset_size - row["prompts"]) > 1e-6:
-            failures.append(f"{place}: prompts is {row['prompts']}, difficulty.csv has {subset_size}")
+            failures.append(
+                f"{place}: prompts is {row['prompts']}, difficulty.csv has {subset_size}"
+            )
     check(failures)
 
 

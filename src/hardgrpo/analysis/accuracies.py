@@ -1,4 +1,5 @@
-"""Summary tables of accuracy: by checkpoint, by k, by tier, and when an arm reaches the accuracy of training on all prompts."""
+"""Summary tables of accuracy: by checkpoint, by k, by tier, and when an arm reaches the accuracy of
+training on all prompts."""
 
 import numpy as np
 import pandas as pd
@@ -9,28 +10,38 @@ from hardgrpo.data import evaluations
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
-    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models; its accuracy is the same for every policy."""
+    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models; its accuracy
+    is the same for every policy."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():
             for step in [0, *cell.steps()]:
                 rates = {
-                    column: cell.rates(step, column, decoding) if step else cell.base_rates(column, decoding)
+                    column: cell.rates(step, column, decoding)
+                    if step
+                    else cell.base_rates(column, decoding)
                     for column in ("correct", "answered", "truncated", "tokens")
                 }
                 rows.append(
                     cell.keys
                     | {"decoding": decoding, "step": step}
                     | mean_columns("accuracy", rates["correct"])
-                    | {f"{name}_mean": rates[name].mean() for name in ("answered", "truncated", "tokens")}
-                    | {"problems": rates["correct"].shape[1], "samples": cell.samples(step) if decoding == "sampled" else 1}
+                    | {
+                        f"{name}_mean": rates[name].mean()
+                        for name in ("answered", "truncated", "tokens")
+                    }
+                    | {
+                        "problems": rates["correct"].shape[1],
+                        "samples": cell.samples(step) if decoding == "sampled" else 1,
+                    }
                     | {"seeds": len(cell.runs if step else cell.bases)}
                 )
     return rows
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of the base model and the last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and the number of samples."""
+    """Unbiased pass@k of the base model and the last checkpoint, for k = 1 (avg@k), 2, 4, 8, ...
+    and the number of samples."""
     rows = []
     for cell in cells:
         samples = min(cell.samples(0), cell.samples(cell.last_step))
@@ -48,14 +59,16 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
 
 
 def base_pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of the base models' reach samples, for correct answers and, where steps can be checked, for sound answers."""
+    """Unbiased pass@k of the base models' reach samples, for correct answers and, where steps can
+    be checked, for sound answers."""
     rows = []
     cell_by_test = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
     for (model, test), cell in cell_by_test.items():
         samples = cell.reach_samples()
         for k in k_values(samples):
             correct, sound = (
-                np.stack([pass_rates(evaluation, 0, k, column) for evaluation in cell.reach]) for column in ("correct", "sound")
+                np.stack([pass_rates(evaluation, 0, k, column) for evaluation in cell.reach])
+                for column in ("correct", "sound")
             )
             rows.append(
                 {"model": model, "eval_task": test, "k": k}
@@ -74,7 +87,9 @@ def k_values(samples: int) -> list[int]:
 def pass_rates(frame: pd.DataFrame, step: int, k: int, column: str = "correct") -> np.ndarray:
     """(N,) unbiased pass@k of each problem; nan where the values of the column are unknown."""
     counts = zip(*evaluations.counts(frame, step, column))
-    return np.array([np.nan if np.isnan(c) else statistics.pass_at_k(n, int(c), k) for n, c in counts])
+    return np.array(
+        [np.nan if np.isnan(c) else statistics.pass_at_k(n, int(c), k) for n, c in counts]
+    )
 
 
 def tiers(cells: list[Cell]) -> list[dict]:
@@ -94,14 +109,17 @@ def tiers(cells: list[Cell]) -> list[dict]:
 
 
 def catches_up(cells: list[Cell]) -> list[dict]:
-    """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy `all` (LDS: fewer steps suffice).
+    """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy
+    `all` (LDS: fewer steps suffice).
 
-    `step` is the first such checkpoint of the curve averaged over seeds. `seeds_reached` is the number of seeds that reach the
-    target. `step_first` and `step_last` are the checkpoints of the quickest and the slowest of these seeds; both are empty if no
-    seed reaches the target.
+    `step` is the first such checkpoint of the curve averaged over seeds. `seeds_reached` is the
+    number of seeds that reach the target. `step_first` and `step_last` are the checkpoints of the
+    quickest and the slowest of these seeds; both are empty if no seed reaches the target.
     """
     final_accuracies = {
-        (c.model, c.task, c.eval_task): c.rates(c.last_step).mean() for c in cells if c.policy == "all" and c.is_first_recipe
+        (c.model, c.task, c.eval_task): c.rates(c.last_step).mean()
+        for c in cells
+        if c.policy == "all" and c.is_first_recipe
     }
     rows = []
     for cell in cells:
@@ -109,17 +127,27 @@ def catches_up(cells: list[Cell]) -> list[dict]:
         if target is None:
             continue
         steps = cell.steps()
-        curves = np.stack([cell.rates(step).mean(axis=1) for step in steps], axis=1)  # (seeds, steps)
+        # (seeds, steps)
+        curves = np.stack([cell.rates(step).mean(axis=1) for step in steps], axis=1)
         seed_steps = [_first_step(steps, curve, target) for curve in curves]
         seed_steps = [step for step in seed_steps if step is not None]
         rows.append(
             cell.keys
-            | {"target": target, "step": _first_step(steps, curves.mean(axis=0), target), "steps": steps[-1]}
-            | {"step_first": min(seed_steps, default=None), "step_last": max(seed_steps, default=None)}
+            | {
+                "target": target,
+                "step": _first_step(steps, curves.mean(axis=0), target),
+                "steps": steps[-1],
+            }
+            | {
+                "step_first": min(seed_steps, default=None),
+                "step_last": max(seed_steps, default=None),
+            }
             | {"seeds_reached": len(seed_steps), "seeds": len(cell.runs)}
         )
     return rows
 
 
 def _first_step(steps: list[int], accuracies: np.ndarray, target: float) -> int | None:
-    return next((step for step, accuracy in zip(steps, accuracies) if accuracy >= target - 1e-12), None)
+    return next(
+        (step for step, accuracy in zip(steps, accuracies) if accuracy >= target - 1e-12), None
+    )

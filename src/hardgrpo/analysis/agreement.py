@@ -1,8 +1,9 @@
 """Compare the gains of a local study with the gains of the study's committed reference.
 
-Processors round differently, so the same seed gives a different training run on another machine. Both machines use the same
-problems, so gains are compared by cell and paired by seed: d_s is the local gain of seed s minus the reference gain of seed s. The
-interval of the mean of d_s is a Student's t interval over the seeds, with half-width t(.975, S - 1) sd(d) / sqrt(S), for new seeds
+Processors round differently, so the same seed gives a different training run on another machine.
+Both machines use the same problems, so gains are compared by cell and paired by seed: d_s is the
+local gain of seed s minus the reference gain of seed s. The interval of the mean of d_s is a
+Student's t interval over the seeds, with half-width t(.975, S - 1) sd(d) / sqrt(S), for new seeds
 and the same problems.
 """
 
@@ -17,10 +18,12 @@ COLUMNS += ["seeds", "seeds_only_here", "seeds_only_reference", "leaves_zero_out
 
 
 def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
-    """A row for each cell, from the rows of `decomposition_runs` of both studies at the last step, by the task's own grading.
+    """A row for each cell, from the rows of `decomposition_runs` of both studies at the last step,
+    by the task's own grading.
 
-    Gains are shares (0 to 1), averaged over the `seeds` that both studies have. In a cell without a common seed, all columns except
-    the numbers of seeds are nan. A single common seed gives no interval.
+    Gains are shares (0 to 1), averaged over the `seeds` that both studies have. In a cell without a
+    common seed, all columns except the numbers of seeds are nan. A single common seed gives no
+    interval.
     """
     gains, reference_gains = _gains(rows), _gains(reference_rows)
     return [
@@ -32,10 +35,15 @@ def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:
 def _compare_cell(gains: dict[float, float], reference_gains: dict[float, float]) -> dict:
     """The columns of a cell, from the cell's {seed: gain} in both studies."""
     seeds = sorted(gains.keys() & reference_gains.keys())
-    local, reference = (np.array([by_seed[seed] for seed in seeds]) for by_seed in (gains, reference_gains))
+    local, reference = (
+        np.array([by_seed[seed] for seed in seeds]) for by_seed in (gains, reference_gains)
+    )
     interval = statistics.seeds_interval(local - reference) if seeds else statistics.UNKNOWN
     return (
-        {"gain_reference": reference.mean() if seeds else np.nan, "gain_here": local.mean() if seeds else np.nan}
+        {
+            "gain_reference": reference.mean() if seeds else np.nan,
+            "gain_here": local.mean() if seeds else np.nan,
+        }
         | estimate_columns("difference", interval)
         | {
             "seeds": len(seeds),
@@ -52,5 +60,10 @@ def _gains(rows: list[dict]) -> dict[tuple, dict[float, float]]:
     for row in rows:
         if row["grading"] == "task":
             by_seed = last_gains.setdefault(tuple(row[name] for name in CELL), {})
-            by_seed[row["seed"]] = max(by_seed.get(row["seed"], (-1, 0.0)), (row["step"], row["gain"]))
-    return {cell: {seed: gain for seed, (_, gain) in by_seed.items()} for cell, by_seed in last_gains.items()}
+            by_seed[row["seed"]] = max(
+                by_seed.get(row["seed"], (-1, 0.0)), (row["step"], row["gain"])
+            )
+    return {
+        cell: {seed: gain for seed, (_, gain) in by_seed.items()}
+        for cell, by_seed in last_gains.items()
+    }

@@ -1,7 +1,9 @@
-"""Arms of a study. An arm is a policy, which chooses the prompts, and a recipe, which trains on the chosen prompts.
+"""Arms of a study. An arm is a policy, which chooses the prompts, and a recipe, which trains on the
+chosen prompts.
 
-Tables have the columns `policy` and `recipe`, and `minus` and `minus_recipe` for the arm that is subtracted. Figures and texts show an
-arm's label: the policy, followed by the recipe if the recipe is not the study's first recipe.
+Tables have the columns `policy` and `recipe`, and `minus` and `minus_recipe` for the arm that is
+subtracted. Figures and texts show an arm's label: the policy, followed by the recipe if the recipe
+is not the study's first recipe.
 """
 
 from collections.abc import Iterable
@@ -23,21 +25,25 @@ def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def default_recipe(first_recipe: str, recipes: Iterable[str]) -> str:
-    """The recipe that labels leave out: `first_recipe`, or, if it is "", the only name in `recipes` other than "" and RECORDED. "" if
-    there is not exactly one such name."""
+    """The recipe that labels leave out: `first_recipe`, or, if it is "", the only name in `recipes`
+    other than "" and RECORDED. "" if there is not exactly one such name."""
     names = {*recipes} - {"", RECORDED}
     return first_recipe or (names.pop() if len(names) == 1 else "")
 
 
 def add_labels(table: pd.DataFrame, first_recipe: str) -> pd.DataFrame:
-    """The table with the label of the arm in the column `arm`, and that of the subtracted arm in `minus_arm`.
+    """The table with the label of the arm in the column `arm`, and that of the subtracted arm in
+    `minus_arm`.
 
-    A table without the column `policy` gets no `arm`, one without `minus` no `minus_arm`. Where the column or the cell of the recipe is
-    empty, the label is the policy alone.
+    A table without the column `policy` gets no `arm`, one without `minus` no `minus_arm`. Where the
+    column or the cell of the recipe is empty, the label is the policy alone.
     """
     default = default_recipe(first_recipe, table.recipe.dropna() if "recipe" in table else [])
     labels = {}
-    for column, policy, recipe in (("arm", "policy", "recipe"), ("minus_arm", "minus", "minus_recipe")):
+    for column, policy, recipe in (
+        ("arm", "policy", "recipe"),
+        ("minus_arm", "minus", "minus_recipe"),
+    ):
         if policy in table:
             recipes = table[recipe].fillna("") if recipe in table else [""] * len(table)
             arms = [label(*arm, default) for arm in zip(table[policy], recipes)]

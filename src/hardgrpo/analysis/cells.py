@@ -1,4 +1,5 @@
-"""Cells of a study. A cell holds all seeds of a model, task and arm on a test set. Most summary tables are made from cells."""
+"""Cells of a study. A cell holds all seeds of a model, task and arm on a test set. Most summary
+tables are made from cells."""
 
 import functools
 import itertools
@@ -20,7 +21,8 @@ from hardgrpo.study.settings import Run
 class Cell:
     """All replicates of a (model, task, policy, recipe) on a test set.
 
-    `bases` are the evaluations of the base models: one for each of `runs`, or a single evaluation if all runs share a base model.
+    `bases` are the evaluations of the base models: one for each of `runs`, or a single evaluation
+    if all runs share a base model.
     """
 
     model: str
@@ -32,8 +34,10 @@ class Cell:
     runs: list[pd.DataFrame]
     seeds: list[int]
     reach: list[pd.DataFrame] | None = None  # the reach samples of `bases`
-    is_first_recipe: bool = True  # whether the recipe is the study's first recipe, or the runs are recorded
-    compared_with: tuple[tuple[str, str], ...] = ()  # arms (policy, recipe) to compare with although both policy and recipe differ
+    # whether the recipe is the study's first recipe, or the runs are recorded
+    is_first_recipe: bool = True
+    # arms (policy, recipe) to compare with although both policy and recipe differ
+    compared_with: tuple[tuple[str, str], ...] = ()
 
     @property
     def keys(self) -> dict:
@@ -51,20 +55,24 @@ class Cell:
         return self.steps()[-1]
 
     def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column for the base model of each replicate, by problem; (1, N) if all replicates share a base model."""
+        """(S, N) mean of a column for the base model of each replicate, by problem; (1, N) if all
+        replicates share a base model."""
         return self._rates(self.bases, 0, column, decoding)
 
     def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if base and run differ in problems."""
+        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if base
+        and run differ in problems."""
         return self._rates(self.runs, step, column, decoding)
 
     def split_rates(self, step: int) -> list[np.ndarray]:
-        """Arguments of `statistics.decompose`: answered and correct of the base models, answered and correct of the runs at a
-        step."""
+        """Arguments of `statistics.decompose`: answered and correct of the base models, answered
+        and correct of the runs at a step."""
         columns = ("answered", "correct")
         return [*map(self.base_rates, columns), *(self.rates(step, column) for column in columns)]
 
-    def _rates(self, frames: list[pd.DataFrame], step: int, column: str, decoding: str) -> np.ndarray:
+    def _rates(
+        self, frames: list[pd.DataFrame], step: int, column: str, decoding: str
+    ) -> np.ndarray:
         index = evaluations.by_problem(self.bases[0], 0, "correct", decoding).index
         problem_rates = [evaluations.by_problem(frame, step, column, decoding) for frame in frames]
         for rates in problem_rates:
@@ -76,8 +84,12 @@ class Cell:
         return np.stack([rates.to_numpy() for rates in problem_rates])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None if problems or runs differ in m."""
-        grades = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
+        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None if problems
+        or runs differ in m."""
+        grades = [
+            evaluations.by_sample(frame, step, decoding)
+            for frame in (self.runs if step else self.bases)
+        ]
         if any(array is None or array.shape != grades[0].shape for array in grades):
             return None
         return np.stack(grades)
@@ -89,17 +101,25 @@ class Cell:
         return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
 
     def tier_masks(self) -> dict[str, np.ndarray]:
-        """{tier: (N,) whether each problem is in the tier}. Numeric tiers come first, in order, then names alphabetically."""
+        """{tier: (N,) whether each problem is in the tier}. Numeric tiers come first, in order,
+        then names alphabetically."""
         tiers = self.tiers()
-        return {tier: (tiers == tier).to_numpy() for tier in sorted(tiers.dropna().unique(), key=_tier_order)}
+        return {
+            tier: (tiers == tier).to_numpy()
+            for tier in sorted(tiers.dropna().unique(), key=_tier_order)
+        }
 
     def out_of_reach(self) -> np.ndarray:
-        """(S, N) whether no reach sample of a base model solves a problem; (1, N) if all replicates share a base model.
+        """(S, N) whether no reach sample of a base model solves a problem; (1, N) if all replicates
+        share a base model.
 
-        A sample solves a problem if its answer is correct and, where steps can be checked, sound. Without the check of steps, many
-        samples would solve problems that have few possible answers by guessing.
+        A sample solves a problem if its answer is correct and, where steps can be checked, sound.
+        Without the check of steps, many samples would solve problems that have few possible answers
+        by guessing.
         """
-        correct, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
+        correct, sound = (
+            self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound")
+        )
         return np.where(np.isnan(sound), correct, sound) == 0
 
     def reach_samples(self) -> int:
@@ -107,7 +127,8 @@ class Cell:
         return int(min(evaluations.counts(frame, 0)[0].min() for frame in self.reach))
 
     def samples(self, step: int) -> int:
-        """The smallest number of completions of a problem at a step, over all runs (at step 0: over all base models)."""
+        """The smallest number of completions of a problem at a step, over all runs (at step 0: over
+        all base models)."""
         frames = self.runs if step else self.bases
         return int(min(evaluations.counts(frame, step)[0].min() for frame in frames))
 
@@ -123,19 +144,27 @@ def _tier_order(tier: str) -> tuple[float, str]:
 
 
 def load_cells(config: dict, study: str) -> list[Cell]:
-    """Read every evaluation file of a study once. Runs that differ only in the seed belong to one cell."""
+    """Read every evaluation file of a study once. Runs that differ only in the seed belong to one
+    cell."""
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, run.policy, run.recipe), []).append(run)
-    read = functools.cache(lambda run_path, test: evaluations.read(paths.evaluation(run_path, test)))
+    read = functools.cache(
+        lambda run_path, test: evaluations.read(paths.evaluation(run_path, test))
+    )
     plan = config["studies"][study]
     cells, arm_pairs = [], settings.also_compared(plan)
     for (model, task, policy, recipe), replicates in groups.items():
         arm = policy, recipe
-        partners = tuple(partner for pair in arm_pairs if arm in pair for partner in pair if partner != arm)
+        partners = tuple(
+            partner for pair in arm_pairs if arm in pair for partner in pair if partner != arm
+        )
         for test in paths.eval_tasks(config, study, task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
-            of_bases = {kind: [read(f"{base}/{kind}", test) for base in bases] for kind in paths.of_base(config, model, test)}
+            of_bases = {
+                kind: [read(f"{base}/{kind}", test) for base in bases]
+                for kind in paths.of_base(config, model, test)
+            }
             cells.append(
                 Cell(
                     model,
@@ -153,21 +182,35 @@ def load_cells(config: dict, study: str) -> list[Cell]:
             )
     frames = [frame for cell in cells for frame in (*cell.bases, *cell.runs, *(cell.reach or []))]
     frames = list({id(frame): frame for frame in frames}.values())
-    graders.check_decided(sum(frame.undecided.sum() for frame in frames), sum(map(len, frames)), f"evaluations of study {study}")
+    graders.check_decided(
+        sum(frame.undecided.sum() for frame in frames),
+        sum(map(len, frames)),
+        f"evaluations of study {study}",
+    )
     return cells
 
 
 def families(cells: list[Cell]) -> list[list[Cell]]:
-    """Groups of cells with the same model, task and test, in the study's order. Comparisons stay within a group."""
+    """Groups of cells with the same model, task and test, in the study's order. Comparisons stay
+    within a group."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
-    return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
+    return [
+        sorted(group, key=cells.index)
+        for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)
+    ]
 
 
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """The pairs of cells of a family to compare. Both arms have the same seeds; they share the policy or the recipe, or the study's
-    `also_compared` names the pair."""
-    compared = lambda a, b: b.arm in a.compared_with or settings.share_policy_or_recipe(a.arm, b.arm)
-    return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and compared(a, b)]
+    """The pairs of cells of a family to compare. Both arms have the same seeds; they share the
+    policy or the recipe, or the study's `also_compared` names the pair."""
+    compared = lambda a, b: (
+        b.arm in a.compared_with or settings.share_policy_or_recipe(a.arm, b.arm)
+    )
+    return [
+        (a, b)
+        for a, b in itertools.combinations(family, 2)
+        if a.seeds == b.seeds and compared(a, b)
+    ]
 
 
 def minus_columns(cell: Cell) -> dict:
@@ -182,7 +225,11 @@ def mean_columns(prefix: str, values: np.ndarray) -> dict:
 
 def estimate_columns(prefix: str, estimate: statistics.Estimate) -> dict:
     """The columns of an estimate and its interval."""
-    return {prefix: estimate.estimate, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}
+    return {
+        prefix: estimate.estimate,
+        f"{prefix}_low": estimate.low,
+        f"{prefix}_high": estimate.high,
+    }
 
 
 def sizes(values: np.ndarray) -> dict:

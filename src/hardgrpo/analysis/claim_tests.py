@@ -1,7 +1,9 @@
-"""The tests of claims. A test maps (claim, study) to rows: an estimate with a 95 % interval for every cell where the study has one.
+"""The tests of claims. A test maps (claim, study) to rows: an estimate with a 95 % interval for
+every cell where the study has one.
 
-The estimate is positive where the claim holds, unless the test's docstring says otherwise. In a claim, `arm` and `minus_arm` are the
-labels of the claim's arms (`label_arms`). Tests give no verdict: analysis/verdicts.py judges the primary claims.
+The estimate is positive where the claim holds, unless the test's docstring says otherwise. In a
+claim, `arm` and `minus_arm` are the labels of the claim's arms (`label_arms`). Tests give no
+verdict: analysis/verdicts.py judges the primary claims.
 """
 
 from collections.abc import Callable
@@ -18,7 +20,8 @@ NO_INTERVAL = (np.nan, np.nan)
 
 
 def label_arms(claim: dict, first_recipe: str) -> dict:
-    """The claim with the labels of its arms. An arm without `recipe` or `minus_recipe` has the label of the study's first recipe."""
+    """The claim with the labels of its arms. An arm without `recipe` or `minus_recipe` has the
+    label of the study's first recipe."""
     return claim | {
         LABEL_KEYS[key]: arms.label(claim[key], claim.get(recipe, first_recipe), first_recipe)
         for key, recipe in RECIPE_KEYS.items()
@@ -26,13 +29,24 @@ def label_arms(claim: dict, first_recipe: str) -> dict:
     }
 
 
-def _result(cell: tuple, test: str, interval: tuple, seeds, n, p=None, unanswerable: str | None = None) -> dict:
+def _result(
+    cell: tuple, test: str, interval: tuple, seeds, n, p=None, unanswerable: str | None = None
+) -> dict:
     names = ("model", "task", "eval_task", "estimate", "low", "high")
-    return dict(zip(names, (*cell, *interval))) | {"test": test, "seeds": seeds, "n": n, "p": p, "open": unanswerable}
+    return dict(zip(names, (*cell, *interval))) | {
+        "test": test,
+        "seeds": seeds,
+        "n": n,
+        "p": p,
+        "open": unanswerable,
+    }
 
 
-def _cell_result(row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None) -> dict:
-    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable`: why the claim is undecidable."""
+def _cell_result(
+    row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None
+) -> dict:
+    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable`: why
+    the claim is undecidable."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -42,44 +56,56 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
-    """`policy` less `minus`, from a row that has this difference in either direction; None if the row is about other arms."""
+    """`policy` less `minus`, from a row that has this difference in either direction; None if the
+    row is about other arms."""
     if {row["arm"], row["minus_arm"]} != {claim["arm"], claim["minus_arm"]}:
         return None
     return _interval(row, "difference", 1 if row["arm"] == claim["arm"] else -1)
 
 
-def _leads(study: Study, claim: dict, table: str = "differences", **values) -> list[tuple[dict, tuple]]:
+def _leads(
+    study: Study, claim: dict, table: str = "differences", **values
+) -> list[tuple[dict, tuple]]:
     """[(row, interval of `policy` less `minus`)]."""
     leads = [(row, _difference(row, claim)) for row in study.rows(table, claim, **values)]
     return [(row, interval) for row, interval in leads if interval]
 
 
-# --- differences, paired by problem and seed ---------------------------------------------------------------------------
+# --- differences, paired by problem and seed
+# ---------------------------------------------------------------------------
 
 
 def difference(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` after training."""
     name = f"{claim['arm']} - {claim['minus_arm']}"
-    return [_cell_result(row, name, interval, row.get("p")) for row, interval in _leads(study, claim)]
+    return [
+        _cell_result(row, name, interval, row.get("p")) for row, interval in _leads(study, claim)
+    ]
 
 
 def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus`, both trained by the same recipe: a row for each recipe except the study's first."""
+    """`policy` less `minus`, both trained by the same recipe: a row for each recipe except the
+    study's first."""
     rows = []
     for row in study.rows("differences", claim):
         recipe = row["recipe"]
         if row["arm"] == row["policy"] or row["minus_recipe"] != recipe:
             continue
         if interval := _difference(row | {"arm": row["policy"], "minus_arm": row["minus"]}, claim):
-            rows.append(_cell_result(row, f"{claim['policy']} - {claim['minus']}, {recipe}", interval))
+            rows.append(
+                _cell_result(row, f"{claim['policy']} - {claim['minus']}, {recipe}", interval)
+            )
     return rows
 
 
 def recipe_difference(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained by the study's first recipe less `policy` trained by a further recipe: a row for each further recipe."""
+    """`policy` trained by the study's first recipe less `policy` trained by a further recipe: a row
+    for each further recipe."""
     policy = claim["policy"]
     return [
-        _cell_result(row, f"{policy} - {policy}, {row['minus_recipe']}", _interval(row, "difference"))
+        _cell_result(
+            row, f"{policy} - {policy}, {row['minus_recipe']}", _interval(row, "difference")
+        )
         for row in study.rows("differences", claim, arm=policy, minus=policy)
     ]
 
@@ -91,31 +117,45 @@ def difference_at_k(claim: dict, study: Study) -> list[dict]:
         largest_k = max(int(row["at"]) for row in cell_rows)
         for row in cell_rows:
             if int(row["at"]) == largest_k and (interval := _difference(row, claim)):
-                rows.append(_cell_result(row, f"pass@{largest_k}, {claim['arm']} - {claim['minus_arm']}", interval))
+                rows.append(
+                    _cell_result(
+                        row, f"pass@{largest_k}, {claim['arm']} - {claim['minus_arm']}", interval
+                    )
+                )
     return rows
 
 
 def difference_by_tier(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` within each tier: a row for each tier."""
     name = f"{claim['arm']} - {claim['minus_arm']}, tier "
-    return [_cell_result(row, name + row["at"], interval) for row, interval in _leads(study, claim, "paired", what="tier")]
+    return [
+        _cell_result(row, name + row["at"], interval)
+        for row, interval in _leads(study, claim, "paired", what="tier")
+    ]
 
 
 def ahead(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` at the first checkpoint after at least `share` of the updates; no row for the last checkpoint."""
+    """`policy` less `minus` at the first checkpoint after at least `share` of the updates; no row
+    for the last checkpoint."""
     ends = {}
     for row in study.rows("gains", claim, arm=claim["arm"]):
         ends[cell_of(row)] = row["step"]
     rows = {}
     for row, interval in _leads(study, claim, "paired", what="checkpoint"):
         cell, step = cell_of(row), int(row["at"])
-        if claim["share"] * ends[cell] <= step < ends[cell] and cell not in rows:  # the table lists checkpoints in order
-            rows[cell] = _cell_result(row, f"{claim['arm']} - {claim['minus_arm']} after {step} of {ends[cell]:.0f}", interval)
+        # the table lists checkpoints in order
+        if claim["share"] * ends[cell] <= step < ends[cell] and cell not in rows:
+            rows[cell] = _cell_result(
+                row,
+                f"{claim['arm']} - {claim['minus_arm']} after {step} of {ends[cell]:.0f}",
+                interval,
+            )
     return list(rows.values())
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """The smallest difference between neighbours in the list `policies`. A cell without one of these pairs has no row."""
+    """The smallest difference between neighbours in the list `policies`. A cell without one of
+    these pairs has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
     for cell_rows in study.by_cell("differences", claim).values():
         links = [
@@ -131,17 +171,22 @@ def order(claim: dict, study: Study) -> list[dict]:
 
 
 def lost_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` on the task's own test, less the lead of the same runs on a test with the same problems and
-    a larger completion limit."""
+    """The lead of `policy` over `minus` on the task's own test, less the lead of the same runs on a
+    test with the same problems and a larger completion limit."""
     name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
     leads = _leads(study, claim, "paired", what="test")
     roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
-    return [_cell_result(row, name + row["at"], interval) for row, interval in leads if roomier(row)]
+    return [
+        _cell_result(row, name + row["at"], interval) for row, interval in leads if roomier(row)
+    ]
 
 
 def transfer(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained on task `trained_on` less the same policy trained on task `minus`, tested on the same third task."""
-    differences = study.rows("paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"])
+    """`policy` trained on task `trained_on` less the same policy trained on task `minus`, tested on
+    the same third task."""
+    differences = study.rows(
+        "paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"]
+    )
     rows = []
     for row in differences:
         if {row["task"], row["at"]} == {claim["trained_on"], claim["minus"]}:
@@ -151,35 +196,47 @@ def transfer(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
-# --- unpaired differences ----------------------------------------------------------------------------------------------
+# --- unpaired differences
+# ----------------------------------------------------------------------------------------------
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
-    """The learnable share of `policy` less the learnable share of `minus`. Their intervals over seeds are combined as if the two
-    were independent. n is the number of updates."""
+    """The learnable share of `policy` less the learnable share of `minus`. Their intervals over
+    seeds are combined as if the two were independent. n is the number of updates."""
     rows = []
     for cell, cell_rows in study.by_cell("learnable", claim).items():
         by_arm = {row["arm"]: row for row in cell_rows}
         if claim["arm"] in by_arm and claim["minus_arm"] in by_arm:
             row, minus_row = by_arm[claim["arm"]], by_arm[claim["minus_arm"]]
             name = f"learnable share, {claim['arm']} - {claim['minus_arm']}"
-            rows.append(_result(cell, name, unpaired(row, minus_row, "learnable"), row["seeds"], row["updates"]))
+            rows.append(
+                _result(
+                    cell, name, unpaired(row, minus_row, "learnable"), row["seeds"], row["updates"]
+                )
+            )
     return rows
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in a model less the lead in a weaker model, on the same task, unpaired."""
+    """The lead of `policy` over `minus` in a model less the lead in a weaker model, on the same
+    task, unpaired."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
-        for cell in (cell for cell in leads if cell[0] not in study.weaker and cell[1:] == weaker[1:]):
-            sides = [dict(zip(("lead", "lead_low", "lead_high"), leads[key][1])) for key in (cell, weaker)]
+        for cell in (
+            cell for cell in leads if cell[0] not in study.weaker and cell[1:] == weaker[1:]
+        ):
+            sides = [
+                dict(zip(("lead", "lead_low", "lead_high"), leads[key][1]))
+                for key in (cell, weaker)
+            ]
             name = f"({claim['arm']} - {claim['minus_arm']}) less that of {weaker[0]}"
             rows.append(_cell_result(leads[cell][0], name, unpaired(*sides, "lead")))
     return rows
 
 
-# --- a single policy ---------------------------------------------------------------------------------------------------
+# --- a single policy
+# ---------------------------------------------------------------------------------------------------
 
 
 def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
@@ -190,11 +247,15 @@ def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
 
 def gain(claim: dict, study: Study) -> list[dict]:
     """The gain of `policy`."""
-    return [_cell_result(row, f"gain of {row['arm']}", interval) for row, interval in _gains(study, claim)]
+    return [
+        _cell_result(row, f"gain of {row['arm']}", interval)
+        for row, interval in _gains(study, claim)
+    ]
 
 
 def largest_gain(claim: dict, study: Study) -> list[dict]:
-    """The largest gain of `policy` over all cells. The estimate is biased upwards, because it is a maximum."""
+    """The largest gain of `policy` over all cells. The estimate is biased upwards, because it is a
+    maximum."""
     gains = _gains(study, claim)
     if not gains:
         return []
@@ -203,10 +264,11 @@ def largest_gain(claim: dict, study: Study) -> list[dict]:
 
 
 def new_solving(claim: dict, study: Study) -> list[dict]:
-    """New solving of `policy` in the hardest tier. The claim is that new solving lies within `margin` (a share) of zero.
+    """New solving of `policy` in the hardest tier. The claim is that new solving lies within
+    `margin` (a share) of zero.
 
-    New solving cannot exceed the share of problems out of the base model's reach. If this share is at most `margin`, the claim
-    cannot fail and stays undecided.
+    New solving cannot exceed the share of problems out of the base model's reach. If this share is
+    at most `margin`, the claim cannot fail and stays undecided.
     """
     rows = []
     for cell_rows in study.by_cell("kinds", claim, arm=claim["arm"]).values():
@@ -214,15 +276,23 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
         if len(tiers) > 1:
             hardest = tiers[-1]  # the table lists tiers from easy to hard
             out_of_reach = hardest["out_of_reach"]
-            unanswerable = f"only {100 * out_of_reach:.1f} % out of reach" if out_of_reach <= claim["margin"] else None
+            unanswerable = (
+                f"only {100 * out_of_reach:.1f} % out of reach"
+                if out_of_reach <= claim["margin"]
+                else None
+            )
             name = f"new solving of {claim['arm']}, tier {hardest['tier']}, beyond {hardest['reach_samples']:.0f} samples"
-            rows.append(_cell_result(hardest, name, _interval(hardest, "new_solving"), unanswerable=unanswerable))
+            rows.append(
+                _cell_result(
+                    hardest, name, _interval(hardest, "new_solving"), unanswerable=unanswerable
+                )
+            )
     return rows
 
 
 def tiers(claim: dict, study: Study) -> list[dict]:
-    """The gain of each of `policies` in the easiest tier less its gain in the hardest tier, in points and in log odds. n is the
-    number of problems of the smaller tier."""
+    """The gain of each of `policies` in the easiest tier less its gain in the hardest tier, in
+    points and in log odds. n is the number of problems of the smaller tier."""
     rows = []
     for policy in claim["policies"]:
         for row in study.rows("tier_trends", claim, arm=policy):
@@ -234,68 +304,94 @@ def tiers(claim: dict, study: Study) -> list[dict]:
 
 
 def parts(claim: dict, study: Study) -> list[dict]:
-    """The part finishing less the part correctness of the gain of `policy`, at the last checkpoint."""
+    """The part finishing less the part correctness of the gain of `policy`, at the last
+    checkpoint."""
     last_rows = {}
     for row in study.rows("parts", claim, arm=claim["arm"]):
         if cell_of(row) not in last_rows or row["step"] > last_rows[cell_of(row)]["step"]:
             last_rows[cell_of(row)] = row
     name = f"finishing - correctness of {claim['arm']}"
-    return [_cell_result(row, name, _interval(row, "finishing_minus_correctness")) for row in last_rows.values()]
+    return [
+        _cell_result(row, name, _interval(row, "finishing_minus_correctness"))
+        for row in last_rows.values()
+    ]
 
 
 def catches_up(claim: dict, study: Study) -> list[dict]:
-    """The share of the updates after which `policy` reaches the final accuracy of training on all prompts.
+    """The share of the updates after which `policy` reaches the final accuracy of training on all
+    prompts.
 
-    The estimate is the share for the curve averaged over seeds. low and high are not an interval, but the shares for the quickest
-    and the slowest seed; high is nan if a seed never reaches the final accuracy. n is the number of seeds that reach the final
-    accuracy.
+    The estimate is the share for the curve averaged over seeds. low and high are not an interval,
+    but the shares for the quickest and the slowest seed; high is nan if a seed never reaches the
+    final accuracy. n is the number of seeds that reach the final accuracy.
     """
     rows = []
     for row in study.rows("catches_up", claim, arm=claim["arm"]):
-        share, quickest, slowest = (row[key] / row["steps"] for key in ("step", "step_first", "step_last"))
+        share, quickest, slowest = (
+            row[key] / row["steps"] for key in ("step", "step_first", "step_last")
+        )
         spread = quickest, slowest if row["seeds_reached"] == row["seeds"] else np.nan
         rows.append(
-            _cell_result(row | {"problems": row["seeds_reached"]}, "share of updates (quickest and slowest seed)", (share, *spread))
+            _cell_result(
+                row | {"problems": row["seeds_reached"]},
+                "share of updates (quickest and slowest seed)",
+                (share, *spread),
+            )
         )
     return rows
 
 
 def rollouts_saved(claim: dict, study: Study) -> list[dict]:
-    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves on the way to plain GRPO's final accuracy."""
+    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves on the way to
+    plain GRPO's final accuracy."""
     name = f"share of rollouts saved by {claim['arm']}"
     return [
-        _cell_result(row | {"problems": None}, name, tuple(1 - row[key] for key in ("share", "share_high", "share_low")))
+        _cell_result(
+            row | {"problems": None},
+            name,
+            tuple(1 - row[key] for key in ("share", "share_high", "share_low")),
+        )
         for row in study.rows("time_to_target", claim, arm=claim["arm"])
     ]
 
 
-# --- published numbers before and after training -----------------------------------------------------------------------
+# --- published numbers before and after training
+# -----------------------------------------------------------------------
 
 
 def unsolved_gain(claim: dict, study: Study) -> list[dict]:
-    """The gain in pass rate of the prompts that the base model solves in none of the samples that choose. The claim is that the gain
-    lies within `margin` (a share) of zero."""
+    """The gain in pass rate of the prompts that the base model solves in none of the samples that
+    choose. The claim is that the gain lies within `margin` (a share) of zero."""
     return [
         _cell_result(
-            row | {"problems": row["prompts"]}, f"gain, solved in 0 of {row['chosen_by']:.0f} samples", _interval(row, "gain")
+            row | {"problems": row["prompts"]},
+            f"gain, solved in 0 of {row['chosen_by']:.0f} samples",
+            _interval(row, "gain"),
         )
         for row in study.rows("difficulty_classes", claim, correct=0)
     ]
 
 
 def mixed_lead(claim: dict, study: Study) -> list[dict]:
-    """The share of groups that are mixed after training, of the prompts that `policy` chooses less that of a random choice."""
+    """The share of groups that are mixed after training, of the prompts that `policy` chooses less
+    that of a random choice."""
     return [
-        _cell_result(row | {"problems": row["prompts"]}, f"mixed groups, {row['rule']} - random", _interval(row, "mixed_lead"))
+        _cell_result(
+            row | {"problems": row["prompts"]},
+            f"mixed groups, {row['rule']} - random",
+            _interval(row, "mixed_lead"),
+        )
         for row in study.rows("choices_after", claim, rule=claim["policy"])
     ]
 
 
-# --- regressions over cells: without intervals, because cells are not independent ----------------------------------------
+# --- regressions over cells: without intervals, because cells are not independent
+# ----------------------------------------
 
 
 def fit(claim: dict, study: Study) -> list[dict]:
-    """R^2 of `predictor` and gain over all cells, and the sign of the slope. n is the number of cells."""
+    """R^2 of `predictor` and gain over all cells, and the sign of the slope. n is the number of
+    cells."""
     rows = study.tables.get("regressions", [])
     return [
         _result(("", "all", "all"), f"R^2 ({claim['predictor']}, gain), slope {'+' if row['slope'] > 0 else '-'}",
@@ -308,15 +404,22 @@ def fit(claim: dict, study: Study) -> list[dict]:
 def fit_base(claim: dict, study: Study) -> list[dict]:
     """R^2 of the base model's accuracy and the gain over models and tasks, for each of `policies`.
 
-    A gain is accuracy less base accuracy. Noise in the base accuracy therefore makes gain and base accuracy correlate negatively.
+    A gain is accuracy less base accuracy. Noise in the base accuracy therefore makes gain and base
+    accuracy correlate negatively.
     """
     rows = []
     for policy in claim["policies"]:
         cells = study.rows("gains", claim, decoding="sampled", arm=policy)
         if len({row["model"] for row in cells}) > 1 and len(cells) > 3:
-            r_squared = statistics.r_squared(*(np.array([row[key] for row in cells]) for key in ("base_accuracy", "gain")))
+            r_squared = statistics.r_squared(
+                *(np.array([row[key] for row in cells]) for key in ("base_accuracy", "gain"))
+            )
             name = f"R^2 (base accuracy, gain of {policy})"
-            rows.append(_result(("", "all", "all"), name, (r_squared.estimate, *NO_INTERVAL), None, len(cells)))
+            rows.append(
+                _result(
+                    ("", "all", "all"), name, (r_squared.estimate, *NO_INTERVAL), None, len(cells)
+                )
+            )
     return rows
 
 

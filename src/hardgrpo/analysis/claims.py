@@ -1,6 +1,7 @@
 """Read the claims of paper/claims.yaml and judge them by a study's summary tables.
 
-A claim's `test` is a key of `claim_tests.TESTS`. analysis/verdicts.py gives the verdict on a primary claim.
+A claim's `test` is a key of `claim_tests.TESTS`. analysis/verdicts.py gives the verdict on a
+primary claim.
 """
 
 from pathlib import Path
@@ -12,10 +13,13 @@ from hardgrpo.runtime.errors import UserError
 
 
 def judge(claims: list[dict], study: Study) -> list[dict]:
-    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims come first."""
+    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims
+    come first."""
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
-        claim_columns = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
+        claim_columns = {key: claim[key] for key in ("id", "paper", "claim")} | {
+            "primary": bool(claim.get("primary"))
+        }
         function, _ = {**TESTS, **COUNT_TESTS}[claim["test"]]
         results = function(label_arms(claim, study.first_recipe), study)
         if claim_columns["primary"]:
@@ -23,24 +27,29 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
         else:
             results = [row | {"p_holm": None, "verdict": DESCRIPTIVE} for row in results]
         for row in results:
-            result = {key: value for key, value in row.items() if key not in ("p", "open")}  # only inputs of the verdict
+            # only inputs of the verdict
+            result = {key: value for key, value in row.items() if key not in ("p", "open")}
             rows.append(claim_columns | result | {"population": study.population(row["model"])})
     return rows
 
 
 def read(path: str | Path) -> list[dict]:
-    """The claims of a YAML file. Raise a `UserError` if a claim has not exactly the keys that its test reads."""
+    """The claims of a YAML file. Raise a `UserError` if a claim has not exactly the keys that its
+    test reads."""
     claims = files.read_yaml(path)
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")
     for number, claim in enumerate(claims, start=1):
         if problem := _problem(claim, claims[: number - 1]):
-            raise UserError(f"{path}: claim {number} ({claim.get('id', 'without an id')}): {problem}")
+            raise UserError(
+                f"{path}: claim {number} ({claim.get('id', 'without an id')}): {problem}"
+            )
     return claims
 
 
 def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
-    """The problem of a claim and its remedy, or None. `earlier_claims` are the claims before this claim in the file."""
+    """The problem of a claim and its remedy, or None. `earlier_claims` are the claims before this
+    claim in the file."""
     for key in ("id", "paper", "claim", "test"):
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"
@@ -53,8 +62,16 @@ def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
         has_type = type(claim.get(key)) in ((int, float) if kind is float else (kind,))
         if not has_type:
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
-    optional_keys = [*(RECIPE_KEYS[key] for key in RECIPE_KEYS if key in required_keys), "tested", "only", "primary", "replicates"]
-    unread_keys = claim.keys() - required_keys.keys() - {"id", "paper", "claim", "test", *optional_keys}
+    optional_keys = [
+        *(RECIPE_KEYS[key] for key in RECIPE_KEYS if key in required_keys),
+        "tested",
+        "only",
+        "primary",
+        "replicates",
+    ]
+    unread_keys = (
+        claim.keys() - required_keys.keys() - {"id", "paper", "claim", "test", *optional_keys}
+    )
     if unread_keys:
         return f"test '{claim['test']}' does not read '{min(unread_keys)}'; it reads {', '.join([*required_keys, *optional_keys])}"
     for key, recipe in RECIPE_KEYS.items():
@@ -79,12 +96,24 @@ def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
 
 def _primary_problem(claim: dict, earlier_claims: list[dict]) -> str | None:
     if "primary" not in claim:
-        return "'replicates' is for primary claims; take it out or add primary: true" if "replicates" in claim else None
+        return (
+            "'replicates' is for primary claims; take it out or add primary: true"
+            if "replicates" in claim
+            else None
+        )
     if claim["primary"] is not True:
         return "'primary' must be true; leave it out of a descriptive claim"
     if type(claim.get("replicates")) is not int or claim["replicates"] < 2:
         return "a primary claim needs 'replicates', the number that its verdict takes, 2 or more"
     if claim["test"] not in PRIMARY:
         return f"test '{claim['test']}' gives no verdict; a primary claim has one of {', '.join(PRIMARY)}"
-    primary_ids = [earlier["id"] for earlier in earlier_claims if earlier.get("primary") and earlier["paper"] == claim["paper"]]
-    return f"'{primary_ids[0]}' is the primary claim of {claim['paper']} already; a paper has one" if primary_ids else None
+    primary_ids = [
+        earlier["id"]
+        for earlier in earlier_claims
+        if earlier.get("primary") and earlier["paper"] == claim["paper"]
+    ]
+    return (
+        f"'{primary_ids[0]}' is the primary claim of {claim['paper']} already; a paper has one"
+        if primary_ids
+        else None
+    )

@@ -6,12 +6,45 @@ RUNS = ["model", "task", *ARM]  # columns that identify the replicates of an arm
 MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
 # Numeric columns of tables of subsets: means over seeds.
-SUBSET_NUMBERS = ["pool", "prompts", "mean_pass_rate", "zero_share", "held_out_pass_rate", "held_out_zero_share"]
+SUBSET_NUMBERS = [
+    "pool",
+    "prompts",
+    "mean_pass_rate",
+    "zero_share",
+    "held_out_pass_rate",
+    "held_out_zero_share",
+]
 SUBSET_NUMBERS += ["boundary_pass_rate", "tied", "tied_chosen"]
 
-# Columns that are read as text, because names may look like numbers: a tier may have the name 3, a task the name 7.
-NAMES = [*CELL, *MINUS, "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
-NAMES += ["questions", "measure", "place", "file", "what", "at", "easiest", "hardest", "written", "released", "key"]
+# Columns that are read as text, because names may look like numbers: a tier may have the name 3, a
+# task the name 7.
+NAMES = [
+    *CELL,
+    *MINUS,
+    "decoding",
+    "tier",
+    "grading",
+    "group",
+    "id",
+    "rule",
+    "predictor",
+    "adjusted_for",
+    "quantity",
+    "paper",
+]
+NAMES += [
+    "questions",
+    "measure",
+    "place",
+    "file",
+    "what",
+    "at",
+    "easiest",
+    "hardest",
+    "written",
+    "released",
+    "key",
+]
 
 
 def interval(name: str) -> list[str]:
@@ -20,5 +53,12 @@ def interval(name: str) -> list[str]:
 
 
 def intervals(name: str) -> list[str]:
-    """`interval`, then columns `*_a` for these problems and new seeds, and `*_pooled` with a common variance over seeds."""
-    return [*interval(name), f"{name}_low_a", f"{name}_high_a", f"{name}_low_pooled", f"{name}_high_pooled"]
+    """`interval`, then columns `*_a` for these problems and new seeds, and `*_pooled` with a common
+    variance over seeds."""
+    return [
+        *interval(name),
+        f"{name}_low_a",
+        f"{name}_high_a",
+        f"{name}_low_pooled",
+        f"{name}_high_pooled",
+    ]

@@ -12,7 +12,8 @@ DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
 
 
 def parts(cells: list[Cell]) -> list[dict]:
-    """Every gain of sampled completions at the last checkpoint, split into finishing and correctness."""
+    """Every gain of sampled completions at the last checkpoint, split into finishing and
+    correctness."""
     rows = []
     for cell in cells:
         rates = cell.split_rates(cell.last_step)
@@ -30,18 +31,23 @@ def parts(cells: list[Cell]) -> list[dict]:
 
 
 def decomposition(cells: list[Cell]) -> list[dict]:
-    """Every gain split into finishing and correctness, by checkpoint, by grading, and by tier (`tier` is empty for all problems).
+    """Every gain split into finishing and correctness, by checkpoint, by grading, and by tier
+    (`tier` is empty for all problems).
 
-    `grading` is "task" (the task's own), "strict" or "lenient". All three gradings count the same completions as answered. The
-    split within a tier uses only the tier's problems. If harder problems are mainly longer problems, the split over all problems
-    mixes tiers that differ in finishing.
+    `grading` is "task" (the task's own), "strict" or "lenient". All three gradings count the same
+    completions as answered. The split within a tier uses only the tier's problems. If harder
+    problems are mainly longer problems, the split over all problems mixes tiers that differ in
+    finishing.
     """
     rows = []
     for cell in cells:
         masks = {None: np.ones(len(cell.tiers()), bool)} | cell.tier_masks()
         for step, base, trained_rates in _by_step(cell):
             for tier, in_tier in masks.items():
-                tier_rates = {column: (base[column][:, in_tier], trained_rates[column][:, in_tier]) for column in DECOMPOSED}
+                tier_rates = {
+                    column: (base[column][:, in_tier], trained_rates[column][:, in_tier])
+                    for column in DECOMPOSED
+                }
                 for grading, rates in _by_grading(tier_rates):
                     finishing, correctness = statistics.decompose_by_problem(*rates)
                     rows.append(
@@ -58,22 +64,35 @@ def decomposition(cells: list[Cell]) -> list[dict]:
 
 
 def decomposition_runs(cells: list[Cell]) -> list[dict]:
-    """The exact split of every run's gain at every checkpoint, by grading. The mean of the splits of all runs differs slightly from
-    the split of the mean gain."""
+    """The exact split of every run's gain at every checkpoint, by grading. The mean of the splits
+    of all runs differs slightly from the split of the mean gain."""
     rows = []
     for cell in cells:
         for step, base, trained_rates in _by_step(cell):
-            base_rates = {name: np.broadcast_to(base[name], trained_rates[name].shape) for name in DECOMPOSED}
-            runs = [{name: (base_rates[name][i], trained_rates[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
+            base_rates = {
+                name: np.broadcast_to(base[name], trained_rates[name].shape) for name in DECOMPOSED
+            }
+            runs = [
+                {name: (base_rates[name][i], trained_rates[name][i]) for name in DECOMPOSED}
+                for i in range(len(cell.seeds))
+            ]
             for grading in GRADINGS:
                 for seed, run_rates in zip(cell.seeds, runs):
                     rates = dict(_by_grading(run_rates))[grading]
-                    base_answered, base_correct, answered, correct = (float(rate.mean()) for rate in rates)
-                    finishing, correctness = statistics.decompose(base_answered, base_correct, answered, correct)
+                    base_answered, base_correct, answered, correct = (
+                        float(rate.mean()) for rate in rates
+                    )
+                    finishing, correctness = statistics.decompose(
+                        base_answered, base_correct, answered, correct
+                    )
                     rows.append(
                         cell.keys
                         | {"seed": seed, "grading": grading, "step": step}
-                        | {"gain": correct - base_correct, "finishing": finishing, "correctness": correctness}
+                        | {
+                            "gain": correct - base_correct,
+                            "finishing": finishing,
+                            "correctness": correctness,
+                        }
                         | _answered(*rates)
                         | _lengths(run_rates)
                         | {"problems": len(rates[0])}
@@ -82,16 +101,21 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
 
 
 def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
-    """Yield (checkpoint, {column: rates of the bases (1 or S, N)}, {column: rates of the runs (S, N)}) for columns DECOMPOSED."""
+    """Yield (checkpoint, {column: rates of the bases (1 or S, N)}, {column: rates of the runs (S,
+    N)}) for columns DECOMPOSED."""
     base = {column: cell.base_rates(column) for column in DECOMPOSED}
     for step in cell.steps():
         yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}
 
 
 def _by_grading(rates: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
-    """Yield (grading, rates of (base answered, base correct, answered, correct)), from {column: (base rates, trained rates)}."""
+    """Yield (grading, rates of (base answered, base correct, answered, correct)), from {column:
+    (base rates, trained rates)}."""
     for grading, column in GRADINGS.items():
-        yield grading, (rates["answered"][0], rates[column][0], rates["answered"][1], rates[column][1])
+        yield (
+            grading,
+            (rates["answered"][0], rates[column][0], rates["answered"][1], rates[column][1]),
+        )
 
 
 def _answered(base_answered, base_correct, answered, correct) -> dict:
@@ -106,7 +130,10 @@ def _answered(base_answered, base_correct, answered, correct) -> dict:
 
 
 def _lengths(rates: dict) -> dict:
-    """Truncated share and mean length in tokens, before and after training; nan if a recording lacks these values."""
+    """Truncated share and mean length in tokens, before and after training; nan if a recording
+    lacks these values."""
     return {
-        f"{prefix}{column}": rates[column][i].mean() for column in ("truncated", "tokens") for i, prefix in enumerate(("base_", ""))
+        f"{prefix}{column}": rates[column][i].mean()
+        for column in ("truncated", "tokens")
+        for i, prefix in enumerate(("base_", ""))
     }

@@ -12,11 +12,16 @@ def is_known(*values: float | None) -> bool:
 
 def points(share: float | None, sign: str = "-") -> str:
     """0.031 -> '3.1'. With sign '+', 0.031 -> '+3.1' and 0 -> '+0.0'."""
-    return format(_tenths(share) / 10, f"{sign}.1f").replace("-", MINUS) if is_known(share) else UNKNOWN
+    return (
+        format(_tenths(share) / 10, f"{sign}.1f").replace("-", MINUS)
+        if is_known(share)
+        else UNKNOWN
+    )
 
 
 def _tenths(share: float) -> int:
-    """A share in tenths of a point, rounded as a Python float: 0.0095 gives 9. NumPy's rounding would give 10."""
+    """A share in tenths of a point, rounded as a Python float: 0.0095 gives 9. NumPy's rounding
+    would give 10."""
     return round(10 * round(100 * float(share), 1))
 
 
@@ -26,13 +31,14 @@ def signed(share: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """'[1.2, 3.4]', or '' if there is no interval or its width is 0, because a few equal runs do not make a value certain."""
+    """'[1.2, 3.4]', or '' if there is no interval or its width is 0, because a few equal runs do
+    not make a value certain."""
     return f"[{points(low)}, {points(high)}]" if is_known(low, high) and low != high else ""
 
 
 def round_parts(gain: float, parts: list[float]) -> list[float]:
-    """The parts of a gain (shares), rounded to 0.1 points by the largest remainder method, so that the parts add up to the gain
-    that `points` prints. Each part changes by less than 0.1 points."""
+    """The parts of a gain (shares), rounded to 0.1 points by the largest remainder method, so that
+    the parts add up to the gain that `points` prints. Each part changes by less than 0.1 points."""
     exact = [1000 * part for part in parts]
     tenths = [math.floor(value) for value in exact]
     missing = _tenths(gain) - sum(tenths)
@@ -42,7 +48,8 @@ def round_parts(gain: float, parts: list[float]) -> list[float]:
 
 
 def rounded_part(index: int, gain: float, low: float, high: float, *parts: float) -> str:
-    """Part number `index` of a gain with its interval, rounded so that all `parts` add up to the gain."""
+    """Part number `index` of a gain with its interval, rounded so that all `parts` add up to the
+    gain."""
     return signed_interval(round_parts(gain, list(parts))[index], low, high)
 
 
@@ -75,5 +82,6 @@ def change_interval(share: float, low: float | None, high: float | None) -> str:
 
 
 def change(share: float, sign: str = "+") -> str:
-    """A change in points as plain text: '+3.1', '-0.4', '+0.0'. With sign '-', positive changes have no plus sign."""
+    """A change in points as plain text: '+3.1', '-0.4', '+0.0'. With sign '-', positive changes
+    have no plus sign."""
     return points(share, sign).replace(MINUS, "-")

@@ -1,8 +1,9 @@
-"""Summary tables of kinds of gain: finishing, sharpening, new solving; sound and lucky answers; same answers; majority votes.
+"""Summary tables of kinds of gain: finishing, sharpening, new solving; sound and lucky answers;
+same answers; majority votes.
 
-A problem is *out of reach* of a base model if none of the problem's k reach samples (`reach.samples` of the test) is correct and,
-where steps can be checked, sound. The gain is measured with other samples, so that a lucky sample does not affect both reach and
-gain.
+A problem is *out of reach* of a base model if none of the problem's k reach samples
+(`reach.samples` of the test) is correct and, where steps can be checked, sound. The gain is
+measured with other samples, so that a lucky sample does not affect both reach and gain.
 """
 
 import numpy as np
@@ -13,12 +14,14 @@ from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns, sizes
 
 
 def kinds(cells: list[Cell]) -> list[dict]:
-    """Every gain split exactly into finishing, sharpening and new solving, over all problems (`tier` is empty) and within each tier.
+    """Every gain split exactly into finishing, sharpening and new solving, over all problems
+    (`tier` is empty) and within each tier.
 
-    The gain on problems within reach and the gain on problems out of reach are each split into finishing and correctness
-    (`statistics.decompose`). *Finishing* is the sum of the two finishing parts. *Sharpening* is the correctness part within reach,
-    and *new solving* is the correctness part out of reach. The formula is homogeneous of degree 1, so the parts of a group of
-    problems follow from the formula with all rates outside the group set to zero.
+    The gain on problems within reach and the gain on problems out of reach are each split into
+    finishing and correctness (`statistics.decompose`). *Finishing* is the sum of the two finishing
+    parts. *Sharpening* is the correctness part within reach, and *new solving* is the correctness
+    part out of reach. The formula is homogeneous of degree 1, so the parts of a group of problems
+    follow from the formula with all rates outside the group set to zero.
     """
     rows = []
     for cell in cells:
@@ -29,10 +32,13 @@ def kinds(cells: list[Cell]) -> list[dict]:
         out_of_reach = np.broadcast_to(cell.out_of_reach(), shape)
         greedy = None
         if "greedy" in cell.decodings():
-            greedy = cell.rates(cell.last_step, decoding="greedy") - cell.base_rates(decoding="greedy")
+            greedy = cell.rates(cell.last_step, decoding="greedy") - cell.base_rates(
+                decoding="greedy"
+            )
         for tier, in_tier in ({None: np.ones(shape[1], bool)} | cell.tier_masks()).items():
             finishing, sharpening, new_solving = split(
-                *(np.broadcast_to(array, shape)[:, in_tier] for array in rates), out_of_reach[:, in_tier]
+                *(np.broadcast_to(array, shape)[:, in_tier] for array in rates),
+                out_of_reach[:, in_tier],
             )
             gain_out_of_reach = out_of_reach[:, in_tier] * (rates[3] - rates[1])[:, in_tier]
             rows.append(
@@ -60,20 +66,27 @@ def kinds(cells: list[Cell]) -> list[dict]:
     return rows
 
 
-def split(base_answered, base_correct, answered, correct, out_of_reach: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(finishing, sharpening, new solving): linearised contributions (S, N). Their means are the parts, and their sum is the gains.
+def split(
+    base_answered, base_correct, answered, correct, out_of_reach: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(finishing, sharpening, new solving): linearised contributions (S, N). Their means are the
+    parts, and their sum is the gains.
 
     `out_of_reach` (S, N) marks the problems out of reach of each replicate's base model.
     """
     rates = (base_answered, base_correct, answered, correct)
-    finishing_within_reach, sharpening = statistics.decompose_by_problem(*(rate * ~out_of_reach for rate in rates))
-    finishing_out_of_reach, new_solving = statistics.decompose_by_problem(*(rate * out_of_reach for rate in rates))
+    finishing_within_reach, sharpening = statistics.decompose_by_problem(
+        *(rate * ~out_of_reach for rate in rates)
+    )
+    finishing_out_of_reach, new_solving = statistics.decompose_by_problem(
+        *(rate * out_of_reach for rate in rates)
+    )
     return finishing_within_reach + finishing_out_of_reach, sharpening, new_solving
 
 
 def reasons(cells: list[Cell]) -> list[dict]:
-    """Accuracy before and after training, split into *sound* answers (every step is correct) and *lucky* answers (a step is wrong).
-    Tasks whose steps cannot be checked have no rows."""
+    """Accuracy before and after training, split into *sound* answers (every step is correct) and
+    *lucky* answers (a step is wrong). Tasks whose steps cannot be checked have no rows."""
     rows = []
     for cell in cells:
         sound, base_sound = (cell.rates(cell.last_step, "sound"), cell.base_rates("sound"))
@@ -96,11 +109,13 @@ def reasons(cells: list[Cell]) -> list[dict]:
 
 
 def same_answers(cells: list[Cell]) -> list[dict]:
-    """The probability that two samples of a problem give the same answer, before and after training.
+    """The probability that two samples of a problem give the same answer, before and after
+    training.
 
-    The estimate for a problem with m samples is the sum over the problem's answers of c(c-1) / (m(m-1)), where c is the number of
-    samples that give the answer. The estimate is unbiased for every m. A missing answer counts as an answer. -log2 of the mean over
-    problems is the collision entropy (Renyi entropy of order 2) in bits.
+    The estimate for a problem with m samples is the sum over the problem's answers of c(c-1) /
+    (m(m-1)), where c is the number of samples that give the answer. The estimate is unbiased for
+    every m. A missing answer counts as an answer. -log2 of the mean over problems is the collision
+    entropy (Renyi entropy of order 2) in bits.
     """
     rows = []
     for cell in cells:
@@ -120,11 +135,13 @@ def same_answers(cells: list[Cell]) -> list[dict]:
 
 
 def majority(cells: list[Cell]) -> list[dict]:
-    """Accuracy of the majority vote over all samples of a problem, before and after training (maj@k; arXiv 2203.11171).
+    """Accuracy of the majority vote over all samples of a problem, before and after training
+    (maj@k; arXiv 2203.11171).
 
-    If several answers have the most votes, the vote counts as the mean of their correctness, the expected value of a random choice
-    among them. Samples without an answer do not vote, and a problem without any answer counts as wrong. Cells with fewer than three
-    samples per problem have no row.
+    If several answers have the most votes, the vote counts as the mean of their correctness, the
+    expected value of a random choice among them. Samples without an answer do not vote, and a
+    problem without any answer counts as wrong. Cells with fewer than three samples per problem have
+    no row.
     """
     rows = []
     for cell in cells:
@@ -143,11 +160,21 @@ def majority(cells: list[Cell]) -> list[dict]:
 
 
 def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
-    """(N,) by problem: 1 if the majority vote is correct, else 0; a share if several answers have the most votes."""
+    """(N,) by problem: 1 if the majority vote is correct, else 0; a share if several answers have
+    the most votes."""
     samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
-    votes = samples[samples.answer.fillna("") != ""].groupby(["id", "answer"]).correct.agg(["size", "mean"])
+    votes = (
+        samples[samples.answer.fillna("") != ""]
+        .groupby(["id", "answer"])
+        .correct.agg(["size", "mean"])
+    )
     winners = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]
-    return winners.groupby("id")["mean"].mean().reindex(sorted(samples.id.unique()), fill_value=0.0).to_numpy()
+    return (
+        winners.groupby("id")["mean"]
+        .mean()
+        .reindex(sorted(samples.id.unique()), fill_value=0.0)
+        .to_numpy()
+    )
 
 
 def _agreement(frame: pd.DataFrame, step: int) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""Summary tables of gains over the base model, of differences between arms, and of McNemar's tests of single completions."""
+"""Summary tables of gains over the base model, of differences between arms, and of McNemar's tests
+of single completions."""
 
 import numpy as np
 
@@ -8,16 +9,19 @@ from hardgrpo.analysis.cells import Cell, families, mean_columns, minus_columns,
 
 
 def gains(cells: list[Cell]) -> list[dict]:
-    """Accuracy at the last checkpoint less the accuracy of the base model, with the design's detectable difference (`mdd`).
+    """Accuracy at the last checkpoint less the accuracy of the base model, with the design's
+    detectable difference (`mdd`).
 
-    `gain_low` and `gain_high` are for new problems and new seeds. `*_a` is for these problems and new seeds. `*_pooled` uses a
-    common variance over seeds for all policies, and is valid only if the policies' variances are equal.
+    `gain_low` and `gain_high` are for new problems and new seeds. `*_a` is for these problems and
+    new seeds. `*_pooled` uses a common variance over seeds for all policies, and is valid only if
+    the policies' variances are equal.
     """
     rows = {}
     for family in families(cells):
         for decoding in family[0].decodings():
             gains_by_cell = {
-                id(member): member.rates(member.last_step, decoding=decoding) - member.base_rates(decoding=decoding)
+                id(member): member.rates(member.last_step, decoding=decoding)
+                - member.base_rates(decoding=decoding)
                 for member in family
             }
             pooled = _pooled(list(gains_by_cell.values()), differences=False)
@@ -27,28 +31,48 @@ def gains(cells: list[Cell]) -> list[dict]:
                 samples = cell.samples(cell.last_step) if decoding == "sampled" else 1
                 rows[id(cell), decoding] = (
                     cell.keys
-                    | {"decoding": decoding, "step": cell.last_step, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
+                    | {
+                        "decoding": decoding,
+                        "step": cell.last_step,
+                        "base_accuracy": cell.base_rates(decoding=decoding).mean(),
+                    }
                     | mean_columns("gain", cell_gains)
-                    | _alternative_intervals("gain", cell_gains, _shared_noise(cell, None, decoding), pooled)
-                    | {"mdd": mdd, "problems": cell_gains.shape[1], "samples": samples, "seeds": cell_gains.shape[0]}
+                    | _alternative_intervals(
+                        "gain", cell_gains, _shared_noise(cell, None, decoding), pooled
+                    )
+                    | {
+                        "mdd": mdd,
+                        "problems": cell_gains.shape[1],
+                        "samples": samples,
+                        "seeds": cell_gains.shape[0],
+                    }
                 )
     return [rows[id(cell), decoding] for cell in cells for decoding in cell.decodings()]
 
 
 def differences(cells: list[Cell]) -> list[dict]:
-    """Differences in sampled accuracy between arms at the last checkpoint, paired by problem and seed.
+    """Differences in sampled accuracy between arms at the last checkpoint, paired by problem and
+    seed.
 
-    The difference of two gains equals the difference of the accuracies, because both arms have the same base model.
+    The difference of two gains equals the difference of the accuracies, because both arms have the
+    same base model.
 
-    `p` inverts the interval (`statistics.p_value`). `p_holm` is corrected for all comparisons within a model, task and test. `mdd`
-    is the smallest difference that is detectable after a correction for these comparisons.
+    `p` inverts the interval (`statistics.p_value`). `p_holm` is corrected for all comparisons
+    within a model, task and test. `mdd` is the smallest difference that is detectable after a
+    correction for these comparisons.
     """
     rows = []
     for family in families(cells):
         rates = {id(cell): cell.rates(cell.last_step) for cell in family}
         cell_pairs = pairs(family)
         pooled = _pooled(list(rates.values()), differences=True)
-        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in cell_pairs], pooled, len(cell_pairs)) if cell_pairs else np.nan
+        mdd = (
+            _detectable(
+                [rates[id(a)] - rates[id(b)] for a, b in cell_pairs], pooled, len(cell_pairs)
+            )
+            if cell_pairs
+            else np.nan
+        )
         family_rows = []
         for first, second in cell_pairs:
             values = rates[id(first)] - rates[id(second)]
@@ -57,7 +81,9 @@ def differences(cells: list[Cell]) -> list[dict]:
                 first.keys
                 | minus_columns(second)
                 | mean_columns("difference", values)
-                | _alternative_intervals("difference", values, _shared_noise(first, second, "sampled"), pooled)
+                | _alternative_intervals(
+                    "difference", values, _shared_noise(first, second, "sampled"), pooled
+                )
                 | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
             )
@@ -68,46 +94,69 @@ def differences(cells: list[Cell]) -> list[dict]:
 def mcnemar(cells: list[Cell]) -> list[dict]:
     """McNemar's exact test for decodings with one completion per problem.
 
-    Each run is compared with the base model and with the runs of other arms that have the same seed. The test compares two *runs*
-    and says nothing about other seeds. Holm's correction covers the comparisons of a seed and decoding within a model, task and
-    test, separately for comparisons with the base model and for comparisons between arms.
+    Each run is compared with the base model and with the runs of other arms that have the same
+    seed. The test compares two *runs* and says nothing about other seeds. Holm's correction covers
+    the comparisons of a seed and decoding within a model, task and test, separately for comparisons
+    with the base model and for comparisons between arms.
     """
     rows = []
     for family in families(cells):
         for decoding in family[0].decodings():
-            single_grades = {}  # {(arm, seed): (step, grades (N,))}; the base model has the key (None, seed)
+            # {(arm, seed): (step, grades (N,))}; the base model has the key (None, seed)
+            single_grades = {}
             for cell in family:
                 grades, bases = cell.grades(cell.last_step, decoding), cell.grades(0, decoding)
-                if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
+                if (
+                    grades is not None
+                    and bases is not None
+                    and grades.shape[-1] == bases.shape[-1] == 1
+                ):
                     single_grades |= {
-                        (cell.arm, seed): (cell.last_step, run_grades[:, 0]) for seed, run_grades in zip(cell.seeds, grades)
+                        (cell.arm, seed): (cell.last_step, run_grades[:, 0])
+                        for seed, run_grades in zip(cell.seeds, grades)
                     }
                     single_grades |= {
                         (None, seed): (0, run_grades[:, 0])
-                        for seed, run_grades in zip(cell.seeds, np.broadcast_to(bases, grades.shape))
+                        for seed, run_grades in zip(
+                            cell.seeds, np.broadcast_to(bases, grades.shape)
+                        )
                     }
             for seed in sorted({seed for _, seed in single_grades}):
                 arms = [cell for cell in family if (cell.arm, seed) in single_grades]
-                with_base = [(cell, {"minus": NO_RUN, "minus_recipe": ""}, (None, seed)) for cell in arms]
-                between_policies = [(first, minus_columns(second), (second.arm, seed)) for first, second in pairs(arms)]
+                with_base = [
+                    (cell, {"minus": NO_RUN, "minus_recipe": ""}, (None, seed)) for cell in arms
+                ]
+                between_policies = [
+                    (first, minus_columns(second), (second.arm, seed))
+                    for first, second in pairs(arms)
+                ]
                 for comparisons in (with_base, between_policies):
                     comparison_rows = []
                     for cell, minus_keys, key in comparisons:
                         step, run_grades = single_grades[cell.arm, seed]
-                        only_this, only_other, p = statistics.mcnemar(run_grades, single_grades[key][1])
+                        only_this, only_other, p = statistics.mcnemar(
+                            run_grades, single_grades[key][1]
+                        )
                         comparison_rows.append(
                             cell.keys
                             | minus_keys
                             | {"decoding": decoding, "seed": seed, "step": step}
                             | {"only_this": only_this, "only_other": only_other}
-                            | {"difference": (only_this - only_other) / len(run_grades), "p": p, "problems": len(run_grades)}
+                            | {
+                                "difference": (only_this - only_other) / len(run_grades),
+                                "p": p,
+                                "problems": len(run_grades),
+                            }
                         )
                     rows += _with_holm(comparison_rows)
     return rows
 
 
-def _alternative_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
-    """Two alternatives to the reported interval: for target A, and with a common variance over seeds for all policies."""
+def _alternative_intervals(
+    name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None
+) -> dict:
+    """Two alternatives to the reported interval: for target A, and with a common variance over
+    seeds for all policies."""
     fixed = statistics.fixed_problems_interval(values, shared)
     parts = statistics.components(values)
     half = np.nan if pooled is None else statistics.half_width(parts, *pooled)
@@ -120,7 +169,8 @@ def _alternative_intervals(name: str, values: np.ndarray, shared: float, pooled:
 
 
 def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
-    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan if samples cannot be paired by number."""
+    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan if samples
+    cannot be paired by number."""
     if decoding == "greedy":
         return 0.0  # greedy decoding has no sampling noise
     grades, minus_grades = (
@@ -132,19 +182,28 @@ def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
     return float(statistics.shared_noise(grades - minus_grades))
 
 
-def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1) -> float:
-    """The detectable difference of a design, from the pooled variance over seeds and the mean variance over problems. nan if there
-    are several seeds and `pooled` is None."""
+def _detectable(
+    values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1
+) -> float:
+    """The detectable difference of a design, from the pooled variance over seeds and the mean
+    variance over problems. nan if there are several seeds and `pooled` is None."""
     seeds = {array.shape[0] for array in values}
     if pooled is None and seeds != {1}:
         return np.nan
     over_problems = float(np.mean([statistics.components(array).over_problems for array in values]))
-    return statistics.smallest_detectable(pooled[0] if pooled else np.nan, over_problems, min(seeds), comparisons)
+    return statistics.smallest_detectable(
+        pooled[0] if pooled else np.nan, over_problems, min(seeds), comparisons
+    )
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
-    """`statistics.pooled_over_seeds`; None if arrays differ in shape, for one seed, and for differences of a single policy."""
-    if len({array.shape for array in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
+    """`statistics.pooled_over_seeds`; None if arrays differ in shape, for one seed, and for
+    differences of a single policy."""
+    if (
+        len({array.shape for array in values}) > 1
+        or values[0].shape[0] == 1
+        or (differences and len(values) < 2)
+    ):
         return None
     over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)
     return float(over_seeds), df
@@ -152,4 +211,7 @@ def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | 
 
 def _with_holm(rows: list[dict]) -> list[dict]:
     """Add `p_holm` to the rows of one family of comparisons."""
-    return [row | {"p_holm": p} for row, p in zip(rows, statistics.holm([row["p"] for row in rows]).tolist())]
+    return [
+        row | {"p_holm": p}
+        for row, p in zip(rows, statistics.holm([row["p"] for row in rows]).tolist())
+    ]

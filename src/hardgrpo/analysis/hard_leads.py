@@ -1,7 +1,8 @@
-"""Summary tables of the lead of `hard` over other policies of the study's first recipe, and of the relation between this lead and
-properties of the base model.
+"""Summary tables of the lead of `hard` over other policies of the study's first recipe, and of the
+relation between this lead and properties of the base model.
 
-In a regression, a point is a replicate if each replicate has its own base model, otherwise a model (the mean over its seeds).
+In a regression, a point is a replicate if each replicate has its own base model, otherwise a model
+(the mean over its seeds).
 """
 
 import numpy as np
@@ -20,15 +21,17 @@ PREDICTORS = {  # {column: words}
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }
-UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # values for a recorded model without completions of the pool
+# values for a recorded model without completions of the pool
+UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}
 
 
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
-    """The lead of `hard` over each other policy at the last checkpoint, by replicate, with properties of the base model.
+    """The lead of `hard` over each other policy at the last checkpoint, by replicate, with
+    properties of the base model.
 
-    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are measured on the test. `zero_share` is the share of the pool
-    with a pass rate of 0, and `mixed_share` the share with a pass rate strictly between 0 and 1. Seeds that share a base model have
-    one row with their mean.
+    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are measured on the test.
+    `zero_share` is the share of the pool with a pass rate of 0, and `mixed_share` the share with a
+    pass rate strictly between 0 and 1. Seeds that share a base model have one row with their mean.
     """
     pools = {paths.pair_of(path): _pool(path) for path in difficulty_files}
     rows = []
@@ -39,16 +42,30 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
             for index, seed in enumerate(leader.seeds if has_own_bases else [None]):
                 rows.append(
                     leader.keys
-                    | {"minus": rival.policy, "seed": seed, "lead": lead[index] if has_own_bases else lead.mean()}
+                    | {
+                        "minus": rival.policy,
+                        "seed": seed,
+                        "lead": lead[index] if has_own_bases else lead.mean(),
+                    }
                     | _base(leader, index)
-                    | pools.get((settings.own_base(leader.model, seed) if has_own_bases else leader.model, leader.task), UNPROBED)
+                    | pools.get(
+                        (
+                            settings.own_base(leader.model, seed)
+                            if has_own_bases
+                            else leader.model,
+                            leader.task,
+                        ),
+                        UNPROBED,
+                    )
                 )
     return rows
 
 
 def _base(cell: Cell, index: int) -> dict:
     accuracy = cell.base_rates()[index].mean()
-    greedy = cell.base_rates(decoding="greedy")[index].mean() if "greedy" in cell.decodings() else np.nan
+    greedy = (
+        cell.base_rates(decoding="greedy")[index].mean() if "greedy" in cell.decodings() else np.nan
+    )
     return {"base_accuracy": accuracy, "greedy_gap": greedy - accuracy}
 
 
@@ -58,16 +75,18 @@ def _pool(path: str) -> dict:
 
 
 def lead_by_model(cells: list[Cell]) -> list[dict]:
-    """Whether the lead of `hard` over a policy depends on the model: the smallest and the largest lead of a model (`least`,
-    `most`), the standard deviation of the leads beyond chance over seeds (`spread`), and p of Welch's analysis of variance for
-    equal leads.
+    """Whether the lead of `hard` over a policy depends on the model: the smallest and the largest
+    lead of a model (`least`, `most`), the standard deviation of the leads beyond chance over seeds
+    (`spread`), and p of Welch's analysis of variance for equal leads.
 
-    A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model. `spread` is estimated by the
-    method of moments: spread^2 is the variance of the leads less the mean over models of (variance over seeds / seeds), and at
-    least 0. The test is about these models and these problems; new problems may also change a model's lead. `spread` and p are nan
+    A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model.
+    `spread` is estimated by the method of moments: spread^2 is the variance of the leads less the
+    mean over models of (variance over seeds / seeds), and at least 0. The test is about these
+    models and these problems; new problems may also change a model's lead. `spread` and p are nan
     if a model has one seed.
     """
-    from statsmodels.stats.oneway import anova_oneway  # imported late: it takes a second, and figures import this module
+    # imported late: it takes a second, and figures import this module
+    from statsmodels.stats.oneway import anova_oneway
 
     leads_by_comparison: dict[tuple, list[np.ndarray]] = {}
     for family in families(cells):
@@ -78,22 +97,48 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
     for key, model_leads in leads_by_comparison.items():
         if len(model_leads) < 2:
             continue
-        means, has_several_seeds = [lead.mean() for lead in model_leads], min(map(len, model_leads)) > 1
-        chance = np.mean([lead.var(ddof=1) / len(lead) for lead in model_leads]) if has_several_seeds else np.nan
-        p = anova_oneway(model_leads, use_var="unequal").pvalue if has_several_seeds and chance > 0 else np.nan
+        means, has_several_seeds = (
+            [lead.mean() for lead in model_leads],
+            min(map(len, model_leads)) > 1,
+        )
+        chance = (
+            np.mean([lead.var(ddof=1) / len(lead) for lead in model_leads])
+            if has_several_seeds
+            else np.nan
+        )
+        p = (
+            anova_oneway(model_leads, use_var="unequal").pvalue
+            if has_several_seeds and chance > 0
+            else np.nan
+        )
         rows.append(
             dict(zip(("task", "eval_task", "policy", "minus"), key))
-            | {"models": len(model_leads), "least": min(means), "most": max(means), "p": p, "seeds": min(map(len, model_leads))}
-            | {"spread": float(np.sqrt(max(np.var(means, ddof=1) - chance, 0))) if has_several_seeds else np.nan}
+            | {
+                "models": len(model_leads),
+                "least": min(means),
+                "most": max(means),
+                "p": p,
+                "seeds": min(map(len, model_leads)),
+            }
+            | {
+                "spread": float(np.sqrt(max(np.var(means, ddof=1) - chance, 0)))
+                if has_several_seeds
+                else np.nan
+            }
         )
     return rows
 
 
 def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """[(cell of `hard`, cell of another policy)] of the study's first recipe, with the same seeds."""
+    """[(cell of `hard`, cell of another policy)] of the study's first recipe, with the same
+    seeds."""
     same_recipe = [cell for cell in family if cell.is_first_recipe]
     leader = next((cell for cell in same_recipe if cell.policy == LEADING), None)
-    return [(leader, rival) for rival in same_recipe if leader is not None and rival is not leader and rival.seeds == leader.seeds]
+    return [
+        (leader, rival)
+        for rival in same_recipe
+        if leader is not None and rival is not leader and rival.seeds == leader.seeds
+    ]
 
 
 def _lead(leader: Cell, rival: Cell) -> np.ndarray:
@@ -102,10 +147,11 @@ def _lead(leader: Cell, rival: Cell) -> np.ndarray:
 
 
 def lead_regressions(lead_rows: list[dict]) -> list[dict]:
-    """A least-squares line of the lead on each of PREDICTORS: slope (lead per unit of the predictor), R squared, p.
+    """A least-squares line of the lead on each of PREDICTORS: slope (lead per unit of the
+    predictor), R squared, p.
 
-    `model` is empty if the points are models. Fewer than four points give no row. The lines are descriptive: p is not corrected for
-    the four lines per lead, and the predictors are correlated.
+    `model` is empty if the points are models. Fewer than four points give no row. The lines are
+    descriptive: p is not corrected for the four lines per lead, and the predictors are correlated.
     """
     if not lead_rows:
         return []

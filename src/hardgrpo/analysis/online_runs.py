@@ -1,4 +1,5 @@
-"""Summary tables of runs that choose prompts during training: their rollouts, and the rollouts until a target accuracy."""
+"""Summary tables of runs that choose prompts during training: their rollouts, and the rollouts
+until a target accuracy."""
 
 import numpy as np
 import pandas as pd
@@ -14,46 +15,69 @@ LEAST_SEEDS = 6  # minimum number of seeds for an interval; fewer seeds give too
 
 
 def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
-    """A row for each arm with a selector or process rewards, with means over seeds: sampling steps, updates, and rollouts
-    generated, kept, replayed and thrown away. Generated is the sum of kept and thrown away."""
+    """A row for each arm with a selector or process rewards, with means over seeds: sampling steps,
+    updates, and rollouts generated, kept, replayed and thrown away. Generated is the sum of kept
+    and thrown away."""
     rows = []
     for keys, runs in group_by_arm(updates):
         logs = [updates[run] for run in runs]
         if any(log.kept.isna().any() for log in logs):
             continue  # neither a selector nor process rewards
         steps = float(np.mean([len(log) for log in logs]))
-        columns = {"updates": "trained", "generated": "rollouts"} | {name: name for name in (*COUNTS, "labels")}
-        means = {name: float(np.mean([log[column].sum() for log in logs])) for name, column in columns.items()}
+        columns = {"updates": "trained", "generated": "rollouts"} | {
+            name: name for name in (*COUNTS, "labels")
+        }
+        means = {
+            name: float(np.mean([log[column].sum() for log in logs]))
+            for name, column in columns.items()
+        }
         thrown_away_share = means["thrown_away"] / means["generated"]
-        rows.append(keys | {"sampling_steps": steps} | means | {"thrown_away_share": thrown_away_share, "seeds": len(runs)})
+        rows.append(
+            keys
+            | {"sampling_steps": steps}
+            | means
+            | {"thrown_away_share": thrown_away_share, "seeds": len(runs)}
+        )
     return rows
 
 
 def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """The rollouts until an arm reaches the `target`: the final accuracy of the study's first recipe on the same prompts.
+    """The rollouts until an arm reaches the `target`: the final accuracy of the study's first
+    recipe on the same prompts.
 
-    An arm's curve is the mean over seeds, linear between checkpoints. `share` is the number of rollouts at which the arm's curve
-    first reaches the target, divided by the number of rollouts at which the first recipe's curve first reaches the target. (Noise
-    may let both curves reach the target early.) `minus_share` is the divisor as a share of all rollouts of the first recipe.
-    `share` is empty if the arm never reaches the target. An arm has no row if the first recipe starts at or above its final
-    accuracy.
+    An arm's curve is the mean over seeds, linear between checkpoints. `share` is the number of
+    rollouts at which the arm's curve first reaches the target, divided by the number of rollouts at
+    which the first recipe's curve first reaches the target. (Noise may let both curves reach the
+    target early.) `minus_share` is the divisor as a share of all rollouts of the first recipe.
+    `share` is empty if the arm never reaches the target. An arm has no row if the first recipe
+    starts at or above its final accuracy.
 
-    `share_low` and `share_high` are a 95 % percentile bootstrap interval over seeds (Efron 1979): DRAWS resamples, with the same
-    seeds for both arms. Both are empty with fewer than LEAST_SEEDS seeds. Either is empty if the percentile is a draw that never
-    reaches the target. `reached` is the share of draws that reach the target.
+    `share_low` and `share_high` are a 95 % percentile bootstrap interval over seeds (Efron 1979):
+    DRAWS resamples, with the same seeds for both arms. Both are empty with fewer than LEAST_SEEDS
+    seeds. Either is empty if the percentile is a draw that never reaches the target. `reached` is
+    the share of draws that reach the target.
     """
-    own_cells = {(cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task}
+    own_cells = {
+        (cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task
+    }
     runs_by_arm, rows = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}, []
     for key, cell in own_cells.items():
         runs = runs_by_arm.get(key, [])
         plain = own_cells.get((*key[:3], settings.first_recipe(study)))
-        if not runs or plain is None or plain is cell or any(updates[run].kept.isna().any() for run in runs):
+        if (
+            not runs
+            or plain is None
+            or plain is cell
+            or any(updates[run].kept.isna().any() for run in runs)
+        ):
             continue
         if plain.seeds != cell.seeds:
             continue
 
         spent, curves = _curve(cell, [updates[run] for run in runs])
-        plain_spent, plain_curves = _curve(plain, [updates[run] for run in runs_by_arm[*key[:2], *plain.arm]])
+        plain_spent, plain_curves = _curve(
+            plain, [updates[run] for run in runs_by_arm[*key[:2], *plain.arm]]
+        )
         seeds = len(cell.seeds)
         rng = np.random.Generator(np.random.PCG64(SEED))
         draws = rng.integers(seeds, size=(DRAWS, seeds))
@@ -61,9 +85,21 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
         if divisor == 0:
             continue
         shares = np.array(
-            [_share(spent, curves[indices].mean(axis=0), plain_spent, plain_curves[indices].mean(axis=0))[0] for indices in draws]
+            [
+                _share(
+                    spent,
+                    curves[indices].mean(axis=0),
+                    plain_spent,
+                    plain_curves[indices].mean(axis=0),
+                )[0]
+                for indices in draws
+            ]
         )
-        low, high = np.quantile(shares, [0.025, 0.975], method="inverted_cdf") if seeds >= LEAST_SEEDS else (np.inf, np.inf)
+        low, high = (
+            np.quantile(shares, [0.025, 0.975], method="inverted_cdf")
+            if seeds >= LEAST_SEEDS
+            else (np.inf, np.inf)
+        )
         rows.append(
             cell.keys
             | minus_columns(plain)
@@ -78,27 +114,36 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
 
 
 def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
-    """(mean number of rollouts over seeds until step 0 and until each checkpoint, accuracies (seeds, 1 + checkpoints))."""
+    """(mean number of rollouts over seeds until step 0 and until each checkpoint, accuracies
+    (seeds, 1 + checkpoints))."""
     steps = cell.steps()
-    spent = [0.0] + [float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps]
+    spent = [0.0] + [
+        float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps
+    ]
     bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
     return spent, np.column_stack([bases] + [cell.rates(step).mean(axis=1) for step in steps])
 
 
-def _share(spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray) -> tuple[float, float]:
-    """Return (share, divisor). `divisor` is the number of rollouts at which `plain_curve` first reaches its final accuracy. `share`
-    is the number of rollouts at which `curve` first reaches the same accuracy, divided by `divisor`. `share` is infinite if `curve`
-    never reaches this accuracy or if `divisor` is 0."""
+def _share(
+    spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray
+) -> tuple[float, float]:
+    """Return (share, divisor). `divisor` is the number of rollouts at which `plain_curve` first
+    reaches its final accuracy. `share` is the number of rollouts at which `curve` first reaches the
+    same accuracy, divided by `divisor`. `share` is infinite if `curve` never reaches this accuracy
+    or if `divisor` is 0."""
     divisor = first_reached(plain_spent, plain_curve, plain_curve[-1])
     return (first_reached(spent, curve, plain_curve[-1]) / divisor if divisor else np.inf), divisor
 
 
 def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:
-    """The number of rollouts at which a curve, linear between the points `spent`, first reaches the target; infinite if never."""
+    """The number of rollouts at which a curve, linear between the points `spent`, first reaches the
+    target; infinite if never."""
     for index, accuracy in enumerate(curve):
         if accuracy >= target - 1e-12:
             if index == 0:
                 return spent[0]
             accuracy_before = curve[index - 1]
-            return spent[index - 1] + (spent[index] - spent[index - 1]) * (target - accuracy_before) / (accuracy - accuracy_before)
+            return spent[index - 1] + (spent[index] - spent[index - 1]) * (
+                target - accuracy_before
+            ) / (accuracy - accuracy_before)
     return np.inf

@@ -1,7 +1,8 @@
-"""Summary tables of paired differences that table `differences` lacks, and of gains in the easiest and the hardest tier.
+"""Summary tables of paired differences that table `differences` lacks, and of gains in the easiest
+and the hardest tier.
 
-Two policies with the same seed share the base model and the test's problems, so that the noise of both cancels in a paired
-difference.
+Two policies with the same seed share the base model and the test's problems, so that the noise of
+both cancels in a paired difference.
 """
 
 import itertools
@@ -11,11 +12,20 @@ import numpy as np
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracies import k_values, pass_rates
-from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns, minus_columns, pairs, sizes
+from hardgrpo.analysis.cells import (
+    Cell,
+    estimate_columns,
+    families,
+    mean_columns,
+    minus_columns,
+    pairs,
+    sizes,
+)
 
 
 def paired(cells: list[Cell]) -> list[dict]:
-    """Differences, paired by problem and seed: a row for each pair of arms, kind of difference (`what`) and place (`at`).
+    """Differences, paired by problem and seed: a row for each pair of arms, kind of difference
+    (`what`) and place (`at`).
 
     checkpoint   arm less arm after `at` updates, before the last checkpoint
     pass@k       arm less arm, pass@k with k = `at`, above 1
@@ -26,13 +36,26 @@ def paired(cells: list[Cell]) -> list[dict]:
     rows = []
     for family in families(cells):
         for cell, minus_cell in pairs(family):
-            differences = itertools.chain(_checkpoints(cell, minus_cell), _passes(cell, minus_cell), _tiers(cell, minus_cell))
+            differences = itertools.chain(
+                _checkpoints(cell, minus_cell), _passes(cell, minus_cell), _tiers(cell, minus_cell)
+            )
             rows += [_row(cell, minus_cell, *difference) for difference in differences]
     rows += [_row(cell, minus_cell, *difference) for cell, minus_cell, *difference in _tests(cells)]
     for cell, minus_cell in itertools.combinations(cells, 2):
-        is_same_arm = all(getattr(cell, name) == getattr(minus_cell, name) for name in ("model", "eval_task", "arm", "seeds"))
+        is_same_arm = all(
+            getattr(cell, name) == getattr(minus_cell, name)
+            for name in ("model", "eval_task", "arm", "seeds")
+        )
         if is_same_arm and cell.task != minus_cell.task:
-            rows.append(_row(cell, cell, "trained on", minus_cell.task, _last_rates(cell) - _last_rates(minus_cell)))
+            rows.append(
+                _row(
+                    cell,
+                    cell,
+                    "trained on",
+                    minus_cell.task,
+                    _last_rates(cell) - _last_rates(minus_cell),
+                )
+            )
     return rows
 
 
@@ -47,7 +70,8 @@ def _last_rates(cell: Cell) -> np.ndarray:
 
 def _checkpoints(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
     if cell.last_step != minus_cell.last_step:
-        return  # at the same step, runs of different lengths have sampled different numbers of rollouts
+        # at the same step, runs of different lengths have sampled different numbers of rollouts
+        return
     for step in sorted(set(cell.steps()) & set(minus_cell.steps()))[:-1]:
         yield "checkpoint", step, cell.rates(step) - minus_cell.rates(step)
 
@@ -70,10 +94,14 @@ def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
-    """Yield (cell, cell to subtract, "test", test, values (S, N)) for each further test with the own test's problems."""
+    """Yield (cell, cell to subtract, "test", test, values (S, N)) for each further test with the
+    own test's problems."""
     for family, further_family in itertools.permutations(families(cells), 2):
         own_cell, further_cell = family[0], further_family[0]
-        if own_cell.eval_task != own_cell.task or (own_cell.model, own_cell.task) != (further_cell.model, further_cell.task):
+        if own_cell.eval_task != own_cell.task or (own_cell.model, own_cell.task) != (
+            further_cell.model,
+            further_cell.task,
+        ):
             continue
         if not own_cell.tiers().index.equals(further_cell.tiers().index):
             continue
@@ -81,15 +109,22 @@ def _tests(cells: list[Cell]) -> Iterator[tuple]:
         for cell, minus_cell in pairs([cell for cell in family if cell.arm in by_arm]):
             if cell.seeds == by_arm[cell.arm].seeds == by_arm[minus_cell.arm].seeds:
                 further_lead = _last_rates(by_arm[cell.arm]) - _last_rates(by_arm[minus_cell.arm])
-                yield cell, minus_cell, "test", further_cell.eval_task, _last_rates(cell) - _last_rates(minus_cell) - further_lead
+                yield (
+                    cell,
+                    minus_cell,
+                    "test",
+                    further_cell.eval_task,
+                    _last_rates(cell) - _last_rates(minus_cell) - further_lead,
+                )
 
 
 def tier_trends(cells: list[Cell]) -> list[dict]:
-    """The gain in the easiest tier less the gain in the hardest tier, in points and in log odds of the tier's accuracy.
+    """The gain in the easiest tier less the gain in the hardest tier, in points and in log odds of
+    the tier's accuracy.
 
-    Gains in points must shrink near 100 %: a gain from 88.8 to 94.4 % is smaller in points than a gain from 61.0 to 75.6 %, but
-    larger in log odds. Seeds are paired, problems are not. Log odds are nan if an accuracy is 0 or 1. `problems` is the number of
-    problems of the smaller tier.
+    Gains in points must shrink near 100 %: a gain from 88.8 to 94.4 % is smaller in points than a
+    gain from 61.0 to 75.6 %, but larger in log odds. Seeds are paired, problems are not. Log odds
+    are nan if an accuracy is 0 or 1. `problems` is the number of problems of the smaller tier.
     """
     rows = []
     for cell in cells:
@@ -98,7 +133,10 @@ def tier_trends(cells: list[Cell]) -> list[dict]:
             continue
         (easiest, in_easiest), (hardest, in_hardest) = masks[0], masks[-1]
         points, odds = (
-            [change(cell.base_rates()[:, in_tier], cell.rates(cell.last_step)[:, in_tier]) for in_tier in (in_easiest, in_hardest)]
+            [
+                change(cell.base_rates()[:, in_tier], cell.rates(cell.last_step)[:, in_tier])
+                for in_tier in (in_easiest, in_hardest)
+            ]
             for change in (_points, _log_odds)
         )
         rows.append(
@@ -116,9 +154,12 @@ def _points(base: np.ndarray, trained_rates: np.ndarray) -> np.ndarray:
 
 
 def _log_odds(base: np.ndarray, trained_rates: np.ndarray) -> np.ndarray:
-    """(S, N) linearised contributions whose mean is the gain in log odds of the accuracy (delta method)."""
+    """(S, N) linearised contributions whose mean is the gain in log odds of the accuracy (delta
+    method)."""
     means = base.mean(), trained_rates.mean()
     if any(mean in (0, 1) for mean in means):
         return np.full(trained_rates.shape, np.nan)
-    before, after = (np.log(m / (1 - m)) + (x - m) / (m * (1 - m)) for m, x in zip(means, (base, trained_rates)))
+    before, after = (
+        np.log(m / (1 - m)) + (x - m) / (m * (1 - m)) for m, x in zip(means, (base, trained_rates))
+    )
     return after - before

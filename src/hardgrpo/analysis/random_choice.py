@@ -1,8 +1,10 @@
 """Compare ways of choosing prompts with a random choice of as many prompts.
 
-A case is a model, a task, a recipe and a budget. In each case, every policy that chooses a share of the pool is compared with the policy of
-rule `random`, by the paired difference of gains on the task's own test. Policies that use the probe of another task are left out. Holm's
-correction is over the comparisons of one case; every page that calls a policy better or worse than a random choice uses these results.
+A case is a model, a task, a recipe and a budget. In each case, every policy that chooses a share of
+the pool is compared with the policy of rule `random`, by the paired difference of gains on the
+task's own test. Policies that use the probe of another task are left out. Holm's correction is over
+the comparisons of one case; every page that calls a policy better or worse than a random choice
+uses these results.
 """
 
 import pandas as pd
@@ -21,8 +23,9 @@ def verdict(difference: float, p: float) -> str:
 def comparisons(differences: pd.DataFrame, policies: dict[str, dict]) -> list[dict]:
     """The comparisons with a random choice, in the order of the table `differences`.
 
-    `policies` holds the configuration of each policy. A comparison has the keys model, task, recipe, budget, policy, difference, low,
-    high (the interval of this comparison alone), p (corrected) and seeds.
+    `policies` holds the configuration of each policy. A comparison has the keys model, task,
+    recipe, budget, policy, difference, low, high (the interval of this comparison alone), p
+    (corrected) and seeds.
     """
     rows = []
     own_test = differences[differences.task == differences.eval_task]
@@ -31,23 +34,35 @@ def comparisons(differences: pd.DataFrame, policies: dict[str, dict]) -> list[di
         for budget, recipe, names in cases(policies, arms):
             random_policy = next(name for name in names if is_random(policies[name]))
             pairs = {
-                name: difference_row(group, (name, recipe), (random_policy, recipe)) for name in names if name != random_policy
+                name: difference_row(group, (name, recipe), (random_policy, recipe))
+                for name in names
+                if name != random_policy
             }
             pairs = {name: pair for name, pair in pairs.items() if pair is not None}
             case = {"model": model, "task": task, "recipe": recipe, "budget": budget}
             corrected = statistics.holm([pair["p"] for pair in pairs.values()])
-            rows += [case | {"policy": name} | pair | {"p": float(p)} for (name, pair), p in zip(pairs.items(), corrected)]
+            rows += [
+                case | {"policy": name} | pair | {"p": float(p)}
+                for (name, pair), p in zip(pairs.items(), corrected)
+            ]
     return rows
 
 
-def cases(policies: dict[str, dict], arms: list[tuple[str, str]]) -> list[tuple[float, str, list[str]]]:
-    """(budget, recipe, policies) of each case with a random choice and a further policy; an arm is (policy, recipe)."""
+def cases(
+    policies: dict[str, dict], arms: list[tuple[str, str]]
+) -> list[tuple[float, str, list[str]]]:
+    """(budget, recipe, policies) of each case with a random choice and a further policy; an arm is
+    (policy, recipe)."""
     policies_by_case: dict[tuple, list[str]] = {}
     for name, recipe in dict.fromkeys(arms):
         policy = policies.get(name, {})
         if isinstance(policy.get("budget"), float) and "probed_on" not in policy:
             policies_by_case.setdefault((policy["budget"], recipe), []).append(name)
-    with_random = {case: names for case, names in policies_by_case.items() if any(is_random(policies[name]) for name in names)}
+    with_random = {
+        case: names
+        for case, names in policies_by_case.items()
+        if any(is_random(policies[name]) for name in names)
+    }
     return [(*case, names) for case, names in with_random.items() if len(names) > 1]
 
 
@@ -55,12 +70,21 @@ def is_random(policy: dict) -> bool:
     return {key: value for key, value in policy.items() if key != "budget"} == {"rule": "random"}
 
 
-def difference_row(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> dict | None:
-    """The difference of `arm` less `minus`, both (policy, recipe), with keys difference, low, high, p and seeds. The table may have the two
-    arms in either order. None if the table does not compare them."""
+def difference_row(
+    differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]
+) -> dict | None:
+    """The difference of `arm` less `minus`, both (policy, recipe), with keys difference, low, high,
+    p and seeds. The table may have the two arms in either order. None if the table does not compare
+    them."""
     names = ["policy", "recipe", "minus", "minus_recipe"]
     for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
         for row in differences[(differences[names] == pair).all(axis=1)].itertuples():
             low, high = sorted((sign * row.difference_low, sign * row.difference_high))
-            return {"difference": sign * row.difference, "low": low, "high": high, "p": row.p, "seeds": row.seeds}
+            return {
+                "difference": sign * row.difference,
+                "low": low,
+                "high": high,
+                "p": row.p,
+                "seeds": row.seeds,
+            }
     return None

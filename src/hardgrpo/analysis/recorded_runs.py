@@ -1,7 +1,9 @@
-"""Summary table of recorded runs: every checkpoint and the mean of the last ones, less the base model and less the other runs.
+"""Summary table of recorded runs: every checkpoint and the mean of the last ones, less the base
+model and less the other runs.
 
-A recorded run has one seed. Intervals are over questions, for this one run (`statistics.half_width` with one seed). A single
-checkpoint is a noisy draw from a run's end: among the last five of HE's runs, successive accuracies differ by up to four points.
+A recorded run has one seed. Intervals are over questions, for this one run (`statistics.half_width`
+with one seed). A single checkpoint is a noisy draw from a run's end: among the last five of HE's
+runs, successive accuracies differ by up to four points.
 """
 
 import itertools
@@ -19,12 +21,14 @@ from hardgrpo.data import evaluations, recorded_accuracies
 
 LAST = 5  # number of checkpoints whose mean is a row of its own
 HARD = 0.3  # highest pass rate of a hard question, as in HE's released code
-FEWEST_SAMPLES = 5  # of the base model, below which its pass rates do not tell hard questions from others
+# of the base model, below which its pass rates do not tell hard questions from others
+FEWEST_SAMPLES = 5
 PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}  # percentage in the authors' file -> questions
 
 
 def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, str]]) -> list[dict]:
-    """Rows of differences `value` less `minus_value`, by run (`policy`), subtracted run or `base` (`minus`), and checkpoint (`at`).
+    """Rows of differences `value` less `minus_value`, by run (`policy`), subtracted run or `base`
+    (`minus`), and checkpoint (`at`).
 
     grading    task (the task's own); lenient, for the last checkpoints, where it differs; published: the accuracies
                that the authors published, without completions
@@ -33,60 +37,97 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
                accuracy splits exactly (`statistics.decompose`)
     at         the number of updates, or last_5: the mean of the last five common checkpoints (`checkpoints`: how many there are)
 
-    `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of single questions, no interval can be
-    paired by question: see `_widest_interval`. Two published runs whose files state different accuracies of the base model are not
-    compared.
+    `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
+    single questions, no interval can be paired by question: see `_widest_interval`. Two published
+    runs whose files state different accuracies of the base model are not compared.
     """
     rows = []
     for family in families([cell for cell in cells if cell.recipe == "recorded"]):
         for cell in family:
             rows += _of_pair(cell, None)
-        for cell, minus_cell in itertools.combinations(sorted(family, key=lambda cell: _place(cell.policy)), 2):
+        for cell, minus_cell in itertools.combinations(
+            sorted(family, key=lambda cell: _place(cell.policy)), 2
+        ):
             rows += _of_pair(cell, minus_cell)
     sizes = {(cell.model, cell.task): len(cell.base_rates()[0]) for cell in cells}
     return rows + list(_published(published_runs, sizes))
 
 
 def _place(policy: str) -> tuple[bool, bool]:
-    """Sorts the runs of a family: a subset chosen by difficulty less a random subset less all prompts."""
+    """Sorts the runs of a family: a subset chosen by difficulty less a random subset less all
+    prompts."""
     return policy == "all", policy.startswith("random")
 
 
 def _stretches(steps: list[int]) -> list[tuple[str, list[int]]]:
     """[(name, checkpoints)]: every checkpoint, then the last ones together if there are several."""
-    return [(str(step), [step]) for step in steps] + ([(f"last_{LAST}", steps[-LAST:])] if len(steps) > 1 else [])
+    return [(str(step), [step]) for step in steps] + (
+        [(f"last_{LAST}", steps[-LAST:])] if len(steps) > 1 else []
+    )
 
 
 def _questions(cell: Cell) -> dict[str, np.ndarray]:
     """{name: (N,) whether a question belongs to the set}."""
     rates = cell.base_rates()[0]
     hard = {"hard": rates <= HARD + 1e-9} if cell.samples(0) >= FEWEST_SAMPLES else {}
-    return {"all": np.ones(len(rates), bool)} | {name: mask for name, mask in hard.items() if mask.sum() > 1}
+    return {"all": np.ones(len(rates), bool)} | {
+        name: mask for name, mask in hard.items() if mask.sum() > 1
+    }
 
 
-# --- runs with completions ---------------------------------------------------------------------------------------------
+# --- runs with completions
+# ---------------------------------------------------------------------------------------------
 
 
 def _of_pair(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
     """Rows of a run less another run, or less its base model (None)."""
     steps = sorted(set(cell.steps()) & set(minus_cell.steps())) if minus_cell else cell.steps()
     stretches = [(*stretch, "task") for stretch in _stretches(steps)]
-    sides = [(cell, step) for step in steps[-LAST:]] + [(minus_cell, step) for step in steps[-LAST:] if minus_cell] + [(cell, 0)]
-    if not all(np.array_equal(*(_rates(side, step, column) for column in ("correct", "lenient"))) for side, step in sides):
+    sides = (
+        [(cell, step) for step in steps[-LAST:]]
+        + [(minus_cell, step) for step in steps[-LAST:] if minus_cell]
+        + [(cell, 0)]
+    )
+    if not all(
+        np.array_equal(*(_rates(side, step, column) for column in ("correct", "lenient")))
+        for side, step in sides
+    ):
         stretches += [(*stretch, "lenient") for stretch in _stretches(steps)[len(steps) :]]
-    keys = {"model": cell.model, "task": cell.task, "policy": cell.policy, "minus": minus_cell.policy if minus_cell else "base"}
+    keys = {
+        "model": cell.model,
+        "task": cell.task,
+        "policy": cell.policy,
+        "minus": minus_cell.policy if minus_cell else "base",
+    }
     for at, of_steps, grading in stretches:
         column = "lenient" if grading == "lenient" else "correct"
-        k = min(side.samples(step) for side in (cell, minus_cell or cell) for step in [0, *of_steps])
+        k = min(
+            side.samples(step) for side in (cell, minus_cell or cell) for step in [0, *of_steps]
+        )
         side = _means(cell.runs[0], of_steps, column, k)
-        minus_side = _means(minus_cell.runs[0], of_steps, column, k) if minus_cell else _means(cell.bases[0], [0], column, k)
+        minus_side = (
+            _means(minus_cell.runs[0], of_steps, column, k)
+            if minus_cell
+            else _means(cell.bases[0], [0], column, k)
+        )
         for questions, mask in _questions(cell).items():
-            values, minus_values = ({name: rates[mask] for name, rates in rates.items()} for rates in (side, minus_side))
+            values, minus_values = (
+                {name: rates[mask] for name, rates in rates.items()} for rates in (side, minus_side)
+            )
             for measure, differences in _differences(values, minus_values).items():
                 yield (
                     keys
-                    | {"grading": grading, "questions": questions, "measure": measure, "at": at, "checkpoints": len(of_steps)}
-                    | {"value": _mean(values.get(measure)), "minus_value": _mean(minus_values.get(measure))}
+                    | {
+                        "grading": grading,
+                        "questions": questions,
+                        "measure": measure,
+                        "at": at,
+                        "checkpoints": len(of_steps),
+                    }
+                    | {
+                        "value": _mean(values.get(measure)),
+                        "minus_value": _mean(minus_values.get(measure)),
+                    }
                     | estimate_columns("difference", statistics.mean_interval(differences[None]))
                     | {"problems": len(differences), "seeds": 1}
                 )
@@ -104,14 +145,23 @@ def _means(frame: pd.DataFrame, steps: list[int], column: str, k: int) -> dict[s
         "accuracy": mean(lambda step: evaluations.by_problem(frame, step, column).to_numpy()),
         "answered": mean(lambda step: evaluations.by_problem(frame, step, "answered").to_numpy()),
     }
-    return rates | ({f"pass@{k}": mean(lambda step: pass_rates(frame, step, k, column))} if k > 1 else {})
+    return rates | (
+        {f"pass@{k}": mean(lambda step: pass_rates(frame, step, k, column))} if k > 1 else {}
+    )
 
 
-def _differences(values: dict[str, np.ndarray], minus_values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """{measure: (N,) differences}, with the parts of the difference in accuracy. A measure that one side lacks is left out."""
-    splits = [side[name][None] for side in (minus_values, values) for name in ("answered", "accuracy")]
+def _differences(
+    values: dict[str, np.ndarray], minus_values: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """{measure: (N,) differences}, with the parts of the difference in accuracy. A measure that one
+    side lacks is left out."""
+    splits = [
+        side[name][None] for side in (minus_values, values) for name in ("answered", "accuracy")
+    ]
     finishing, correctness = statistics.decompose_by_problem(*splits)
-    differences = {name: values[name] - minus_values[name] for name in values if name in minus_values}
+    differences = {
+        name: values[name] - minus_values[name] for name in values if name in minus_values
+    }
     return differences | {"finishing": finishing[0], "correctness": correctness[0]}
 
 
@@ -119,14 +169,18 @@ def _mean(values: np.ndarray | None) -> float | None:
     return None if values is None else values.mean()
 
 
-# --- published accuracies ----------------------------------------------------------------------------------------------
+# --- published accuracies
+# ----------------------------------------------------------------------------------------------
 
 
-def _published(published_runs: list[tuple[str, str, str, str]], sizes: dict[tuple[str, str], int]) -> Iterator[dict]:
+def _published(
+    published_runs: list[tuple[str, str, str, str]], sizes: dict[tuple[str, str], int]
+) -> Iterator[dict]:
     """Rows of published runs less the published base model, and less each other.
 
-    `sizes` are the numbers of test questions by model and task. The published pass@k of the base model is left out: it counts all ten
-    completions of the base model, that of a checkpoint counts three.
+    `sizes` are the numbers of test questions by model and task. The published pass@k of the base
+    model is left out: it counts all ten completions of the base model, that of a checkpoint counts
+    three.
     """
     groups: dict[tuple[str, str], dict[str, dict]] = {}
     for model, task, policy, path in published_runs:
@@ -135,20 +189,41 @@ def _published(published_runs: list[tuple[str, str, str, str]], sizes: dict[tupl
         for policy, measures in runs.items():
             for (questions, measure), curve in measures.items():
                 if curve.base is not None and measure == "accuracy":
-                    keys = {"policy": policy, "minus": "base", "questions": questions, "measure": measure}
+                    keys = {
+                        "policy": policy,
+                        "minus": "base",
+                        "questions": questions,
+                        "measure": measure,
+                    }
                     base_values = dict.fromkeys(curve.values, curve.base)
-                    yield from _published_rows({"model": model, "task": task} | keys, curve, base_values, sizes)
+                    yield from _published_rows(
+                        {"model": model, "task": task} | keys, curve, base_values, sizes
+                    )
         for policy, minus in itertools.combinations(sorted(runs, key=_place), 2):
             for questions, measure in (key for key in runs[policy] if key in runs[minus]):
-                curve, minus_curve = runs[policy][questions, measure], runs[minus][questions, measure]
-                if None not in (curve.base, minus_curve.base) and abs(curve.base - minus_curve.base) < 1e-9:
-                    keys = {"policy": policy, "minus": minus, "questions": questions, "measure": measure}
-                    yield from _published_rows({"model": model, "task": task} | keys, curve, minus_curve.values, sizes)
+                curve, minus_curve = (
+                    runs[policy][questions, measure],
+                    runs[minus][questions, measure],
+                )
+                if (
+                    None not in (curve.base, minus_curve.base)
+                    and abs(curve.base - minus_curve.base) < 1e-9
+                ):
+                    keys = {
+                        "policy": policy,
+                        "minus": minus,
+                        "questions": questions,
+                        "measure": measure,
+                    }
+                    yield from _published_rows(
+                        {"model": model, "task": task} | keys, curve, minus_curve.values, sizes
+                    )
 
 
 @dataclass
 class _Curve:
-    """A published measure: {step: value}, the value of the base model, and the number of questions, each None if unknown."""
+    """A published measure: {step: value}, the value of the base model, and the number of questions,
+    each None if unknown."""
 
     base: float | None
     problems: int | None
@@ -160,17 +235,27 @@ def _by_measure(rows: list[dict]) -> dict[tuple[str, str], _Curve]:
     curves: dict[tuple[str, str], _Curve] = {}
     for row in rows:
         if questions := PUBLISHED_QUESTIONS.get(row["at_most_percent"]):
-            curve = curves.setdefault((questions, row["measure"]), _Curve(row["base"], row["problems"]))
+            curve = curves.setdefault(
+                (questions, row["measure"]), _Curve(row["base"], row["problems"])
+            )
             curve.values[row["step"]] = row["value"]
     return curves
 
 
-def _published_rows(keys: dict, curve: _Curve, minus_values: dict[int, float], sizes: dict[tuple[str, str], int]) -> Iterator[dict]:
-    """Rows of a published measure less `minus_values` ({step: value}), at each common checkpoint and over the last ones."""
+def _published_rows(
+    keys: dict, curve: _Curve, minus_values: dict[int, float], sizes: dict[tuple[str, str], int]
+) -> Iterator[dict]:
+    """Rows of a published measure less `minus_values` ({step: value}), at each common checkpoint
+    and over the last ones."""
     steps = sorted(curve.values.keys() & minus_values.keys())
-    problems = curve.problems or (sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None)
+    problems = curve.problems or (
+        sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None
+    )
     for at, of_steps in _stretches(steps):
-        value, minus_value = (float(np.mean([values[step] for step in of_steps])) for values in (curve.values, minus_values))
+        value, minus_value = (
+            float(np.mean([values[step] for step in of_steps]))
+            for values in (curve.values, minus_values)
+        )
         yield (
             {key: keys[key] for key in ("model", "task", "policy", "minus")}
             | {"grading": "published", "questions": keys["questions"], "measure": keys["measure"]}
@@ -181,12 +266,16 @@ def _published_rows(keys: dict, curve: _Curve, minus_values: dict[int, float], s
 
 
 def _widest_interval(value: float, minus_value: float, problems: int | None) -> statistics.Estimate:
-    """The difference of two means over the same questions with the widest 95 % interval that the means allow.
+    """The difference of two means over the same questions with the widest 95 % interval that the
+    means allow.
 
-    The outcome of a question lies between 0 and 1, so its variance is at most p (1 - p), where p is the mean. The pairing by question
-    is unknown; outcomes of two runs on a question are taken as not negatively correlated.
+    The outcome of a question lies between 0 and 1, so its variance is at most p (1 - p), where p is
+    the mean. The pairing by question is unknown; outcomes of two runs on a question are taken as
+    not negatively correlated.
     """
     if not problems or problems < 2:
         return statistics.Estimate(value - minus_value, np.nan, np.nan)
     variance = sum(share * (1 - share) for share in (value, minus_value)) / (problems - 1)
-    return statistics.Estimate.around(value - minus_value, stats.t.ppf(0.975, problems - 1) * np.sqrt(variance))
+    return statistics.Estimate.around(
+        value - minus_value, stats.t.ppf(0.975, problems - 1) * np.sqrt(variance)
+    )

@@ -1,8 +1,8 @@
 """Summary tables that regress gains on learnable share, on completion length, or on both.
 
-The regressions describe the cells of a study. They have neither intervals nor p, because cells share base models, problems and
-seeds, and two tasks differ for many reasons. Intervals for independent points would find support in 12 to 32 % of studies of two
-unrelated tasks.
+The regressions describe the cells of a study. They have neither intervals nor p, because cells
+share base models, problems and seeds, and two tasks differ for many reasons. Intervals for
+independent points would find support in 12 to 32 % of studies of two unrelated tasks.
 """
 
 from collections.abc import Iterator
@@ -13,26 +13,43 @@ from hardgrpo.analysis import statistics
 
 
 def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
-    """R^2 and slope of the gain on the learnable share, over all tasks ("all") and within each task."""
+    """R^2 and slope of the gain on the learnable share, over all tasks ("all") and within each
+    task."""
     rows = []
-    for task, task_points in _by_task([(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]):
+    for task, task_points in _by_task(
+        [(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]
+    ):
         x, y = task_points.T
         slope = float(np.polyfit(x, y, 1)[0]) if np.ptp(x) else np.nan
-        rows.append({"task": task, "r_squared": statistics.r_squared(x, y).estimate, "slope": slope, "cells": len(task_points)})
+        rows.append(
+            {
+                "task": task,
+                "r_squared": statistics.r_squared(x, y).estimate,
+                "slope": slope,
+                "cells": len(task_points),
+            }
+        )
     return rows
 
 
-def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]) -> list[dict]:
-    """Regress the gain on the learnable share, on the mean completion length after training (the rival explanation), and on both.
+def regressions(
+    gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]
+) -> list[dict]:
+    """Regress the gain on the learnable share, on the mean completion length after training (the
+    rival explanation), and on both.
 
-    Each regression is over all tasks ("all") or within a task. In a regression on both predictors, `adjusted_for` is the second
-    predictor, `slope` is the coefficient, and `r_squared` is the partial R^2 given the second predictor. The row `both` has the R^2
-    of both predictors together. A slope is the gain (a share) per unit of learnable share (0 to 1), or per token. `cells` is the
+    Each regression is over all tasks ("all") or within a task. In a regression on both predictors,
+    `adjusted_for` is the second predictor, `slope` is the coefficient, and `r_squared` is the
+    partial R^2 given the second predictor. The row `both` has the R^2 of both predictors together.
+    A slope is the gain (a share) per unit of learnable share (0 to 1), or per token. `cells` is the
     number of points. A point is a model, task, policy and recipe.
     """
-    lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)}
+    lengths = {
+        (*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)
+    }
     points = [
-        (row["task"], share, lengths[(*_key(row), row["step"])], row["gain"]) for row, share in _points(gain_rows, learnable_rows)
+        (row["task"], share, lengths[(*_key(row), row["step"])], row["gain"])
+        for row, share in _points(gain_rows, learnable_rows)
     ]
     rows = []
     for task, task_points in _by_task(points):
@@ -44,13 +61,27 @@ def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows
         pairs = (("learnable", "tokens", shares, tokens), ("tokens", "learnable", tokens, shares))
         for (name, rival, x, z), adjusted in zip(pairs, joint_coefficients):
             (alone,) = statistics.coefficients(x[:, None], gain)
-            r_squared = statistics.r_squared(x, gain).estimate, statistics.partial_r_squared(gain, x, z)
-            for (slope, _), explained, adjusted_for in zip((alone, adjusted), r_squared, (None, rival)):
+            r_squared = (
+                statistics.r_squared(x, gain).estimate,
+                statistics.partial_r_squared(gain, x, z),
+            )
+            for (slope, _), explained, adjusted_for in zip(
+                (alone, adjusted), r_squared, (None, rival)
+            ):
                 rows.append(
-                    columns | {"predictor": name, "adjusted_for": adjusted_for, "r_squared": explained, "slope": slope.estimate}
+                    columns
+                    | {
+                        "predictor": name,
+                        "adjusted_for": adjusted_for,
+                        "r_squared": explained,
+                        "slope": slope.estimate,
+                    }
                 )
         joint = statistics.joint_r_squared(task_points[:, :2], gain)
-        rows.append(columns | {"predictor": "both", "adjusted_for": None, "r_squared": joint, "slope": np.nan})
+        rows.append(
+            columns
+            | {"predictor": "both", "adjusted_for": None, "r_squared": joint, "slope": np.nan}
+        )
     return rows
 
 
@@ -65,12 +96,17 @@ def _is_own_test(row: dict) -> bool:
 def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dict, float]]:
     """[(row of `gains` for sampled completions on the task's own test, learnable share)]."""
     shares = {_key(row): row["learnable"] for row in learnable_rows}
-    return [(row, shares[_key(row)]) for row in gain_rows if _is_own_test(row) and _key(row) in shares]
+    return [
+        (row, shares[_key(row)]) for row in gain_rows if _is_own_test(row) and _key(row) in shares
+    ]
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (task, numbers of its points) for tasks with at least three points, after ("all", numbers of all points)."""
+    """Yield (task, numbers of its points) for tasks with at least three points, after ("all",
+    numbers of all points)."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
-        task_points = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
+        task_points = np.array(
+            [point[1:] for point in points if task in (None, point[0])], dtype=float
+        )
         if len(task_points) >= 3:
             yield task or "all", task_points

@@ -1,4 +1,5 @@
-"""Summary table of contamination: the questions that a study's tests share with its training pools."""
+"""Summary table of contamination: the questions that a study's tests share with its training
+pools."""
 
 from hardgrpo.runtime import files
 

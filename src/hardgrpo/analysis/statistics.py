@@ -1,10 +1,13 @@
-"""Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled completions per problem.
+"""Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled
+completions per problem.
 
-Values are accuracies by seed and problem, gains, or paired differences. All are shares (0 to 1), not points. The squared half-width
-of an interval is the sum of the squared half-widths of a t interval over seeds and a t interval over problems (Banerjee 1960), with
-the two-way correction of Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new seeds.
-*Target A* is these problems and new seeds. With three seeds, the coverage of bootstrap and naive binomial intervals is far too low;
-docs/statistics.md compares the methods. Functions of arrays `(..., S, N)` accept many studies at once, for simulations.
+Values are accuracies by seed and problem, gains, or paired differences. All are shares (0 to 1),
+not points. The squared half-width of an interval is the sum of the squared half-widths of a t
+interval over seeds and a t interval over problems (Banerjee 1960), with the two-way correction of
+Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new
+seeds. *Target A* is these problems and new seeds. With three seeds, the coverage of bootstrap and
+naive binomial intervals is far too low; docs/statistics.md compares the methods. Functions of
+arrays `(..., S, N)` accept many studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -19,7 +22,8 @@ Z = stats.norm.ppf(0.975)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A point estimate and its 95 % interval; low and high are nan if the design gives no interval."""
+    """A point estimate and its 95 % interval; low and high are nan if the design gives no
+    interval."""
 
     estimate: float
     low: float
@@ -35,9 +39,11 @@ UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 @dataclass(frozen=True)
 class Components:
-    """The mean of values (..., S, N) and the two parts of the variance of the mean, each of shape (...).
+    """The mean of values (..., S, N) and the two parts of the variance of the mean, each of shape
+    (...).
 
-    `over_seeds` is nan with one seed, and `over_problems` is nan with one problem. With one seed, `over_problems` is Vp.
+    `over_seeds` is nan with one seed, and `over_problems` is nan with one problem. With one seed,
+    `over_problems` is Vp.
     """
 
     estimate: np.ndarray
@@ -48,10 +54,12 @@ class Components:
 
 
 def components(values: np.ndarray) -> Components:
-    """Variances of the mean of gains or paired differences (..., S, N), in the notation of Cameron, Gelbach and Miller (2011).
+    """Variances of the mean of gains or paired differences (..., S, N), in the notation of Cameron,
+    Gelbach and Miller (2011).
 
-    Vs = var over seeds of the seed means / S, and Vp = var over problems of the problem means / N. Both include the interaction Vx,
-    the residual mean square of the two-way layout / (N S). With one seed Vx is undefined and over_problems is Vp.
+    Vs = var over seeds of the seed means / S, and Vp = var over problems of the problem means / N.
+    Both include the interaction Vx, the residual mean square of the two-way layout / (N S). With
+    one seed Vx is undefined and over_problems is Vp.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape[-2:]
@@ -64,19 +72,28 @@ def components(values: np.ndarray) -> Components:
     over_seeds = of_seeds.var(axis=-1, ddof=1) / seeds
     if problems == 1:
         return Components(mean, over_seeds, undefined, seeds, problems)
-    # Residual sum of squares = total - between seeds - between problems, without an array of residuals.
+    # Residual sum of squares = total - between seeds - between problems, without an array of
+    # residuals.
     total = ((values - mean[..., None, None]) ** 2).sum(axis=(-2, -1))
-    residual = total - seeds * (seeds - 1) * problems * over_seeds - problems * (problems - 1) * seeds * over_problems
+    residual = (
+        total
+        - seeds * (seeds - 1) * problems * over_seeds
+        - problems * (problems - 1) * seeds * over_problems
+    )
     interaction = np.maximum(residual, 0.0) / ((problems - 1) * (seeds - 1)) / (problems * seeds)
-    return Components(mean, over_seeds, np.maximum(over_problems - interaction, 0.0), seeds, problems)
+    return Components(
+        mean, over_seeds, np.maximum(over_problems - interaction, 0.0), seeds, problems
+    )
 
 
 def half_width(parts: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
-    """Half-width of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan if N is 1.
+    """Half-width of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp -
+    Vx, 0); nan if N is 1.
 
-    If given, `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed, the interval is
-    over problems only, for *this* run, and the caller must say so. The term over problems uses a t quantile because a test set may
-    have only 15 problems. For hundreds of problems the quantile is close to 1.96.
+    If given, `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`).
+    With one seed, the interval is over problems only, for *this* run, and the caller must say so.
+    The term over problems uses a t quantile because a test set may have only 15 problems. For
+    hundreds of problems the quantile is close to 1.96.
     """
     of_problems = _t(parts.problems - 1) ** 2 * parts.over_problems
     if parts.seeds == 1:
@@ -90,30 +107,37 @@ def _t(df: float) -> float:
 
 
 def mean_interval(values: np.ndarray) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`): gains, paired differences, or their parts."""
+    """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`): gains, paired
+    differences, or their parts."""
     parts = components(values)
     return Estimate.around(parts.estimate, half_width(parts))
 
 
 def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
-    """Mean of `minuend` (S, N) less the mean of `subtrahend` (S, M), with a 95 % interval for target B. Both arrays have the same
-    seeds and disjoint problems.
+    """Mean of `minuend` (S, N) less the mean of `subtrahend` (S, M), with a 95 % interval for
+    target B. Both arrays have the same seeds and disjoint problems.
 
-    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the term over problems of each
-    array (see `half_width`). With one seed, the interval is over problems only.
+    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus
+    the term over problems of each array (see `half_width`). With one seed, the interval is over
+    problems only.
     """
     seeds, parts = len(minuend), [components(values) for values in (minuend, subtrahend)]
     squared = sum(_t(part.problems - 1) ** 2 * part.over_problems for part in parts)
     if seeds > 1:
-        squared += _t(seeds - 1) ** 2 * (minuend.mean(axis=1) - subtrahend.mean(axis=1)).var(ddof=1) / seeds
+        squared += (
+            _t(seeds - 1) ** 2
+            * (minuend.mean(axis=1) - subtrahend.mean(axis=1)).var(ddof=1)
+            / seeds
+        )
     return Estimate.around(parts[0].estimate - parts[1].estimate, np.sqrt(squared))
 
 
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan with one seed.
+    """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan
+    with one seed.
 
-    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds share (see `shared_noise`). Vs does
-    not include this variance.
+    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds
+    share (see `shared_noise`). Vs does not include this variance.
     """
     parts = components(values)
     return Estimate.around(parts.estimate, fixed_problems_half_width(parts, shared))
@@ -125,12 +149,15 @@ def fixed_problems_half_width(parts: Components, shared) -> np.ndarray:
 
 
 def shared_noise(values: np.ndarray) -> np.ndarray:
-    """Vn (...): variance of the mean of `values` (..., S, N, m) from sampling noise that seeds share; nan with S = 1 or m = 1.
+    """Vn (...): variance of the mean of `values` (..., S, N, m) from sampling noise that seeds
+    share; nan with S = 1 or m = 1.
 
-    `values` are grades 0/1 of single completions less the subtracted grades (same problem, same sample number). The seeds of a gain
-    share the base model's completions, and completions with the same sample number share their random numbers. Vn is therefore the
-    mean covariance of two seeds within problems / (m N). With independent random numbers, Vn would equal `independent_base_noise`.
-    The covariances are computed from: variance of the sum over seeds = sum of variances + 2 x sum of covariances.
+    `values` are grades 0/1 of single completions less the subtracted grades (same problem, same
+    sample number). The seeds of a gain share the base model's completions, and completions with the
+    same sample number share their random numbers. Vn is therefore the mean covariance of two seeds
+    within problems / (m N). With independent random numbers, Vn would equal
+    `independent_base_noise`. The covariances are computed from: variance of the sum over seeds =
+    sum of variances + 2 x sum of covariances.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -139,115 +166,160 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
     centred = values - values.mean(axis=-1, keepdims=True)
     of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
     of_seeds = (centred**2).sum(axis=(-3, -2, -1))
-    return np.maximum(of_sums - of_seeds, 0.0) / (seeds * (seeds - 1)) / (samples - 1) / samples / problems**2
+    return (
+        np.maximum(of_sums - of_seeds, 0.0)
+        / (seeds * (seeds - 1))
+        / (samples - 1)
+        / samples
+        / problems**2
+    )
 
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
-    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N). Vb is the variance from noise that all seeds of a gain
-    share if random numbers are independent."""
+    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N). Vb is the variance
+    from noise that all seeds of a gain share if random numbers are independent."""
     base = np.asarray(base, dtype=float)
     return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 
 
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:
-    """(Vs (...), degrees of freedom) with a common variance over seeds for all P policies of `values` (..., P, S, N).
+    """(Vs (...), degrees of freedom) with a common variance over seeds for all P policies of
+    `values` (..., P, S, N).
 
-    For a gain, Vs is the mean of the policies' Vs, with P(S-1) degrees of freedom. For the difference of two policies, Vs is twice
-    the residual mean square of the policies x seeds layout / S, with (P-1)(S-1) degrees of freedom. Valid only if the policies'
-    variances over seeds are equal.
+    For a gain, Vs is the mean of the policies' Vs, with P(S-1) degrees of freedom. For the
+    difference of two policies, Vs is twice the residual mean square of the policies x seeds layout
+    / S, with (P-1)(S-1) degrees of freedom. Valid only if the policies' variances over seeds are
+    equal.
     """
     means = np.asarray(values, dtype=float).mean(axis=-1)
     policies, seeds = means.shape[-2:]
     if not differences:
         return means.var(axis=-1, ddof=1).mean(axis=-1) / seeds, policies * (seeds - 1)
     residuals = (
-        means - means.mean(axis=-1, keepdims=True) - means.mean(axis=-2, keepdims=True) + means.mean(axis=(-2, -1), keepdims=True)
+        means
+        - means.mean(axis=-1, keepdims=True)
+        - means.mean(axis=-2, keepdims=True)
+        + means.mean(axis=(-2, -1), keepdims=True)
     )
     df = (policies - 1) * (seeds - 1)
     return 2 * (residuals**2).sum(axis=(-2, -1)) / df / seeds, df
 
 
 def p_value(parts: Components) -> np.ndarray:
-    """Two-sided p (...) of the hypothesis 'the mean is 0' by inverting `half_width`: p < 0.05 exactly if the interval excludes 0.
+    """Two-sided p (...) of the hypothesis 'the mean is 0' by inverting `half_width`: p < 0.05
+    exactly if the interval excludes 0.
 
-    Solve t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection. p is nan with one problem. With one
-    seed, p is that of the t test over problems, for this run.
+    Solve t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection. p is
+    nan with one problem. With one seed, p is that of the t test over problems, for this run.
     """
     over_seeds, over_problems = np.nan_to_num(parts.over_seeds), parts.over_problems
-    low, high = np.full(parts.estimate.shape, -230.0), np.zeros(parts.estimate.shape)  # log p, down to 1e-100
+    # log p, down to 1e-100
+    low, high = np.full(parts.estimate.shape, -230.0), np.zeros(parts.estimate.shape)
     for _ in range(60):
         middle = (low + high) / 2
         tail = np.exp(middle) / 2
         reach = stats.t.isf(tail, max(parts.problems - 1, 1)) ** 2 * over_problems
         if parts.seeds > 1:
             reach = reach + stats.t.isf(tail, parts.seeds - 1) ** 2 * over_seeds
-        excludes_zero = reach < parts.estimate**2  # the interval of level 1 - p does not reach 0, so p is smaller
+        # the interval of level 1 - p does not reach 0, so p is smaller
+        excludes_zero = reach < parts.estimate**2
         high, low = np.where(excludes_zero, middle, high), np.where(excludes_zero, low, middle)
     constant_p = np.where(parts.estimate == 0, 1.0, 0.0)  # nothing varies
-    return np.where(np.isnan(over_problems), np.nan, np.where(over_seeds + over_problems == 0, constant_p, np.exp(high)))
+    return np.where(
+        np.isnan(over_problems),
+        np.nan,
+        np.where(over_seeds + over_problems == 0, constant_p, np.exp(high)),
+    )
 
 
 def holm(p_values) -> np.ndarray:
-    """p-values corrected for the number of comparisons (Holm 1979). nan stays nan and does not count as a comparison.
+    """p-values corrected for the number of comparisons (Holm 1979). nan stays nan and does not
+    count as a comparison.
 
-    The result equals that of statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
+    The result equals that of statsmodels' multipletests, which takes 0.2 s a call because it runs
+    Python's garbage collector.
     """
     p_values = np.asarray(p_values, dtype=float)
     corrected, (defined,) = np.full(p_values.shape, np.nan), np.nonzero(~np.isnan(p_values))
     ascending = defined[np.argsort(p_values[defined])]
-    corrected[ascending] = np.minimum(np.maximum.accumulate(p_values[ascending] * np.arange(len(ascending), 0, -1)), 1)
+    corrected[ascending] = np.minimum(
+        np.maximum.accumulate(p_values[ascending] * np.arange(len(ascending), 0, -1)), 1
+    )
     return corrected
 
 
 def mcnemar(grades: np.ndarray, other_grades: np.ndarray) -> tuple[int, int, float]:
-    """(number correct only in `grades`, number correct only in `other_grades`, exact two-sided p). Grades are 0/1 (N,)."""
-    only_first, only_second = int(((grades == 1) & (other_grades == 0)).sum()), int(((grades == 0) & (other_grades == 1)).sum())
+    """(number correct only in `grades`, number correct only in `other_grades`, exact two-sided p).
+    Grades are 0/1 (N,)."""
+    only_first, only_second = (
+        int(((grades == 1) & (other_grades == 0)).sum()),
+        int(((grades == 0) & (other_grades == 1)).sum()),
+    )
     return (
         only_first,
         only_second,
-        float(stats.binomtest(only_first, only_first + only_second).pvalue) if only_first + only_second else 1.0,
+        float(stats.binomtest(only_first, only_first + only_second).pvalue)
+        if only_first + only_second
+        else 1.0,
     )
 
 
 @cache
 def detectable_factor(seeds: int, comparisons: int = 1) -> float:
-    """The smallest difference, in standard errors, that a two-sided t test over `seeds` >= 2 seeds finds with power 80 %.
+    """The smallest difference, in standard errors, that a two-sided t test over `seeds` >= 2 seeds
+    finds with power 80 %.
 
-    The level of the test is 5 % divided by the number of comparisons. The usual approximation t(.975) + t(.80) is too small with
-    few seeds (three seeds: 5.4 instead of 5.7). The power is that of the non-central t distribution, computed as a mean over 10,000
-    quantiles of the estimated standard error, because SciPy's non-central t distribution fails far in the tails.
+    The level of the test is 5 % divided by the number of comparisons. The usual approximation
+    t(.975) + t(.80) is too small with few seeds (three seeds: 5.4 instead of 5.7). The power is
+    that of the non-central t distribution, computed as a mean over 10,000 quantiles of the
+    estimated standard error, because SciPy's non-central t distribution fails far in the tails.
     """
     df = seeds - 1
-    reach = stats.t.isf(0.025 / comparisons, df) * np.sqrt(stats.chi2.ppf((np.arange(10_000) + 0.5) / 10_000, df) / df)
+    reach = stats.t.isf(0.025 / comparisons, df) * np.sqrt(
+        stats.chi2.ppf((np.arange(10_000) + 0.5) / 10_000, df) / df
+    )
     power = lambda factor: (stats.norm.sf(reach - factor) + stats.norm.cdf(-reach - factor)).mean()
     return float(optimize.brentq(lambda factor: power(factor) - 0.8, 0.0, reach.max() + 5))
 
 
-def smallest_detectable(over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1) -> float:
-    """The smallest effect that the design finds with power 80 % at a two-sided 5 % (minimum detectable effect, Bloom 1995).
+def smallest_detectable(
+    over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1
+) -> float:
+    """The smallest effect that the design finds with power 80 % at a two-sided 5 % (minimum
+    detectable effect, Bloom 1995).
 
-    The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate. Like the interval, the effect
-    combines the two parts of the estimate's variance. With one seed, the effect is over problems only, for this run. The level of 5
-    % is divided by the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
+    The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate.
+    Like the interval, the effect combines the two parts of the estimate's variance. With one seed,
+    the effect is over problems only, for this run. The level of 5 % is divided by the number of
+    comparisons (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
         return float(normal * np.sqrt(over_problems))
-    return float(np.sqrt(detectable_factor(seeds, comparisons) ** 2 * over_seeds + normal**2 * over_problems))
+    return float(
+        np.sqrt(detectable_factor(seeds, comparisons) ** 2 * over_seeds + normal**2 * over_problems)
+    )
 
 
 def seeds_interval(values: np.ndarray) -> Estimate:
-    """Mean of `values` (S,) with Student's t interval over seeds, t(.975, S-1) sd / sqrt(S); no interval with one seed."""
+    """Mean of `values` (S,) with Student's t interval over seeds, t(.975, S-1) sd / sqrt(S); no
+    interval with one seed."""
     values = np.asarray(values, dtype=float)
-    half = _t(len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    half = (
+        _t(len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+        if len(values) > 1
+        else np.nan
+    )
     return Estimate.around(values.mean(), half)
 
 
 def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
-    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the estimates without each of G groups of data.
+    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the estimates
+    without each of G groups of data.
 
-    The variance is (G - 1) / G times the sum of squares of `left_out` about its mean (Efron and Tibshirani 1993, ch. 11); t has
-    G - 1 degrees of freedom. There is no interval with fewer than two groups, or if all of `left_out` are equal.
+    The variance is (G - 1) / G times the sum of squares of `left_out` about its mean (Efron and
+    Tibshirani 1993, ch. 11); t has G - 1 degrees of freedom. There is no interval with fewer than
+    two groups, or if all of `left_out` are equal.
     """
     count = len(left_out)
     if count < 2 or np.ptp(left_out) == 0:
@@ -256,12 +328,16 @@ def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
     return Estimate.around(estimate, _t(count - 1) * np.sqrt(variance))
 
 
-def decompose(base_answered: float, base_correct: float, answered: float, correct: float) -> tuple[float, float]:
-    """Split a gain in accuracy exactly into (finishing, correctness), by the symmetric Kitagawa-Oaxaca-Blinder decomposition.
+def decompose(
+    base_answered: float, base_correct: float, answered: float, correct: float
+) -> tuple[float, float]:
+    """Split a gain in accuracy exactly into (finishing, correctness), by the symmetric
+    Kitagawa-Oaxaca-Blinder decomposition.
 
-    Arguments are shares of all completions. Let s be the share answered and a the accuracy of answered completions, with index 0
-    before and 1 after training. Then finishing = (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2 add up to the gain. If
-    s0 is 0, a0 is undefined and a1 replaces a0, so that the whole gain is finishing. If s1 is 0, a0 replaces a1.
+    Arguments are shares of all completions. Let s be the share answered and a the accuracy of
+    answered completions, with index 0 before and 1 after training. Then finishing = (s1 - s0)(a0 +
+    a1)/2 and correctness = (a1 - a0)(s0 + s1)/2 add up to the gain. If s0 is 0, a0 is undefined and
+    a1 replaces a0, so that the whole gain is finishing. If s1 is 0, a0 replaces a1.
     """
     a0 = base_correct / base_answered if base_answered else None
     a1 = correct / answered if answered else None
@@ -274,22 +350,29 @@ def decompose(base_answered: float, base_correct: float, answered: float, correc
 def decompose_by_problem(
     base_answered: np.ndarray, base_correct: np.ndarray, answered: np.ndarray, correct: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Linearised contributions of each seed and problem to finishing and correctness: two arrays (S, N) whose means are the parts.
+    """Linearised contributions of each seed and problem to finishing and correctness: two arrays
+    (S, N) whose means are the parts.
 
-    Rates have the shape (S, N), or (N,) or (1, N) for a base model that all seeds share. The parts are smooth functions f(s0, c0,
-    s1, c1) of four means. The values f + gradient . (cell - means) therefore have exactly the mean f and, to first order, the
-    sampling variance of f (delta method). The two arrays add up to the gains.
+    Rates have the shape (S, N), or (N,) or (1, N) for a base model that all seeds share. The parts
+    are smooth functions f(s0, c0, s1, c1) of four means. The values f + gradient . (cell - means)
+    therefore have exactly the mean f and, to first order, the sampling variance of f (delta
+    method). The two arrays add up to the gains.
     """
-    cells = np.broadcast_arrays(*map(np.atleast_2d, (base_answered, base_correct, answered, correct)))
+    cells = np.broadcast_arrays(
+        *map(np.atleast_2d, (base_answered, base_correct, answered, correct))
+    )
     means = np.array([cell.mean() for cell in cells])
     finishing, _ = decompose(*means)
     s0, c0, s1, c1 = means
     if s0 == 0 or s1 == 0:
-        gains = cells[3] - cells[1]  # see `decompose`: with an undefined accuracy, the whole gain is finishing
+        # see `decompose`: with an undefined accuracy, the whole gain is finishing
+        gains = cells[3] - cells[1]
         return gains, np.zeros_like(gains)
     # finishing = (s1 - s0)(c0/s0 + c1/s1)/2
     level, width = (c0 / s0 + c1 / s1) / 2, (s1 - s0) / 2
-    gradient = np.array([-level - width * c0 / s0**2, width / s0, level - width * c1 / s1**2, width / s1])
+    gradient = np.array(
+        [-level - width * c0 / s0**2, width / s0, level - width * c1 / s1**2, width / s1]
+    )
     parts = finishing + sum(g * (cell - mean) for g, cell, mean in zip(gradient, cells, means))
     return parts, (cells[3] - cells[1]) - parts
 
@@ -300,14 +383,16 @@ def ratio_of_means(part: np.ndarray, total: np.ndarray) -> float:
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """Unbiased pass@k from `n` samples, of which c = `correct` are right: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
+    """Unbiased pass@k from `n` samples, of which c = `correct` are right: 1 - C(n-c, k)/C(n, k)
+    (Chen et al., arXiv 2107.03374)."""
     if not 1 <= k <= n:
         raise ValueError(f"pass@{k} needs at least {k} samples, there are {n}")
     return 1.0 - comb(n - correct, k) / comb(n, k)
 
 
 def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
-    """R^2 of a least-squares line of `y` (n,) on `x` (n,), with a 95 % interval by Fisher's z of the correlation.
+    """R^2 of a least-squares line of `y` (n,) on `x` (n,), with a 95 % interval by Fisher's z of
+    the correlation.
 
     All values are nan with fewer than three points, or if x or y is constant.
     """
@@ -318,8 +403,9 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
 
 
 def _fisher(r: float, n: int) -> Estimate:
-    """The square of a correlation `r` of `n` points. The ends of the interval are the squares of tanh(atanh r -+ 1.96/sqrt(n - 3));
-    the lower end is 0 if the two values differ in sign. There is no interval with fewer than four points."""
+    """The square of a correlation `r` of `n` points. The ends of the interval are the squares of
+    tanh(atanh r -+ 1.96/sqrt(n - 3)); the lower end is 0 if the two values differ in sign. There is
+    no interval with fewer than four points."""
     if n < 4 or abs(r) > 1 - 1e-12:
         return Estimate(r**2, np.nan, np.nan)
     half = Z / np.sqrt(n - 3)
@@ -329,16 +415,19 @@ def _fisher(r: float, n: int) -> Estimate:
 
 
 def _regression(y: np.ndarray, x: np.ndarray):
-    """statsmodels' results of the least-squares regression of `y` (n,) on `x` (n,) or (n, k) with an intercept."""
-    from statsmodels.regression.linear_model import OLS  # imported late: it takes half a second, and only regressions need it
+    """statsmodels' results of the least-squares regression of `y` (n,) on `x` (n,) or (n, k) with
+    an intercept."""
+    # imported late: it takes half a second, and only regressions need it
+    from statsmodels.regression.linear_model import OLS
     from statsmodels.tools import add_constant
 
     return OLS(y, add_constant(x, has_constant="add")).fit()
 
 
 def partial_r_squared(y: np.ndarray, x: np.ndarray, control: np.ndarray) -> float:
-    """Partial R^2: the squared correlation of the residuals of `y` (n,) and of `x` (n,) from their least-squares lines on `control`
-    (n,). nan if an array is constant or if all residuals of `x` or `y` are zero."""
+    """Partial R^2: the squared correlation of the residuals of `y` (n,) and of `x` (n,) from their
+    least-squares lines on `control` (n,). nan if an array is constant or if all residuals of `x` or
+    `y` are zero."""
     if min(np.ptp(x), np.ptp(control), np.ptp(y)) == 0:
         return np.nan
     residuals = lambda v: _regression(v, control).resid
@@ -349,13 +438,15 @@ def partial_r_squared(y: np.ndarray, x: np.ndarray, control: np.ndarray) -> floa
 
 
 def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
-    """R^2 of a least-squares regression of `y` (n,) on all columns of `x` (n, k); nan with fewer than k + 2 points."""
+    """R^2 of a least-squares regression of `y` (n,) on all columns of `x` (n, k); nan with fewer
+    than k + 2 points."""
     n, k = x.shape
     return float(_regression(y, x).rsquared) if n >= k + 2 and np.ptp(y) else np.nan
 
 
 def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
-    """(slope with Student's t interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all columns.
+    """(slope with Student's t interval, p) of each column of `x` (n, k) in a least-squares
+    regression of `y` (n,) on all columns.
 
     All values are nan with fewer than k + 2 points, or if columns are collinear.
     """
@@ -365,5 +456,9 @@ def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
     model = _regression(y, x)
     ends = model.conf_int()
     return [
-        (Estimate(float(model.params[i]), float(ends[i][0]), float(ends[i][1])), float(model.pvalues[i])) for i in range(1, k + 1)
+        (
+            Estimate(float(model.params[i]), float(ends[i][0]), float(ends[i][1])),
+            float(model.pvalues[i]),
+        )
+        for i in range(1, k + 1)
     ]

@@ -1,4 +1,5 @@
-"""Summary tables of the pool: the prompts that each policy chose, their difficulty, and recorded pass rates."""
+"""Summary tables of the pool: the prompts that each policy chose, their difficulty, and recorded
+pass rates."""
 
 import json
 
@@ -11,7 +12,8 @@ from hardgrpo.study import paths, settings
 
 
 def subsets(subset_files: list[str]) -> list[dict]:
-    """The subset of each policy, averaged over seeds. Seeds that share a base model differ only in the choice among tied prompts."""
+    """The subset of each policy, averaged over seeds. Seeds that share a base model differ only in
+    the choice among tied prompts."""
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
@@ -21,39 +23,64 @@ def subsets(subset_files: list[str]) -> list[dict]:
             "rule": facts["policy"]["rule"],
             "budget": facts["prompts"] / facts["pool"] if isinstance(budget, dict) else budget,
         }
-        rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | columns)
+        rows.append(
+            facts | {"model": settings.model_of(base), "task": task, "policy": policy} | columns
+        )
     if not rows:
         return []
     keys = ["model", "task", "policy", "rule", "budget"]
-    frame = pd.DataFrame(rows, columns=[*keys, *SUBSET_NUMBERS]).astype(dict.fromkeys(SUBSET_NUMBERS, float))
+    frame = pd.DataFrame(rows, columns=[*keys, *SUBSET_NUMBERS]).astype(
+        dict.fromkeys(SUBSET_NUMBERS, float)
+    )
     groups = frame.groupby(keys, sort=False, dropna=False)
-    return groups[SUBSET_NUMBERS].mean().assign(seeds=groups.size()).reset_index().to_dict("records")
+    return (
+        groups[SUBSET_NUMBERS].mean().assign(seeds=groups.size()).reset_index().to_dict("records")
+    )
 
 
-def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: list[str]) -> list[dict]:
-    """The difficulty of each policy's subset and of the whole pool (policy `pool`). Values are means over seeds.
+def chosen(
+    subset_files: list[str], difficulty_files: list[str], signal_files: list[str]
+) -> list[dict]:
+    """The difficulty of each policy's subset and of the whole pool (policy `pool`). Values are
+    means over seeds.
 
-    If the probe has held-out completions, which no policy uses, pass rates are those of the held-out completions. `mixed` is the
-    share of prompts whose samples are neither all correct nor all wrong. `confidently_wrong` is the share of prompts whose
-    agreement is at least CONFIDENT_AGREEMENT and whose pass rate is at most WRONG_PASS_RATE; nan if no policy uses signals. The
-    means omit prompts without a reference answer.
+    If the probe has held-out completions, which no policy uses, pass rates are those of the
+    held-out completions. `mixed` is the share of prompts whose samples are neither all correct nor
+    all wrong. `confidently_wrong` is the share of prompts whose agreement is at least
+    CONFIDENT_AGREEMENT and whose pass rate is at most WRONG_PASS_RATE; nan if no policy uses
+    signals. The means omit prompts without a reference answer.
     """
     pools = {paths.pair_of(path): _pool_rates(path) for path in difficulty_files}
     for path in signal_files:
-        agreement = {row["id"]: row["agreement"] for row in files.read_rows(path, {"id": str, "agreement": float})}
+        agreement = {
+            row["id"]: row["agreement"]
+            for row in files.read_rows(path, {"id": str, "agreement": float})
+        }
         pool = pools[paths.pair_of(path)]
-        is_wrong = (pool.index.map(agreement) >= CONFIDENT_AGREEMENT) & (pool.pass_rate <= WRONG_PASS_RATE)
+        is_wrong = (pool.index.map(agreement) >= CONFIDENT_AGREEMENT) & (
+            pool.pass_rate <= WRONG_PASS_RATE
+        )
         pool["confidently_wrong"] = is_wrong.astype(float).where(pool.pass_rate.notna())
     rows = []
     for (base, task), pool in pools.items():
-        rows.append({"model": settings.model_of(base), "task": task, "policy": "pool", "prompts": len(pool)} | _means(pool, pool))
+        rows.append(
+            {"model": settings.model_of(base), "task": task, "policy": "pool", "prompts": len(pool)}
+            | _means(pool, pool)
+        )
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
-        ids = [row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})]
+        ids = [
+            row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})
+        ]
         if (base, task) in pools:
             pool = pools[base, task]
             rows.append(
-                {"model": settings.model_of(base), "task": task, "policy": policy, "prompts": len(ids)}
+                {
+                    "model": settings.model_of(base),
+                    "task": task,
+                    "policy": policy,
+                    "prompts": len(ids),
+                }
                 | _means(pool.loc[ids], pool)
             )
     if not rows:
@@ -64,13 +91,23 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
 
 
 def _pool_rates(path: str) -> pd.DataFrame:
-    """Pass rate and number of samples by id: of the held-out completions if every prompt has some, else as probed."""
-    rows = files.read_rows(path, {"id": str, "pass_rate": float}, {"held_out": int, "held_out_correct": int, "samples": int})
+    """Pass rate and number of samples by id: of the held-out completions if every prompt has some,
+    else as probed."""
+    rows = files.read_rows(
+        path,
+        {"id": str, "pass_rate": float},
+        {"held_out": int, "held_out_correct": int, "samples": int},
+    )
     is_held_out = bool(rows) and all(row["held_out"] for row in rows)
-    rates = [row["held_out_correct"] / row["held_out"] if is_held_out else row["pass_rate"] for row in rows]
+    rates = [
+        row["held_out_correct"] / row["held_out"] if is_held_out else row["pass_rate"]
+        for row in rows
+    ]
     samples = [row["held_out"] if is_held_out else row["samples"] for row in rows]
     columns = {"pass_rate": rates, "samples": samples, "confidently_wrong": None}
-    return pd.DataFrame(columns, index=[row["id"] for row in rows]).astype({"pass_rate": float, "samples": float})
+    return pd.DataFrame(columns, index=[row["id"] for row in rows]).astype(
+        {"pass_rate": float, "samples": float}
+    )
 
 
 def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
@@ -86,37 +123,54 @@ def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
 
 
 def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
-    """Histogram: how many problems have each pass rate, in the pool (mean over base models) and in each subset (mean over seeds).
+    """Histogram: how many problems have each pass rate, in the pool (mean over base models) and in
+    each subset (mean over seeds).
 
-    The file of a subset that was chosen without pass rates has no pass rates; known pass rates of the pool are then used."""
+    The file of a subset that was chosen without pass rates has no pass rates; known pass rates of
+    the pool are then used."""
     groups: dict[tuple, list[list[float]]] = {}
     pools: dict[tuple, dict[str, float]] = {}
     for path in difficulty_files:
         base, task = paths.pair_of(path)
-        pools[base, task] = {row["id"]: row["pass_rate"] for row in files.read_rows(path, {"id": str, "pass_rate": float})}
-        groups.setdefault((settings.model_of(base), task, "pool"), []).append(list(pools[base, task].values()))
+        pools[base, task] = {
+            row["id"]: row["pass_rate"]
+            for row in files.read_rows(path, {"id": str, "pass_rate": float})
+        }
+        groups.setdefault((settings.model_of(base), task, "pool"), []).append(
+            list(pools[base, task].values())
+        )
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
-        chosen_prompts = files.read_rows(path.removesuffix(".json") + ".csv", {"id": str}, {"pass_rate": float})
+        chosen_prompts = files.read_rows(
+            path.removesuffix(".json") + ".csv", {"id": str}, {"pass_rate": float}
+        )
         pool_rates = pools.get((base, task), {})
-        rates = [pool_rates.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"] for row in chosen_prompts]
+        rates = [
+            pool_rates.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"]
+            for row in chosen_prompts
+        ]
         groups.setdefault((settings.model_of(base), task, policy), []).append(rates)
     rows = []
     pools = list(dict.fromkeys(key[:2] for key in groups))
-    for (model, task, group), rate_lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):
-        rates = pd.Series([rate for rate_list in rate_lists for rate in rate_list], dtype=float).round(
-            6
-        ).value_counts().sort_index() / len(rate_lists)
+    for (model, task, group), rate_lists in sorted(
+        groups.items(), key=lambda item: pools.index(item[0][:2])
+    ):
+        rates = pd.Series(
+            [rate for rate_list in rate_lists for rate in rate_list], dtype=float
+        ).round(6).value_counts().sort_index() / len(rate_lists)
         rows += [
-            {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count} for rate, count in rates.items()
+            {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count}
+            for rate, count in rates.items()
         ]
     return rows
 
 
 def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
-    """Pass rates of recorded problems: as published, and graded by this project with and without the prompt.
+    """Pass rates of recorded problems: as published, and graded by this project with and without
+    the prompt.
 
-    A problem without a published rate is listed only if its two graded rates differ. `probes` comes from paths.recorded_probes.
+    A problem without a published rate is listed only if its two graded rates differ. `probes` comes
+    from paths.recorded_probes.
     """
     rows = []
     for shard, alone, with_prompt in probes:
@@ -126,10 +180,18 @@ def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
             for row in files.read_jsonl(shard, {"id": (str, int)})
             if row.get("published_pass_rate") is not None
         }
-        rates_with_prompt = {row["id"]: row["pass_rate"] for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})}
+        rates_with_prompt = {
+            row["id"]: row["pass_rate"]
+            for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})
+        }
         for row in files.read_rows(alone, {"id": str, "pass_rate": float}):
-            published, with_prompt_rate = published_rates.get(row["id"]), rates_with_prompt[row["id"]]
-            if published is not None or (with_prompt_rate is not None and with_prompt_rate != row["pass_rate"]):
+            published, with_prompt_rate = (
+                published_rates.get(row["id"]),
+                rates_with_prompt[row["id"]],
+            )
+            if published is not None or (
+                with_prompt_rate is not None and with_prompt_rate != row["pass_rate"]
+            ):
                 rows.append(
                     {"model": model, "task": task, "id": row["id"], "published": published}
                     | {"with_prompt": with_prompt_rate, "alone": row["pass_rate"]}

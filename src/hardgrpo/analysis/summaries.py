@@ -1,4 +1,5 @@
-"""Read summary tables: columns of names as text, all other columns as numbers. Add labels of arms."""
+"""Read summary tables: columns of names as text, all other columns as numbers. Add labels of
+arms."""
 
 import io
 from collections.abc import Iterable
@@ -11,18 +12,25 @@ from hardgrpo.analysis.columns import NAMES
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}  # columns without numbers
+# columns without numbers
+TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}
 
 
 def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
-    """A table; empty cells are nan. Raise a `UserError` if one of `columns` is missing, or if a numeric column contains text."""
+    """A table; empty cells are nan. Raise a `UserError` if one of `columns` is missing, or if a
+    numeric column contains text."""
     if columns:
-        files.read_rows(path, dict.fromkeys(columns, str))  # raises an error that names a missing column
+        # raises an error that names a missing column
+        files.read_rows(path, dict.fromkeys(columns, str))
     text = io.StringIO(files.read_text(path).removeprefix("\ufeff"))
-    frame = pd.read_csv(text, dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""])
+    frame = pd.read_csv(
+        text, dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""]
+    )
     for column in frame.columns.difference(TEXTS):
         if frame[column].notna().any() and not pd.api.types.is_numeric_dtype(frame[column]):
-            raise UserError(f"{path}: column '{column}' holds something else than numbers; make the table again")
+            raise UserError(
+                f"{path}: column '{column}' holds something else than numbers; make the table again"
+            )
     files.check_numbers(path, frame.columns.difference(TEXTS))
     return frame
 
@@ -38,18 +46,27 @@ def own_test_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def own_test_samples(frame: pd.DataFrame) -> pd.DataFrame:
-    """`own_test_rows` of sampled completions. Tables without a column `decoding` have only sampled completions."""
+    """`own_test_rows` of sampled completions. Tables without a column `decoding` have only sampled
+    completions."""
     rows = own_test_rows(frame)
     return rows[rows.decoding == "sampled"] if "decoding" in rows else rows
 
 
-def read_all(tables: files.Tables, columns: dict[str, list[str]], first_recipe: str) -> dict[str, pd.DataFrame]:
+def read_all(
+    tables: files.Tables, columns: dict[str, list[str]], first_recipe: str
+) -> dict[str, pd.DataFrame]:
     """Labelled tables by name. `columns` lists the columns that each table must have."""
-    return {name: read_labelled(tables[name], first_recipe, required) for name, required in columns.items()}
+    return {
+        name: read_labelled(tables[name], first_recipe, required)
+        for name, required in columns.items()
+    }
 
 
-def read_tables(tables: files.Tables, names: Iterable[str], first_recipe: str) -> dict[str, list[dict]]:
-    """Rows of labelled tables by name. An empty cell is "" in a column of names, and nan in other columns."""
+def read_tables(
+    tables: files.Tables, names: Iterable[str], first_recipe: str
+) -> dict[str, list[dict]]:
+    """Rows of labelled tables by name. An empty cell is "" in a column of names, and nan in other
+    columns."""
     rows = {}
     for name in names:
         frame = read_labelled(tables[name], first_recipe)

@@ -18,15 +18,28 @@ from hardgrpo.study import paths
 from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
 
-CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
+CURVES = (
+    "tokens_mean",
+    "truncated_share",
+    "reward_mean",
+    "learnable_share",
+    "all_right_share",
+    "all_wrong_share",
+)
 # Runs on worked solutions have no rollouts, so the columns about rollouts are empty in their logs.
-UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
-# Logs of an earlier version have no all_right_share; only runs with a selector or process rewards have the other columns.
-LATER = dict.fromkeys(("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float)
+UPDATES = {"step": int} | dict.fromkeys(
+    ("prompts", "rollouts", "undecided_share", *CURVES[:4]), float
+)
+# Logs of an earlier version have no all_right_share; only runs with a selector or process rewards
+# have the other columns.
+LATER = dict.fromkeys(
+    ("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float
+)
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
-    """The training log of each run except recorded runs. Raise a `UserError` for an empty log or too many undecided grades."""
+    """The training log of each run except recorded runs. Raise a `UserError` for an empty log or
+    too many undecided grades."""
     frames = {}
     for run in paths.runs(config, study):
         if run.recipe == "recorded":
@@ -37,7 +50,9 @@ def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
             raise UserError(f"{path}: the file has no rows; delete it and run again")
         frame = pd.DataFrame(rows).astype(dict.fromkeys((*UPDATES, *LATER), float))
         frame["all_wrong_share"] = 1 - frame.learnable_share - frame.all_right_share
-        graders.check_decided((frame.undecided_share * frame.rollouts).sum(), int(frame.rollouts.sum()), path)
+        graders.check_decided(
+            (frame.undecided_share * frame.rollouts).sum(), int(frame.rollouts.sum()), path
+        )
         frames[run] = frame
     return frames
 
@@ -47,21 +62,29 @@ def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
 
 
 def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
-    """Learnable share: the share of groups whose rewards differ, averaged over updates, with an interval over seeds."""
+    """Learnable share: the share of groups whose rewards differ, averaged over updates, with an
+    interval over seeds."""
     rows = []
     for keys, runs in group_by_arm(with_rollouts(updates)):
         rows.append(
             keys
-            | estimate_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
-            | {"updates": round(np.mean([updates[run].trained.fillna(1).sum() for run in runs])), "seeds": len(runs)}
+            | estimate_columns(
+                "learnable", _over_seeds([updates[run] for run in runs], "learnable_share")
+            )
+            | {
+                "updates": round(np.mean([updates[run].trained.fillna(1).sum() for run in runs])),
+                "seeds": len(runs),
+            }
         )
     return rows
 
 
 def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
-    """Statistics of rollouts by arm, as means over at most `points` stretches of updates, with intervals over seeds.
+    """Statistics of rollouts by arm, as means over at most `points` stretches of updates, with
+    intervals over seeds.
 
-    A row covers the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest run.
+    A row covers the updates `first` to `step`. Runs of different lengths are compared up to the end
+    of the shortest run.
     """
     rows = []
     for keys, runs in group_by_arm(with_rollouts(updates)):
@@ -72,7 +95,11 @@ def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
             rows.append(
                 keys
                 | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
-                | {k: v for name in CURVES for k, v in estimate_columns(name, _over_seeds(stretches, name)).items()}
+                | {
+                    k: v
+                    for name in CURVES
+                    for k, v in estimate_columns(name, _over_seeds(stretches, name)).items()
+                }
                 | {"seeds": len(runs)}
             )
     return rows
@@ -83,7 +110,8 @@ def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
 
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """What each run spent. Raise a `UserError` if two runs of a task differ in a quantity that the study holds constant."""
+    """What each run spent. Raise a `UserError` if two runs of a task differ in a quantity that the
+    study holds constant."""
     rows = []
     for run, frame in updates.items():
         spec = Spec.read(paths.training(run, "spec.yaml"))
@@ -94,7 +122,10 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
                 "prompts": int(frame.prompts.sum()),
                 "rollouts": int(frame.rollouts.sum()),
             }
-            | {"completion_tokens": spec.completion_tokens, "labels": labels_bought(spec.subset, spec.training, frame)}
+            | {
+                "completion_tokens": spec.completion_tokens,
+                "labels": labels_bought(spec.subset, spec.training, frame),
+            }
             | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
         )
     for first, row in itertools.product(rows, rows):
@@ -102,7 +133,10 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
             continue
         for key in study.get("held_constant", []):
             if first[key] != row[key]:
-                names = [f"{r['recipe']}/{r['policy']}/seed{r['seed']} has {r[key]}" for r in (first, row)]
+                names = [
+                    f"{r['recipe']}/{r['policy']}/seed{r['seed']} has {r[key]}"
+                    for r in (first, row)
+                ]
                 raise UserError(
                     f"{row['model']}/{row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
                     " train the runs with one recipe or take it out of held_constant"
@@ -111,22 +145,26 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """Number of labels that a run bought (`policies.labels`). With a selector, the log counts the sampled prompts. Without a
-    selector, all chosen prompts are annotated, except for rule `all`: then only the sampled prompts are annotated, because a short
-    run does not sample the whole pool."""
+    """Number of labels that a run bought (`policies.labels`). With a selector, the log counts the
+    sampled prompts. Without a selector, all chosen prompts are annotated, except for rule `all`:
+    then only the sampled prompts are annotated, because a short run does not sample the whole
+    pool."""
     facts, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())
     elif facts["policy"]["rule"] == "all":
         sampled = min(facts["prompts"], int(log.prompts.sum()))
-    return policies.labels(facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"], sampled)
+    return policies.labels(
+        facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"], sampled
+    )
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
-    """What an arm's runs spent: means over seeds, and the smallest and the largest number of tokens and wall time.
+    """What an arm's runs spent: means over seeds, and the smallest and the largest number of tokens
+    and wall time.
 
-    `seconds` is the wall time of a run's updates by (model, task, policy, recipe, seed), nan if unknown. Wall time depends on the
-    machine and its load, so it is reported but not held constant.
+    `seconds` is the wall time of a run's updates by (model, task, policy, recipe, seed), nan if
+    unknown. Wall time depends on the machine and its load, so it is reported but not held constant.
     """
     rows = []
     frame = pd.DataFrame(parity_rows)
@@ -134,19 +172,39 @@ def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
         times = np.array([seconds[(*key, seed)] for seed in group.seed])
         rows.append(
             dict(zip(RUNS, key))
-            | {name: group[name].mean() for name in ("updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens")}
+            | {
+                name: group[name].mean()
+                for name in (
+                    "updates",
+                    "prompts",
+                    "rollouts",
+                    "completion_tokens",
+                    "labels",
+                    "tokens",
+                )
+            }
             | {"tokens_least": group.tokens.min(), "tokens_most": group.tokens.max()}
-            | {"seconds": times.mean(), "seconds_least": times.min(), "seconds_most": times.max(), "seeds": len(group)}
+            | {
+                "seconds": times.mean(),
+                "seconds_least": times.min(),
+                "seconds_most": times.max(),
+                "seeds": len(group),
+            }
         )
     return rows
 
 
 def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
-    """Wall time of each run's updates in seconds, from the run's `timing.csv`; nan without the file."""
+    """Wall time of each run's updates in seconds, from the run's `timing.csv`; nan without the
+    file."""
     seconds = {}
     for run in updates:
         path = paths.training(run, "timing.csv")
-        times = [row["seconds"] for row in files.read_rows(path, {"seconds": float})] if os.path.exists(path) else [np.nan]
+        times = (
+            [row["seconds"] for row in files.read_rows(path, {"seconds": float})]
+            if os.path.exists(path)
+            else [np.nan]
+        )
         seconds[*_arm(run), run.seed] = float(sum(times))
     return seconds
 

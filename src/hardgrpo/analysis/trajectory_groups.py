@@ -1,4 +1,5 @@
-"""Summary table of trajectories: outcomes of groups of rollouts over a recorded training run, by policy."""
+"""Summary table of trajectories: outcomes of groups of rollouts over a recorded training run, by
+policy."""
 
 import json
 
@@ -13,41 +14,67 @@ from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
 STRETCHES = 10  # number of stretches of epochs, for curves
-GROUPS = 10  # number of groups of prompts for the jackknife; without a smaller group, a median of tied pass rates would not change
+# number of groups of prompts for the jackknife; without a smaller group, a median of tied pass
+# rates would not change
+GROUPS = 10
 LATER = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 
 
-def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]) -> list[dict]:
-    """Mean outcomes of the chosen prompts by policy, over all later epochs (`stretch` is empty) and over each stretch of epochs.
+def trajectories(
+    later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]
+) -> list[dict]:
+    """Mean outcomes of the chosen prompts by policy, over all later epochs (`stretch` is empty) and
+    over each stretch of epochs.
 
-    The outcomes of a prompt are means over the prompt's epochs. A prompt's weight is the share of seeds that chose the prompt, so
-    that ties are averaged over seeds. Intervals are by `statistics.jackknife` over groups of prompts.
+    The outcomes of a prompt are means over the prompt's epochs. A prompt's weight is the share of
+    seeds that chose the prompt, so that ties are averaged over seeds. Intervals are by
+    `statistics.jackknife` over groups of prompts.
     """
     rows = []
     for path in later_paths:
         model, prompts = paths.pair_of(path)
         outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER)))
-        rates = read_rates(next(file for file in difficulty_paths if paths.pair_of(file) == (model, prompts)))
+        rates = read_rates(
+            next(file for file in difficulty_paths if paths.pair_of(file) == (model, prompts))
+        )
         groups = random_groups(list(rates), GROUPS)
         for policy, selections in read_subsets(subset_paths, model, prompts).items():
             weights = selection_shares([ids for _, ids, _ in selections])
-            weights_without_group = selections_without_groups(groups, rates, selections[0][2], [seed for seed, _, _ in selections])
-            columns = {"never_solved": mean(pd.Series(rates).eq(0), weights), "prompts": weights.sum(), "seeds": len(selections)}
+            weights_without_group = selections_without_groups(
+                groups, rates, selections[0][2], [seed for seed, _, _ in selections]
+            )
+            columns = {
+                "never_solved": mean(pd.Series(rates).eq(0), weights),
+                "prompts": weights.sum(),
+                "seeds": len(selections),
+            }
             for (stretch, begin, end), table in outcomes:
-                row = {"model": model, "task": prompts, "policy": policy, "stretch": stretch, "begin": begin, "end": end}
+                row = {
+                    "model": model,
+                    "task": prompts,
+                    "policy": policy,
+                    "stretch": stretch,
+                    "begin": begin,
+                    "end": end,
+                }
                 for name in OUTCOMES:
-                    left_out = np.array([mean(table[name], shares) for shares in weights_without_group])
-                    row |= estimate_columns(name, statistics.jackknife(mean(table[name], weights), left_out))
+                    left_out = np.array(
+                        [mean(table[name], shares) for shares in weights_without_group]
+                    )
+                    row |= estimate_columns(
+                        name, statistics.jackknife(mean(table[name], weights), left_out)
+                    )
                 rows.append(row | {"epochs": mean(table.epochs, weights)} | columns)
     return rows
 
 
 def by_stretch(later: pd.DataFrame) -> list[tuple[tuple, pd.DataFrame]]:
-    """[((stretch, begin, end), mean outcomes of each prompt)], first over all epochs, then over each stretch.
+    """[((stretch, begin, end), mean outcomes of each prompt)], first over all epochs, then over
+    each stretch.
 
-    `begin` and `end` are shares of the later epochs. Prompts may have different numbers of epochs. A stretch covers the same share
-    of each prompt's epochs.
+    `begin` and `end` are shares of the later epochs. Prompts may have different numbers of epochs.
+    A stretch covers the same share of each prompt's epochs.
     """
     later = later.assign(
         mixed=(later.correct > 0) & (later.correct < later.rollouts),
@@ -58,32 +85,45 @@ def by_stretch(later: pd.DataFrame) -> list[tuple[tuple, pd.DataFrame]]:
     position, count = later.groupby("id").cumcount(), later.groupby("id").epoch.transform("size")
     stretches = min(STRETCHES, int(count.min()))
     stretch = position * stretches // count
-    means = lambda rows: rows.groupby("id")[OUTCOMES].mean().assign(epochs=rows.groupby("id").size())
+    means = lambda rows: (
+        rows.groupby("id")[OUTCOMES].mean().assign(epochs=rows.groupby("id").size())
+    )
     parts = [
-        ((index + 1, index / stretches, (index + 1) / stretches), means(later[stretch == index])) for index in range(stretches)
+        ((index + 1, index / stretches, (index + 1) / stretches), means(later[stretch == index]))
+        for index in range(stretches)
     ]
     return [((None, 0.0, 1.0), means(later)), *parts]
 
 
 def read_rates(path: str) -> dict[str, float]:
-    return {row["id"]: row["pass_rate"] for row in files.read_rows(path, {"id": str, "pass_rate": float})}
+    return {
+        row["id"]: row["pass_rate"]
+        for row in files.read_rows(path, {"id": str, "pass_rate": float})
+    }
 
 
-def read_subsets(subset_paths: list[str], model: str, prompts: str) -> dict[str, list[tuple[int, list[str], dict]]]:
+def read_subsets(
+    subset_paths: list[str], model: str, prompts: str
+) -> dict[str, list[tuple[int, list[str], dict]]]:
     """{policy: [(seed, chosen ids, the policy's settings)]}."""
     subsets: dict[str, list] = {}
     for path in subset_paths:
         *pair, policy = paths.choice_of(path)
         if pair == [model, prompts]:
             facts = json.loads(files.read_text(path))
-            ids = [row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})]
+            ids = [
+                row["id"]
+                for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})
+            ]
             subsets.setdefault(policy, []).append((facts["seed"], ids, facts["policy"]))
     return subsets
 
 
 def selection_shares(subsets: list[list[str]]) -> pd.Series:
     """{prompt: share of the subsets that contain the prompt}."""
-    return pd.Series([name for subset in subsets for name in subset]).value_counts(sort=False) / len(subsets)
+    return pd.Series([name for subset in subsets for name in subset]).value_counts(
+        sort=False
+    ) / len(subsets)
 
 
 def mean(values: pd.Series, weights: pd.Series) -> float:
@@ -91,20 +131,30 @@ def mean(values: pd.Series, weights: pd.Series) -> float:
 
 
 def random_groups(ids: list[str], groups: int) -> list[set[str]]:
-    """Split the prompts at random into groups whose sizes differ by at most one. Every call returns the same groups."""
+    """Split the prompts at random into groups whose sizes differ by at most one. Every call returns
+    the same groups."""
     shuffled = sorted(ids, key=lambda name: policies.tie_break(name, 0, "group"))
     return [set(shuffled[index::groups]) for index in range(min(groups, len(ids)))]
 
 
-def selections_without_groups(groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]) -> list[pd.Series]:
-    """`selection_shares` of the policy in the pool without each group; [] if the policy cannot choose from one of these pools.
+def selections_without_groups(
+    groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]
+) -> list[pd.Series]:
+    """`selection_shares` of the policy in the pool without each group; [] if the policy cannot
+    choose from one of these pools.
 
-    The policy chooses anew from each smaller pool, because the boundary of a subset depends on the pool.
+    The policy chooses anew from each smaller pool, because the boundary of a subset depends on the
+    pool.
     """
     try:
         return [
             selection_shares(
-                [policies.select({i: rates[i] for i in rates if i not in group}, seed=seed, **policy).ids for seed in seeds]
+                [
+                    policies.select(
+                        {i: rates[i] for i in rates if i not in group}, seed=seed, **policy
+                    ).ids
+                    for seed in seeds
+                ]
             )
             for group in groups
         ]

@@ -1,13 +1,17 @@
-"""Judge claims: find the rows in the scope of a claim, their population, and the verdict on a primary claim.
+"""Judge claims: find the rows in the scope of a claim, their population, and the verdict on a
+primary claim.
 
-A primary claim is written to paper/claims.yaml before its study is run, with the number of replicates that it needs. The verdict is
+A primary claim is written to paper/claims.yaml before its study is run, with the number of
+replicates that it needs. The verdict is
 
-- *supported* if the interval lies above zero or, for a claim with a margin, within the margin around zero;
+- *supported* if the interval lies above zero or, for a claim with a margin, within the margin
+  around zero;
 - *contradicted* if the interval lies below zero or, for a claim with a margin, outside the margin;
 - *undecided* otherwise. An interval that includes zero does not show equality.
 
-The verdicts supported and contradicted also require Holm's p, corrected over the tasks of a model, below 0.05. If a study has fewer
-replicates than the claim needs, the claim is undecided. Claims that are not primary are descriptive.
+The verdicts supported and contradicted also require Holm's p, corrected over the tasks of a model,
+below 0.05. If a study has fewer replicates than the claim needs, the claim is undecided. Claims
+that are not primary are descriptive.
 """
 
 from dataclasses import dataclass
@@ -17,7 +21,12 @@ from scipy import stats
 
 from hardgrpo.analysis import statistics
 
-SUPPORTED, CONTRADICTED, UNDECIDED, DESCRIPTIVE = "supported", "contradicted", "undecided", "descriptive"
+SUPPORTED, CONTRADICTED, UNDECIDED, DESCRIPTIVE = (
+    "supported",
+    "contradicted",
+    "undecided",
+    "descriptive",
+)
 NEW_BASES, THIS_MODEL, THESE_MODELS = "new base models of this kind", "this model", "these models"
 ALPHA = 0.05
 TESTED = ("same", "other", "roomier", "tighter")
@@ -26,10 +35,12 @@ SCOPE_KEYS = ("model", "task", "eval_task")
 
 @dataclass(frozen=True)
 class Study:
-    """The tables (rows by name), and the settings that decide which rows a claim is about (claim_conditions.conditions).
+    """The tables (rows by name), and the settings that decide which rows a claim is about
+    (claim_conditions.conditions).
 
-    `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks with the same problems share}}. `weaker` lists the
-    tasks and models with the weaker signal. `own_bases` lists the models that have a pretrained base model for each replicate.
+    `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks with the same
+    problems share}}. `weaker` lists the tasks and models with the weaker signal. `own_bases` lists
+    the models that have a pretrained base model for each replicate.
     """
 
     tables: dict[str, list[dict]]
@@ -51,11 +62,18 @@ class Study:
         return cells
 
     def population(self, model: str) -> str:
-        """The population that a row is about. `model` is "" for a row over all models of the study."""
+        """The population that a row is about. `model` is "" for a row over all models of the
+        study."""
         if model:
             return NEW_BASES if model in self.own_bases else THIS_MODEL
         models = {row["model"] for row in self.tables.get("gains", [])}
-        return NEW_BASES if models <= set(self.own_bases) else THIS_MODEL if len(models) == 1 else THESE_MODELS
+        return (
+            NEW_BASES
+            if models <= set(self.own_bases)
+            else THIS_MODEL
+            if len(models) == 1
+            else THESE_MODELS
+        )
 
 
 def cell_of(row: dict) -> tuple:
@@ -63,7 +81,8 @@ def cell_of(row: dict) -> tuple:
 
 
 def relation(task: str, eval_task: str, tasks: dict[str, dict]) -> str:
-    """How a test relates to the training task: a word of TESTED, or "alike" if only the grader or the prompt differs."""
+    """How a test relates to the training task: a word of TESTED, or "alike" if only the grader or
+    the prompt differs."""
     if task == eval_task:
         return "same"
     trained_on, tested_on = tasks[task], tasks[eval_task]
@@ -78,23 +97,32 @@ def is_in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
     scope = claim.get("only", {})
     if any(value not in scope.get(key, [value]) for key, value in zip(SCOPE_KEYS, cell)):
         return False
-    return claim.get("tested", "same") == "any" or relation(task, eval_task, tasks) == claim.get("tested", "same")
+    return claim.get("tested", "same") == "any" or relation(task, eval_task, tasks) == claim.get(
+        "tested", "same"
+    )
 
 
-# --- verdicts ----------------------------------------------------------------------------------------------------------
+# --- verdicts
+# ----------------------------------------------------------------------------------------------------------
 
 
 def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
-    """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (a reason in `open`, or too few
-    replicates) do not count as comparisons."""
+    """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (a
+    reason in `open`, or too few replicates) do not count as comparisons."""
     is_decidable = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
     p_values = np.array(
-        [interval_p(row, claim.get("margin")) if decidable else np.nan for row, decidable in zip(rows, is_decidable)]
+        [
+            interval_p(row, claim.get("margin")) if decidable else np.nan
+            for row, decidable in zip(rows, is_decidable)
+        ]
     )
     for model in {row["model"] for row in rows}:
         of_model = np.array([row["model"] == model for row in rows])
         p_values[of_model] = statistics.holm(p_values[of_model])
-    return [row | {"p_holm": float(p), "verdict": _verdict(row, claim, p)} for row, p in zip(rows, p_values)]
+    return [
+        row | {"p_holm": float(p), "verdict": _verdict(row, claim, p)}
+        for row, p in zip(rows, p_values)
+    ]
 
 
 def _verdict(row: dict, claim: dict, p_holm: float) -> str:
@@ -112,27 +140,34 @@ def _verdict(row: dict, claim: dict, p_holm: float) -> str:
 
 
 def verdict_on_sign(low: float, high: float) -> str:
-    """The verdict on the claim that an estimate is positive. If an end of the interval is unknown (nan), the claim is undecided."""
+    """The verdict on the claim that an estimate is positive. If an end of the interval is unknown
+    (nan), the claim is undecided."""
     return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else UNDECIDED
 
 
 def verdict_on_margin(low: float, high: float, margin: float) -> str:
-    """The verdict on the claim that an estimate lies within `margin` of zero, by two one-sided tests (Schuirmann 1987). Each test
-    has the level 2.5 %, because the interval is a 95 % interval."""
+    """The verdict on the claim that an estimate lies within `margin` of zero, by two one-sided
+    tests (Schuirmann 1987). Each test has the level 2.5 %, because the interval is a 95 %
+    interval."""
     if -margin < low and high < margin:
         return SUPPORTED
     return CONTRADICTED if low > margin or high < -margin else UNDECIDED
 
 
 def interval_p(row: dict, margin: float | None) -> float:
-    """Two-sided p: 1 less the level at which the interval reaches zero. With a margin, the nearer end of the margin replaces zero.
+    """Two-sided p: 1 less the level at which the interval reaches zero. With a margin, the nearer
+    end of the margin replaces zero.
 
-    If the table has no p, the interval is treated as a t interval over seeds, the most conservative case.
+    If the table has no p, the interval is treated as a t interval over seeds, the most conservative
+    case.
     """
     if margin is None and row["p"] is not None:
         return row["p"]
     estimate, low, high = row["estimate"], row["low"], row["high"]
-    distance, half = abs(estimate) if margin is None else abs(margin - abs(estimate)), (high - low) / 2
+    distance, half = (
+        abs(estimate) if margin is None else abs(margin - abs(estimate)),
+        (high - low) / 2,
+    )
     if half == 0:
         return 0.0 if distance > 0 else 1.0
     df = max(row["seeds"] - 1, 1)

@@ -1,4 +1,5 @@
-"""Read annotators' answers from a file of rows to annotate, which may have been edited in a spreadsheet."""
+"""Read annotators' answers from a file of rows to annotate, which may have been edited in a
+spreadsheet."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,21 +13,28 @@ TEXTUAL = ("final_word",)  # graders for which a date or a number with a comma m
 
 @dataclass
 class Annotations:
-    """Answers by problem id, ids without an answer, and notes for the annotator about corrected ids and doubtful answers."""
+    """Answers by problem id, ids without an answer, and notes for the annotator about corrected ids
+    and doubtful answers."""
 
     answers: dict[str, str] = field(default_factory=dict)
     empty: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def read(path: str, column: str, problems: list[dict], grader: str, pool: str | Path) -> Annotations:
-    """The answers in `column` of a file, matched by id to `problems`, the problems of the file `pool`.
+def read(
+    path: str, column: str, problems: list[dict], grader: str, pool: str | Path
+) -> Annotations:
+    """The answers in `column` of a file, matched by id to `problems`, the problems of the file
+    `pool`.
 
-    Raise a `UserError` that names the rows without a matching problem or with an answer that the grader cannot read.
+    Raise a `UserError` that names the rows without a matching problem or with an answer that the
+    grader cannot read.
     """
     content = sources.read(path)
     rows = [_cells(row, content.form is not None) for row in content.rows]
-    match = Matching(problems, [row["id"] for row in rows if "id" in row], content.form is not None, pool)
+    match = Matching(
+        problems, [row["id"] for row in rows if "id" in row], content.form is not None, pool
+    )
     annotations, row_errors, doubtful = Annotations(), [], []
     for row, place in zip(rows, content.places):
         try:
@@ -49,7 +57,9 @@ def read(path: str, column: str, problems: list[dict], grader: str, pool: str | 
     if not annotations.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill some in")
     if match.changed:
-        annotations.notes.append(f"ids that a spreadsheet changed are matched by their number: {_first_texts(match.changed)}")
+        annotations.notes.append(
+            f"ids that a spreadsheet changed are matched by their number: {_first_texts(match.changed)}"
+        )
     if doubtful:
         annotations.notes.append(
             f"a spreadsheet may have changed answers: {_first_texts(doubtful)}; if so, format the column as text and write them again"
@@ -59,25 +69,40 @@ def read(path: str, column: str, problems: list[dict], grader: str, pool: str | 
 
 def _cells(row: dict, of_table: bool) -> dict[str, str]:
     cells = {name: "" if value is None else str(value) for name, value in row.items()}
-    return {name: spreadsheets.unescape_formulas(cell) for name, cell in cells.items()} if of_table else cells
+    return (
+        {name: spreadsheets.unescape_formulas(cell) for name, cell in cells.items()}
+        if of_table
+        else cells
+    )
 
 
 def _check_columns(path: str, place: str, row: dict, column: str, of_table: bool) -> None:
-    """Raise an error if a needed column is missing: about the file if it is a table, in which rows share a header, else about the
-    row."""
+    """Raise an error if a needed column is missing: about the file if it is a table, in which rows
+    share a header, else about the row."""
     missing_column = next((name for name in ("id", column) if name not in row), None)
     if missing_column is not None:
-        problem, remedy = f"no column '{missing_column}'", f"found {', '.join(row)}. Keep the columns of the rows to annotate"
-        raise UserError(f"{path}: {place}: {problem}; {remedy}") if of_table else RowError(path, place, problem, remedy)
+        problem, remedy = (
+            f"no column '{missing_column}'",
+            f"found {', '.join(row)}. Keep the columns of the rows to annotate",
+        )
+        raise (
+            UserError(f"{path}: {place}: {problem}; {remedy}")
+            if of_table
+            else RowError(path, place, problem, remedy)
+        )
 
 
 class Matching:
-    """Matches rows to problems. A spreadsheet may have changed ids that look like numbers: 0007 becomes 7."""
+    """Matches rows to problems. A spreadsheet may have changed ids that look like numbers: 0007
+    becomes 7."""
 
     def __init__(self, problems: list[dict], ids: list[str], of_table: bool, pool: str | Path):
-        self.questions = {problem["id"]: _normalize_spaces(problem["question"]) for problem in problems}
+        self.questions = {
+            problem["id"]: _normalize_spaces(problem["question"]) for problem in problems
+        }
         intact = not of_table or any(
-            identity in self.questions and spreadsheets.WOULD_CHANGE.fullmatch(identity) for identity in ids
+            identity in self.questions and spreadsheets.WOULD_CHANGE.fullmatch(identity)
+            for identity in ids
         )
         self.ids = None if intact else spreadsheets.Ids(self.questions)
         self.of_table, self.pool = of_table, pool
@@ -89,10 +114,19 @@ class Matching:
         candidates = self.ids.shown_as(text) if self.ids else []
         if len(candidates) > 1:  # prefer ids whose question is still in the row
             cells = set(map(_normalize_spaces, row.values()))
-            candidates = [identity for identity in candidates if self.questions[identity] in cells] or candidates
+            candidates = [
+                identity for identity in candidates if self.questions[identity] in cells
+            ] or candidates
         if len(candidates) > 1:
-            problem = f"id '{text}' may be {' or '.join(repr(identity) for identity in candidates[:3])}"
-            raise RowError(path, place, problem, f"a spreadsheet drops leading zeros: write the ids as they stand in {self.pool}")
+            problem = (
+                f"id '{text}' may be {' or '.join(repr(identity) for identity in candidates[:3])}"
+            )
+            raise RowError(
+                path,
+                place,
+                problem,
+                f"a spreadsheet drops leading zeros: write the ids as they stand in {self.pool}",
+            )
         if not candidates and text in self.questions:
             return text
         if not candidates:
@@ -116,14 +150,23 @@ def _normalize_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def _answer_problem(answer: str, grader: str, form: spreadsheets.Form | None) -> tuple[str, str] | None:
+def _answer_problem(
+    answer: str, grader: str, form: spreadsheets.Form | None
+) -> tuple[str, str] | None:
     """(problem, remedy) if an answer cannot be used, else None."""
     change = spreadsheets.change_of(answer) if form else None
     if change and (grader not in TEXTUAL or spreadsheets.ERROR_VALUE.fullmatch(answer)):
-        return f"the answer '{answer[:30]}' is {change}", "format the column as text and write the answer again"
+        return (
+            f"the answer '{answer[:30]}' is {change}",
+            "format the column as text and write the answer again",
+        )
     if graders.accepts_reference(grader, answer):
         return None
-    comma = ", with a decimal point instead of the comma" if spreadsheets.DECIMAL_COMMA.fullmatch(answer) else ""
+    comma = (
+        ", with a decimal point instead of the comma"
+        if spreadsheets.DECIMAL_COMMA.fullmatch(answer)
+        else ""
+    )
     return (
         f"grader '{grader}' cannot read the answer '{answer[:30]}'",
         f"correct it{comma}, or leave it empty to leave the row out",
@@ -147,7 +190,13 @@ def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) ->
         for problem in problems
         if problem["answer"] is not None and _is_doubtful(problem["answer"].strip(), form)
     ]
-    return [f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first_texts(doubtful)}"] if doubtful else []
+    return (
+        [
+            f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first_texts(doubtful)}"
+        ]
+        if doubtful
+        else []
+    )
 
 
 def _first_texts(texts: list[str]) -> str:

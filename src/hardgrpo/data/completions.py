@@ -1,4 +1,5 @@
-"""Read completions from a probe's files or from external recordings, and truncate them to a smaller limit."""
+"""Read completions from a probe's files or from external recordings, and truncate them to a smaller
+limit."""
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
@@ -12,15 +13,27 @@ def read(
     needs_prompt: bool = False,
     stopped: bool = False,
 ) -> dict[str, list[dict]]:
-    """Completions by problem id. Raise a `UserError` if a problem has a wrong number of completions.
+    """Completions by problem id. Raise a `UserError` if a problem has a wrong number of
+    completions.
 
-    Each problem must have `samples` completions (None: the largest number of any problem). If `ragged`, one completion is enough.
-    If `stopped` (the probe ended early), each problem must have samples 0, 1, ... without a gap and at most `samples`, or none.
-    With `needs_prompt`, each row must also have the prompt.
+    Each problem must have `samples` completions (None: the largest number of any problem). If
+    `ragged`, one completion is enough. If `stopped` (the probe ended early), each problem must have
+    samples 0, 1, ... without a gap and at most `samples`, or none. With `needs_prompt`, each row
+    must also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
-    keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})
-    optional = {"sample": int, "tokens": int, "finish_reason": str, "log_probability": (int, float), "prompt": str}
+    keys = (
+        {"id": (str, int), "completion": str}
+        | ({"sample": int} if stopped else {})
+        | ({"prompt": str} if needs_prompt else {})
+    )
+    optional = {
+        "sample": int,
+        "tokens": int,
+        "finish_reason": str,
+        "log_probability": (int, float),
+        "prompt": str,
+    }
     for path in paths:
         samples_seen, row_errors = set(), []
         for line, row in files.parse_jsonl(files.read_user_text(path), path, keys, optional):
@@ -29,7 +42,10 @@ def read(
             if (row.get("tokens") or 0) < 0 or (sample or 0) < 0:
                 problem = "sample and tokens are numbers from 0", "correct them"
             elif identity not in by_problem:
-                problem = f"no problem has the id '{identity}'", "give the problem file that was probed"
+                problem = (
+                    f"no problem has the id '{identity}'",
+                    "give the problem file that was probed",
+                )
             elif sample is not None and (identity, sample) in samples_seen:
                 problem = f"sample {sample} of '{identity}' occurs twice in the file", "remove one"
             if problem:
@@ -48,7 +64,11 @@ def read(
         return by_problem
     counts = {identity: len(rows) for identity, rows in by_problem.items()}
     expected_count = samples or max(counts.values())
-    incomplete = {identity: count for identity, count in counts.items() if (count == 0 if ragged else count != expected_count)}
+    incomplete = {
+        identity: count
+        for identity, count in counts.items()
+        if (count == 0 if ragged else count != expected_count)
+    }
     if incomplete:
         identity, count = next(iter(incomplete.items()))
         raise UserError(
@@ -59,16 +79,24 @@ def read(
 
 
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
-    """Completions by problem id from a recording: JSON Lines with question and completions (a list), matched by question.
+    """Completions by problem id from a recording: JSON Lines with question and completions (a
+    list), matched by question.
 
-    A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and `published_pass_rate`. A question
-    may occur in several rows if these have different values of `id`; such rows are matched by id, too.
+    A row may also have `prompt` (the model's input), `tokens` and `finish_reasons` (lists), and
+    `published_pass_rate`. A question may occur in several rows if these have different values of
+    `id`; such rows are matched by id, too.
     """
     by_question, row_errors = {}, []
     for line, row in recorded_rows(path, {"question": str, "completions": list}):
         rows_by_id = by_question.setdefault(row["question"], {})
-        is_repeated = rows_by_id and (row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id})
-        problem = ("the question occurs twice in the file", "remove one") if is_repeated else _recording_problem(row)
+        is_repeated = rows_by_id and (
+            row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id}
+        )
+        problem = (
+            ("the question occurs twice in the file", "remove one")
+            if is_repeated
+            else _recording_problem(row)
+        )
         if problem:
             row_errors.append(RowError(path, f"row {line}", *problem))
         rows_by_id[row.get("id")] = row
@@ -77,18 +105,26 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
     by_problem = {}
     for problem in problems:
         rows_by_id = by_question.get(problem["question"], {})
-        row = rows_by_id.pop(problem["id"] if problem["question"] in repeated else next(iter(rows_by_id), None), None)
+        row = rows_by_id.pop(
+            problem["id"] if problem["question"] in repeated else next(iter(rows_by_id), None), None
+        )
         if not rows_by_id:
             by_question.pop(problem["question"], None)
         if row is None:
-            raise UserError(f"{path}: no completions for problem '{problem['id']}'; record them or take it out of the task")
+            raise UserError(
+                f"{path}: no completions for problem '{problem['id']}'; record them or take it out of the task"
+            )
         by_problem[problem["id"]] = [
             {"id": problem["id"], "sample": sample, "seed": None, "completion": text}
             | {
                 "tokens": row["tokens"][sample],
                 "finish_reason": row["finish_reasons"][sample],
             }
-            | {key: row[key] for key in ("prompt", "published_pass_rate") if row.get(key) is not None}
+            | {
+                key: row[key]
+                for key in ("prompt", "published_pass_rate")
+                if row.get(key) is not None
+            }
             for sample, text in enumerate(row["completions"])
         ]
     if by_question:
@@ -112,27 +148,40 @@ def _recording_problem(row: dict) -> tuple[str] | None:
     for key, kind in (("tokens", int), ("finish_reasons", str)):
         row[key] = row.get(key) or [None] * len(row["completions"])
         if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
-            return (f"'{key}' must be a list, one for each of {len(row['completions'])} completions",)
-        if not all(value is None or type(value) is kind and (kind is str or value >= 0) for value in row[key]):
+            return (
+                f"'{key}' must be a list, one for each of {len(row['completions'])} completions",
+            )
+        if not all(
+            value is None or type(value) is kind and (kind is str or value >= 0)
+            for value in row[key]
+        ):
             return (f"'{key}' must hold {'numbers from 0' if kind is int else 'texts'} or null",)
     return None
 
 
-def truncate(tokenizer, text: str, tokens: int, finish_reason: str, limit: int) -> tuple[str, int, str]:
+def truncate(
+    tokenizer, text: str, tokens: int, finish_reason: str, limit: int
+) -> tuple[str, int, str]:
     """(text, tokens, finish reason) of a completion under a smaller limit of tokens.
 
-    A model samples token by token, so with the smaller limit the model would have sampled the first `limit` tokens. `tokens`
-    includes the end token, as in probe and evaluation files. The text is tokenized again, see `keeps_token_count`.
+    A model samples token by token, so with the smaller limit the model would have sampled the first
+    `limit` tokens. `tokens` includes the end token, as in probe and evaluation files. The text is
+    tokenized again, see `keeps_token_count`.
     """
     if tokens <= limit:
         return text, tokens, finish_reason
-    return tokenizer.decode(_ids(tokenizer, text)[:limit], skip_special_tokens=True), limit, "length"
+    return (
+        tokenizer.decode(_ids(tokenizer, text)[:limit], skip_special_tokens=True),
+        limit,
+        "length",
+    )
 
 
 def keeps_token_count(tokenizer, text: str, tokens: int, finish_reason: str) -> bool:
     """Whether tokenizing the text again gives the number of sampled tokens.
 
-    A model can sample a word in other tokens than its tokenizer would use; the truncation may then be some tokens early or late.
+    A model can sample a word in other tokens than its tokenizer would use; the truncation may then
+    be some tokens early or late.
     """
     return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
 

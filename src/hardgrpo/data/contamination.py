@@ -1,8 +1,10 @@
-"""Find questions of a pool that are also in a test split, and questions that are repeated within a split.
+"""Find questions of a pool that are also in a test split, and questions that are repeated within a
+split.
 
-Two questions are *equal* if they have the same words, numbers and symbols, ignoring case, spaces and punctuation. They are *near* if they
-are not equal, but share NEAR_SHARE of the n-grams (runs of n words) of the shorter question. n is 8, as in open-r1
-(scripts/decontaminate.py), and 13 for questions of more than LONG_QUESTION_WORDS words. An n-gram that many questions contain is
+Two questions are *equal* if they have the same words, numbers and symbols, ignoring case, spaces
+and punctuation. They are *near* if they are not equal, but share NEAR_SHARE of the n-grams (runs of
+n words) of the shorter question. n is 8, as in open-r1 (scripts/decontaminate.py), and 13 for
+questions of more than LONG_QUESTION_WORDS words. An n-gram that many questions contain is
 boilerplate of the task and does not count as shared.
 """
 
@@ -18,7 +20,8 @@ from hardgrpo.runtime.errors import UserError, first_entries
 NGRAM_WORDS, LONG_NGRAM_WORDS = 8, 13
 LONG_QUESTION_WORDS = 100
 NEAR_SHARE = 0.25
-# An n-gram is boilerplate if more questions than both this number and this share of all questions contain it.
+# An n-gram is boilerplate if more questions than both this number and this share of all questions
+# contain it.
 BOILERPLATE_QUESTIONS, BOILERPLATE_SHARE = 5, 0.001
 
 TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\.\d+|[^\W\d_]+|[^\w\s]|_")
@@ -27,17 +30,22 @@ WORD = re.compile(r"\w+")
 HYPHEN = re.compile(r"(?<=[^\W\d_]{2})\s*-\s*(?=[^\W\d_]{2})")
 FACTORIAL = re.compile(r"(?<=[\d)])!|(?<=\b[a-z])!")
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))
-PUNCTUATION = frozenset(".,;:?!\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u00bf\u00a1\u2026$")
-ROWS_AT_A_TIME = 2000  # rows of the matrix of shared n-grams that are computed together; bounds the memory
+PUNCTUATION = frozenset(
+    ".,;:?!\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u00bf\u00a1\u2026$"
+)
+# rows of the matrix of shared n-grams that are computed together; bounds the memory
+ROWS_AT_A_TIME = 2000
 
 
 @dataclass(frozen=True)
 class Match:
-    """The question `reference_index` of a second list has the most n-grams in common with question `index` of the first list."""
+    """The question `reference_index` of a second list has the most n-grams in common with question
+    `index` of the first list."""
 
     index: int
     reference_index: int
-    share: float  # common n-grams, relative to the question with fewer n-grams; 1.0 if the questions are equal
+    # common n-grams, relative to the question with fewer n-grams; 1.0 if the questions are equal
+    share: float
     equal: bool
 
     @property
@@ -47,52 +55,78 @@ class Match:
 
 
 def normalize(question: str) -> str:
-    """The words, numbers and symbols of a question, casefolded, without punctuation, separated by single spaces."""
+    """The words, numbers and symbols of a question, casefolded, without punctuation, separated by
+    single spaces."""
     text = unicodedata.normalize("NFKC", question).casefold().translate(DASHES).replace("\\$", "$")
     text = FACTORIAL.sub(" factorial ", HYPHEN.sub(" ", text))
-    return " ".join(token for token in TOKEN.findall(text) if token not in PUNCTUATION) or question.strip()
+    return (
+        " ".join(token for token in TOKEN.findall(text) if token not in PUNCTUATION)
+        or question.strip()
+    )
 
 
 def find_matches(questions: Sequence[str], references: Sequence[str] | None = None) -> list[Match]:
-    """At most one match for each question: an equal question of `references` if possible, else the one that shares the most n-grams.
+    """At most one match for each question: an equal question of `references` if possible, else the
+    one that shares the most n-grams.
 
-    Without `references`, each question is compared with the questions before it. A question that shares no n-gram has no match. Equal
-    matches come first, then near and other matches by falling share.
+    Without `references`, each question is compared with the questions before it. A question that
+    shares no n-gram has no match. Equal matches come first, then near and other matches by falling
+    share.
     """
     equal_matches = _equal_matches(questions, references)
     near_matches: dict[int, Match] = {}
     split = None if references is None else len(questions)
     words = [WORD.findall(text.casefold()) for text in [*questions, *(references or [])]]
-    is_long = np.array([len(question_words) > LONG_QUESTION_WORDS for question_words in words[: len(questions)]], dtype=bool)
-    for ngram_words, rows in ((NGRAM_WORDS, np.flatnonzero(~is_long)), (LONG_NGRAM_WORDS, np.flatnonzero(is_long))):
+    is_long = np.array(
+        [len(question_words) > LONG_QUESTION_WORDS for question_words in words[: len(questions)]],
+        dtype=bool,
+    )
+    for ngram_words, rows in (
+        (NGRAM_WORDS, np.flatnonzero(~is_long)),
+        (LONG_NGRAM_WORDS, np.flatnonzero(is_long)),
+    ):
         if len(rows):
             near_matches |= {
-                match.index: match for match in _ngram_matches(words, rows, split, ngram_words) if match.index not in equal_matches
+                match.index: match
+                for match in _ngram_matches(words, rows, split, ngram_words)
+                if match.index not in equal_matches
             }
-    return [*equal_matches.values(), *sorted(near_matches.values(), key=lambda match: (-match.share, match.index))]
+    return [
+        *equal_matches.values(),
+        *sorted(near_matches.values(), key=lambda match: (-match.share, match.index)),
+    ]
 
 
 def _equal_matches(questions: Sequence[str], references: Sequence[str] | None) -> dict[int, Match]:
-    """{index: match} of the questions that equal a question of `references` or, without `references`, a question before them."""
+    """{index: match} of the questions that equal a question of `references` or, without
+    `references`, a question before them."""
     first_index: dict[str, int] = {}
     for reference_index, text in enumerate(references or []):
         first_index.setdefault(normalize(text), reference_index)
     equal_matches = {}
     for index, text in enumerate(questions):
         key = normalize(text)
-        reference_index = first_index.setdefault(key, index) if references is None else first_index.get(key, index)
+        reference_index = (
+            first_index.setdefault(key, index)
+            if references is None
+            else first_index.get(key, index)
+        )
         if reference_index != index or references is not None and key in first_index:
             equal_matches[index] = Match(index, reference_index, 1.0, True)
     return equal_matches
 
 
 def drop_repetitions(
-    problems: list[dict], places: dict[str, str], same_answer: Callable[[str | None, str | None], bool]
+    problems: list[dict],
+    places: dict[str, str],
+    same_answer: Callable[[str | None, str | None], bool],
 ) -> tuple[list[dict], list[tuple[str, str]]]:
-    """(problems without repetitions, pairs (id of a removed problem, id of the first problem with an equal question)).
+    """(problems without repetitions, pairs (id of a removed problem, id of the first problem with
+    an equal question)).
 
-    `places` maps each id to its file and row, for messages; `same_answer` compares two answers. The kept problem lists the removed ids as
-    `repeated_as`. Raise a `UserError` that names the places of equal questions with different answers.
+    `places` maps each id to its file and row, for messages; `same_answer` compares two answers. The
+    kept problem lists the removed ids as `repeated_as`. Raise a `UserError` that names the places
+    of equal questions with different answers.
     """
     first_problems: dict[str, dict] = {}
     repetitions, contradictions = [], []
@@ -101,9 +135,7 @@ def drop_repetitions(
         if first_problem is problem:
             continue
         if not same_answer(first_problem["answer"], problem["answer"]):
-            pair = (
-                f"{places[first_problem['id']]} ('{first_problem['answer']}') and {places[problem['id']]} ('{problem['answer']}')"
-            )
+            pair = f"{places[first_problem['id']]} ('{first_problem['answer']}') and {places[problem['id']]} ('{problem['answer']}')"
             contradictions.append(pair)
         repetitions.append((problem["id"], first_problem["id"]))
     if contradictions:
@@ -116,15 +148,19 @@ def drop_repetitions(
         removed_ids.setdefault(first_id, []).append(removed_id)
     first_ids = dict(repetitions)
     distinct = [
-        problem | ({"repeated_as": removed_ids[problem["id"]]} if problem["id"] in removed_ids else {})
+        problem
+        | ({"repeated_as": removed_ids[problem["id"]]} if problem["id"] in removed_ids else {})
         for problem in problems
         if problem["id"] not in first_ids
     ]
     return distinct, repetitions
 
 
-def _ngram_matches(words: list[list[str]], rows: np.ndarray, split: int | None, ngram_words: int) -> list[Match]:
-    """The best match of each of `rows` among the texts from index `split` on or, without `split`, among the texts before the row."""
+def _ngram_matches(
+    words: list[list[str]], rows: np.ndarray, split: int | None, ngram_words: int
+) -> list[Match]:
+    """The best match of each of `rows` among the texts from index `split` on or, without `split`,
+    among the texts before the row."""
     counts = _ngram_counts(words, ngram_words)
     sizes = np.asarray(counts.sum(axis=1)).ravel()
     document_counts = np.asarray(counts.sum(axis=0)).ravel()
@@ -147,10 +183,14 @@ def _ngram_matches(words: list[list[str]], rows: np.ndarray, split: int | None, 
         else:
             shared_counts = shared.data
         shares = shared_counts / np.minimum(sizes[row_indices], reference_sizes[reference_indices])
-        ranking = np.lexsort((reference_indices, -shares, row_indices))  # for each row: the largest share, then the first reference
+        # for each row: the largest share, then the first reference
+        ranking = np.lexsort((reference_indices, -shares, row_indices))
         is_best = np.ones(len(ranking), dtype=bool)
         is_best[1:] = row_indices[ranking][1:] != row_indices[ranking][:-1]
-        best_matches += [Match(int(row_indices[i]), int(reference_indices[i]), float(shares[i]), False) for i in ranking[is_best]]
+        best_matches += [
+            Match(int(row_indices[i]), int(reference_indices[i]), float(shares[i]), False)
+            for i in ranking[is_best]
+        ]
     return best_matches
 
 
@@ -159,9 +199,15 @@ def _ngram_counts(words: list[list[str]], ngram_words: int):
     from scipy import sparse  # not in the environment that prepares tasks on GPU nodes
 
     number: dict[str, int] = {}
-    encoded = [np.array([number.setdefault(word, len(number)) for word in text_words], dtype=np.int64) for text_words in words]
-    # An n-gram's key is the exclusive or of a random number for each word and position: two n-grams collide with probability 2^-64.
-    random = np.random.default_rng(0).integers(0, 2**64, size=(ngram_words, max(1, len(number))), dtype=np.uint64)
+    encoded = [
+        np.array([number.setdefault(word, len(number)) for word in text_words], dtype=np.int64)
+        for text_words in words
+    ]
+    # An n-gram's key is the exclusive or of a random number for each word and position: two n-grams
+    # collide with probability 2^-64.
+    random = np.random.default_rng(0).integers(
+        0, 2**64, size=(ngram_words, max(1, len(number))), dtype=np.uint64
+    )
     keys = []
     for text in encoded:
         windows = max(0, len(text) - ngram_words + 1)

@@ -1,7 +1,9 @@
-"""Read rows of a dataset's folder with the library `datasets`, which gets access only to data files in the folder.
+"""Read rows of a dataset's folder with the library `datasets`, which gets access only to data files
+in the folder.
 
-A dataset's card may name any file or address, and columns with paths of images. Therefore the library does not read the dataset's card. It
-reads a temporary folder with links to the data files and a card that holds the checked part of the dataset's card.
+A dataset's card may name any file or address, and columns with paths of images. Therefore the
+library does not read the dataset's card. It reads a temporary folder with links to the data files
+and a card that holds the checked part of the dataset's card.
 """
 
 import os
@@ -14,12 +16,39 @@ from hardgrpo.runtime import errors, files, links, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.json_text import nested_entries
 
-CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")  # the second file takes precedence
+# the second file takes precedence
+CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")
 DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".txt")
-NO_DATA = ("manifest.json", "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json")
-# Keys of a configuration that choose or describe plain data. Other keys are options of readers, which may name files.
-PLAIN_OPTIONS = ("config_name", "default", "version", "description", "drop_labels", "sep", "delimiter", "header", "names")
-PLAIN_OPTIONS += ("encoding", "quotechar", "escapechar", "doublequote", "skip_blank_lines", "field", "sample_by", "keep_linebreaks")
+NO_DATA = (
+    "manifest.json",
+    "config.json",
+    "dataset_info.json",
+    "dataset_infos.json",
+    "dataset_dict.json",
+)
+# Keys of a configuration that choose or describe plain data. Other keys are options of readers,
+# which may name files.
+PLAIN_OPTIONS = (
+    "config_name",
+    "default",
+    "version",
+    "description",
+    "drop_labels",
+    "sep",
+    "delimiter",
+    "header",
+    "names",
+)
+PLAIN_OPTIONS += (
+    "encoding",
+    "quotechar",
+    "escapechar",
+    "doublequote",
+    "skip_blank_lines",
+    "field",
+    "sample_by",
+    "keep_linebreaks",
+)
 PATHS = ("data_files", "data_dir")
 UNPACKED_BYTES, UNPACKED_TIMES = (
     2**30,
@@ -28,54 +57,75 @@ UNPACKED_BYTES, UNPACKED_TIMES = (
 CELLS, CELLS_PER_BYTE = (
     10**7,
     10,
-)  # limits of a dataset's cells: their number, their number per byte of the data files; the larger applies
+    # limits of a dataset's cells: their number, their number per byte of the data files; the larger
+    # applies
+)
 ROWS_AT_A_TIME = 64
 
 
 def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
     """The rows of a split of the configuration `name` (None: the only or default configuration).
 
-    Raise a `UserError` if the split does not exist, or if the dataset names a file outside of `folder`.
+    Raise a `UserError` if the split does not exist, or if the dataset names a file outside of
+    `folder`.
     """
-    if folder.parts[0] == "results" and (folder / "manifest.json").is_file():  # downloaded by fetch_dataset.py
+    # downloaded by fetch_dataset.py
+    if folder.parts[0] == "results" and (folder / "manifest.json").is_file():
         provenance.check_manifest(folder)
     import datasets  # slow to import, and only needed for hub datasets
 
     datasets.disable_progress_bars()
-    # A temporary cache, because the shared cache compares modification times and could return outdated rows.
+    # A temporary cache, because the shared cache compares modification times and could return
+    # outdated rows.
     with tempfile.TemporaryDirectory() as temporary:
         links_folder = Path(temporary) / "dataset"
         links_folder.mkdir()
-        (links_folder / CARD).write_text(f"---\n{yaml.safe_dump(check_card(folder))}---\n", encoding="utf-8")
+        (links_folder / CARD).write_text(
+            f"---\n{yaml.safe_dump(check_card(folder))}---\n", encoding="utf-8"
+        )
         paths = data_files(folder)
         for path in paths:
             link = links_folder / path.relative_to(folder)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path.resolve())
         try:
-            dataset = datasets.load_dataset(str(links_folder), name=name, split=split, cache_dir=str(Path(temporary) / "cache"))
-            _check_cells(folder, dataset.num_rows * dataset.num_columns, sum(path.stat().st_size for path in paths))
-            # Plain Arrow values, because a Parquet file may declare a column of text to be paths of images, which the library would open.
+            dataset = datasets.load_dataset(
+                str(links_folder), name=name, split=split, cache_dir=str(Path(temporary) / "cache")
+            )
+            _check_cells(
+                folder,
+                dataset.num_rows * dataset.num_columns,
+                sum(path.stat().st_size for path in paths),
+            )
+            # Plain Arrow values, because a Parquet file may declare a column of text to be paths of
+            # images, which the library would open.
             return dataset.with_format("arrow")[:].to_pylist()
         except UserError:
             raise
         except Exception as error:  # the library's readers raise many kinds of errors for damaged and hostile files
             if errors.explain(error) is not None:
                 raise
-            reason = " ".join((str(error) or type(error).__name__).splitlines()[:2]).replace(str(links_folder), str(folder))
+            reason = " ".join((str(error) or type(error).__name__).splitlines()[:2]).replace(
+                str(links_folder), str(folder)
+            )
             raise UserError(
                 f"{folder}: no split '{split}' of configuration '{name}' can be read ({reason}); correct the task's source"
             ) from None
 
 
 def data_files(folder: Path) -> list[Path]:
-    """The data files of a folder, without hidden files. Raise a `UserError` for a link that leaves the folder, and for an archive."""
+    """The data files of a folder, without hidden files. Raise a `UserError` for a link that leaves
+    the folder, and for an archive."""
     paths = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
         for entry in [*folders, *sorted(names)]:
             path = Path(place) / entry
-            is_data = entry.lower().removesuffix(".gz").endswith(DATA_ENDINGS) and entry not in NO_DATA and entry[0] != "."
+            is_data = (
+                entry.lower().removesuffix(".gz").endswith(DATA_ENDINGS)
+                and entry not in NO_DATA
+                and entry[0] != "."
+            )
             if entry in folders or is_data:
                 links.check_inside(path, folder)
             if is_data and entry not in folders:
@@ -85,12 +135,15 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def _check_data_file(path: Path) -> None:
-    from datasets.utils.extract import Extractor  # the library unpacks archives by their content, not by their name
+    # the library unpacks archives by their content, not by their name
+    from datasets.utils.extract import Extractor
 
     _check_regular(path)
     archive = Extractor.infer_extractor_format(path)
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
-        raise UserError(f"{path}: its content is {archive or 'not gzip'}, which its name does not say; unpack it")
+        raise UserError(
+            f"{path}: its content is {archive or 'not gzip'}, which its name does not say; unpack it"
+        )
     if archive:
         files.read_text(path, errors="replace")  # limits the unpacked size
     if path.name.lower().endswith(".parquet"):
@@ -98,7 +151,8 @@ def _check_data_file(path: Path) -> None:
 
 
 def check_unpacked(path: Path) -> None:
-    """Raise a `UserError` if a Parquet file is far larger when unpacked. The format stores a text that all rows share only once."""
+    """Raise a `UserError` if a Parquet file is far larger when unpacked. The format stores a text
+    that all rows share only once."""
     import pyarrow
     import pyarrow.parquet
 
@@ -111,7 +165,9 @@ def check_unpacked(path: Path) -> None:
             if stated_size > limit:
                 raise _too_large(path, size, limit)
             # No value is longer than the stated size, so no batch is larger than `limit`.
-            for batch in table.iter_batches(max(1, min(ROWS_AT_A_TIME, limit // max(1, stated_size)))):
+            for batch in table.iter_batches(
+                max(1, min(ROWS_AT_A_TIME, limit // max(1, stated_size)))
+            ):
                 unpacked_size += batch.nbytes
                 if unpacked_size > limit:
                     raise _too_large(path, size, limit)
@@ -126,8 +182,8 @@ def _too_large(path: Path, size: int, limit: int) -> UserError:
 
 
 def _check_cells(folder: Path, cells: int, size: int) -> None:
-    """Raise a `UserError` if there are too many cells for the size of the data files, as with very many columns that are mostly
-    empty.
+    """Raise a `UserError` if there are too many cells for the size of the data files, as with very
+    many columns that are mostly empty.
 
     Each row becomes a dictionary of all columns, so empty cells take memory.
     """
@@ -139,11 +195,14 @@ def _check_cells(folder: Path, cells: int, size: int) -> None:
 
 def _check_regular(path: Path) -> None:
     if not path.is_file():
-        raise UserError(f"{path}: not a regular file; put a file in its place, or take it out of the dataset")
+        raise UserError(
+            f"{path}: not a regular file; put a file in its place, or take it out of the dataset"
+        )
 
 
 def check_card(folder: Path) -> dict:
-    """`configs` and `dataset_info` of a dataset's card. Raise a `UserError` for files outside of the folder and unsupported keys."""
+    """`configs` and `dataset_info` of a dataset's card. Raise a `UserError` for files outside of
+    the folder and unsupported keys."""
     card, places = {}, {}
     for path in (folder / name for name in CARD_FILES):
         if path.is_symlink() or path.exists():
@@ -164,13 +223,19 @@ def check_card(folder: Path) -> dict:
             elif key == "features":
                 _check_features(value, places["configs"])
             elif key not in PLAIN_OPTIONS:
-                raise UserError(f"{places['configs']}: '{key}' in configs is no option that can be used here; take it out")
+                raise UserError(
+                    f"{places['configs']}: '{key}' in configs is no option that can be used here; take it out"
+                )
     for info in infos:
         if info.get("features"):
             _check_features(info["features"], places["dataset_info"])
-    infos = [{key: info[key] for key in ("config_name", "features") if info.get(key)} for info in infos]
+    infos = [
+        {key: info[key] for key in ("config_name", "features") if info.get(key)} for info in infos
+    ]
     infos = [info for info in infos if "features" in info]
-    return ({"configs": configs} if configs else {}) | ({"dataset_info": infos if len(infos) > 1 else infos[0]} if infos else {})
+    return ({"configs": configs} if configs else {}) | (
+        {"dataset_info": infos if len(infos) > 1 else infos[0]} if infos else {}
+    )
 
 
 def _content(path: Path) -> dict:
@@ -188,25 +253,46 @@ def _content(path: Path) -> dict:
 
 def _check_paths(value: object, card: Path) -> None:
     for entry in nested_entries(value):
-        if isinstance(entry, str) and (":" in entry or entry.startswith(("/", "~", "\\")) or ".." in Path(entry).parts):
+        if isinstance(entry, str) and (
+            ":" in entry or entry.startswith(("/", "~", "\\")) or ".." in Path(entry).parts
+        ):
             raise UserError(
                 f"{card}: '{entry}' in configs is a file outside of the dataset's folder; put its files into the folder"
             )
 
 
 def _check_features(features: object, card: Path) -> None:
-    """Raise a `UserError` for columns other than text, numbers, and lists or groups of these. Images and sounds could be paths."""
+    """Raise a `UserError` for columns other than text, numbers, and lists or groups of these.
+    Images and sounds could be paths."""
     import datasets
 
-    plain_kinds = (datasets.Value, datasets.ClassLabel, datasets.List, datasets.LargeList, dict, list, tuple)
+    plain_kinds = (
+        datasets.Value,
+        datasets.ClassLabel,
+        datasets.List,
+        datasets.LargeList,
+        dict,
+        list,
+        tuple,
+    )
     try:
         queue = [dict(datasets.Features._from_yaml_list(features))]
     except Exception as error:  # the library raises many kinds of errors for malformed features
-        raise UserError(f"{card}: its features cannot be read ({str(error) or type(error).__name__}); correct them") from None
+        raise UserError(
+            f"{card}: its features cannot be read ({str(error) or type(error).__name__}); correct them"
+        ) from None
     while queue:
         entry = queue.pop()
         if not isinstance(entry, plain_kinds):
             kind = type(entry).__name__
-            raise UserError(f"{card}: a column of kind '{kind}' in its features; expected text, numbers and lists: take it out")
-        queue += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, (list, tuple)) else []
+            raise UserError(
+                f"{card}: a column of kind '{kind}' in its features; expected text, numbers and lists: take it out"
+            )
+        queue += (
+            entry.values()
+            if isinstance(entry, dict)
+            else entry
+            if isinstance(entry, (list, tuple))
+            else []
+        )
         queue += [entry.feature] if isinstance(entry, (datasets.List, datasets.LargeList)) else []

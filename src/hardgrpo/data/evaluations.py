@@ -1,4 +1,5 @@
-"""Read and write evaluation files, `evaluation/.../{eval_task}.csv.gz`: a row is a graded completion."""
+"""Read and write evaluation files, `evaluation/.../{eval_task}.csv.gz`: a row is a graded
+completion."""
 
 from __future__ import annotations
 
@@ -30,10 +31,19 @@ def row(
     tokens: int | None = None,
     finish_reason: str | None = None,
 ) -> dict:
-    """The row of a graded completion. `truncated` and `tokens` are None if a recording lacks them, `sound` if steps cannot be checked."""
-    identity = {"step": step, "id": problem["id"], "tier": problem.get("tier"), "decoding": decoding, "sample": sample}
+    """The row of a graded completion. `truncated` and `tokens` are None if a recording lacks them,
+    `sound` if steps cannot be checked."""
+    identity = {
+        "step": step,
+        "id": problem["id"],
+        "tier": problem.get("tier"),
+        "decoding": decoding,
+        "sample": sample,
+    }
     length = {"truncated": finish_reason == "length" if finish_reason else None, "tokens": tokens}
-    grades = {name: getattr(grade, name) for name in GRADES} | {"sound": steps.is_sound(problem, completion)}
+    grades = {name: getattr(grade, name) for name in GRADES} | {
+        "sound": steps.is_sound(problem, completion)
+    }
     return identity | grades | length | {"answer": grade.extracted}
 
 
@@ -49,12 +59,17 @@ def write(path: str, rows: list[dict]) -> None:
         for decoding in ("sampled", "greedy"):
             group = [r for r in rows if r["step"] == step and r["decoding"] == decoding]
             if group:
-                accuracy, answered = (sum(r[key] for r in group) / len(group) for key in ("correct", "answered"))
-                print(f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered:.3f}, n {len(group)}")
+                accuracy, answered = (
+                    sum(r[key] for r in group) / len(group) for key in ("correct", "answered")
+                )
+                print(
+                    f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered:.3f}, n {len(group)}"
+                )
 
 
 def read(path: str) -> pd.DataFrame:
-    """An evaluation; unknown `sound`, `truncated` and `tokens` are nan. Raise a `UserError` for wrong columns or values."""
+    """An evaluation; unknown `sound`, `truncated` and `tokens` are nan. Raise a `UserError` for
+    wrong columns or values."""
     import pandas as pd
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
@@ -65,7 +80,13 @@ def read(path: str) -> pd.DataFrame:
     try:
         # Only an empty cell counts as missing, because "NA" may be the id of a problem.
         empty = {column: [""] for column in ("tier", *OPTIONAL, "answer")}
-        frame = pd.read_csv(io.StringIO(text), dtype=kinds, usecols=list(kinds), keep_default_na=False, na_values=empty)
+        frame = pd.read_csv(
+            io.StringIO(text),
+            dtype=kinds,
+            usecols=list(kinds),
+            keep_default_na=False,
+            na_values=empty,
+        )
     except (ValueError, OverflowError):
         files.read_rows(path, kinds)  # raises an error with row and column
         raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
@@ -93,22 +114,29 @@ def read(path: str) -> pd.DataFrame:
 
 
 def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sampled") -> pd.Series:
-    """(N,) means of a column over the samples of each problem at one step, indexed by problem id in sorted order."""
+    """(N,) means of a column over the samples of each problem at one step, indexed by problem id in
+    sorted order."""
     rows = frame[(frame.step == step) & (frame.decoding == decoding)]
     return rows.groupby("id", sort=True)[column].mean()
 
 
-def counts(frame: pd.DataFrame, step: int, column: str = "correct") -> tuple[np.ndarray, np.ndarray]:
-    """(N,) numbers of samples and (N,) numbers of samples with `column` 1 (nan where empty), by problem in sorted order.
+def counts(
+    frame: pd.DataFrame, step: int, column: str = "correct"
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) numbers of samples and (N,) numbers of samples with `column` 1 (nan where empty), by
+    problem in sorted order.
 
     Only sampled completions of `step` are counted, not greedy completions.
     """
-    groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[column]
+    groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[
+        column
+    ]
     return groups.size().to_numpy(), groups.sum(min_count=1).to_numpy()
 
 
 def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
-    """(N, m) grades of the completions at one step, 1.0 if correct: problems in sorted order, samples by number.
+    """(N, m) grades of the completions at one step, 1.0 if correct: problems in sorted order,
+    samples by number.
 
     None if problems have different samples, as in some recordings.
     """

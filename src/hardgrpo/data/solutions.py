@@ -1,7 +1,8 @@
-"""Worked solutions of a task's train problems, for recipes with `objective: sft`. A solution is a row of
-`tasks/{task}/solutions.jsonl`:
+"""Worked solutions of a task's train problems, for recipes with `objective: sft`. A solution is a
+row of `tasks/{task}/solutions.jsonl`:
 
-{"id": "swaps-train-0007", "solution": "six Bob blue Claire pink : Bob pink Claire blue ; Bob pink #### pink"}
+{"id": "swaps-train-0007", "solution": "six Bob blue Claire pink : Bob pink Claire blue ; Bob pink
+#### pink"}
 """
 
 from pathlib import Path
@@ -11,14 +12,21 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
-UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # at most this share of solutions may be graded wrong and left out
+# at most this share of solutions may be graded wrong and left out
+UNGRADED_SHARE = tasks.UNREADABLE_SHARE
 
 
-def worked_solutions(task: str, source: dict, paths: list[str], grader: str) -> list[tuple[dict, str]]:
-    """[(problem, worked solution)] of the train split. `task`, `source` and `paths` are as in `tasks.prepare`."""
+def worked_solutions(
+    task: str, source: dict, paths: list[str], grader: str
+) -> list[tuple[dict, str]]:
+    """[(problem, worked solution)] of the train split. `task`, `source` and `paths` are as in
+    `tasks.prepare`."""
     if source.get("kind") == "generated":
         problems = tasks.generate_problems(task, source, "train")
-        return [(problem, _generated(task, source["family"], problem["question"])) for problem in problems]
+        return [
+            (problem, _generated(task, source["family"], problem["question"]))
+            for problem in problems
+        ]
     format, columns = source.get("format", "columns"), source.get("columns", {})
     if format not in sources.SOLUTIONS and "solution" not in columns:
         raise UserError(
@@ -28,7 +36,14 @@ def worked_solutions(task: str, source: dict, paths: list[str], grader: str) -> 
     pairs, row_errors = [], []
     for problem, row, place in tasks.problems_with_rows(task, source, "train", paths):
         try:
-            pairs.append((problem, sources.solution(row, format, columns, statement(grader, problem["answer"]), place)))
+            pairs.append(
+                (
+                    problem,
+                    sources.solution(
+                        row, format, columns, statement(grader, problem["answer"]), place
+                    ),
+                )
+            )
         except RowError as error:
             row_errors.append(error)
     refuse_rows(row_errors)
@@ -39,12 +54,15 @@ def _generated(task: str, family: str, question: str) -> str:
     """The shortest worked solution, in which every step is right."""
     texts = generated.solutions(family, question)
     if texts is None:
-        raise UserError(f"task {task}: family {family} has no worked solutions; train on swaps or arithmetic")
+        raise UserError(
+            f"task {task}: family {family} has no worked solutions; train on swaps or arithmetic"
+        )
     return min(texts, key=len)
 
 
 def statement(grader: str, answer: str) -> str:
-    r"""A sentence with a reference answer in the form that the grader reads: 'The answer is \boxed{42}.', or '#### 42'."""
+    r"""A sentence with a reference answer in the form that the grader reads: 'The answer is
+    \boxed{42}.', or '#### 42'."""
     grader_entry = graders.GRADERS[grader]
     form = grader_entry.form % grader_entry.reference(answer)
     return form if form.startswith("####") else f"The answer is {form}."
@@ -55,15 +73,25 @@ def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Pa
 
     Print a warning about wrong solutions. Raise a `UserError` if more than 1 % are wrong.
     """
-    wrong_problems = [problem for problem, text in pairs if not graders.grade(grader, text, problem["answer"]).correct]
+    wrong_problems = [
+        problem
+        for problem, text in pairs
+        if not graders.grade(grader, text, problem["answer"]).correct
+    ]
     if wrong_problems:
         examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in wrong_problems])
         problem_text = f"{path}: grader '{grader}' does not find the worked solution of {len(wrong_problems)} of {len(pairs)} problems right: {examples}"
         if len(wrong_problems) > UNGRADED_SHARE * len(pairs):
-            raise UserError(f"{problem_text}; choose another grader for the task or correct the solutions")
+            raise UserError(
+                f"{problem_text}; choose another grader for the task or correct the solutions"
+            )
         print(f"warning: {printable(problem_text)}; they are left out", flush=True)
     wrong_ids = {problem["id"] for problem in wrong_problems}
-    return [{"id": problem["id"], "solution": text} for problem, text in pairs if problem["id"] not in wrong_ids]
+    return [
+        {"id": problem["id"], "solution": text}
+        for problem, text in pairs
+        if problem["id"] not in wrong_ids
+    ]
 
 
 def read(path: str | Path) -> dict[str, str]:
@@ -71,6 +99,8 @@ def read(path: str | Path) -> dict[str, str]:
     solutions: dict[str, str] = {}
     for number, row in enumerate(files.read_jsonl(path, {"id": str, "solution": str}), start=1):
         if row["id"] in solutions:
-            raise UserError(f"{path}: row {number}: id '{row['id']}' occurs twice; write the solutions again")
+            raise UserError(
+                f"{path}: row {number}: id '{row['id']}' occurs twice; write the solutions again"
+            )
         solutions[row["id"]] = row["solution"]
     return solutions

@@ -1,4 +1,5 @@
-"""Read rows of local files and hub datasets, and turn rows of each supported format into problems."""
+"""Read rows of local files and hub datasets, and turn rows of each supported format into
+problems."""
 
 import random
 import re
@@ -15,7 +16,8 @@ COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a file or dataset. `places` are their places in the file, such as "row 7"; `form` is the form of a table."""
+    """The rows of a file or dataset. `places` are their places in the file, such as "row 7"; `form`
+    is the form of a table."""
 
     rows: list[dict]
     places: list[str]
@@ -28,9 +30,11 @@ def read_rows(path: str | Path, name: str | None = None, split: str | None = Non
 
 
 def read(path: str | Path, name: str | None = None, split: str | None = None) -> Rows:
-    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of the split of a downloaded dataset.
+    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of the split of a
+    downloaded dataset.
 
-    `name` is the dataset's configuration. Raise a `UserError` if the file has no rows or cannot be read.
+    `name` is the dataset's configuration. Raise a `UserError` if the file has no rows or cannot be
+    read.
     """
     path = Path(path)
     file_name, form = path.name.lower(), None
@@ -39,7 +43,11 @@ def read(path: str | Path, name: str | None = None, split: str | None = None) ->
         places = [f"row {number}" for number in range(1, len(rows) + 1)]
     elif spreadsheets.is_table(path):
         table = spreadsheets.read(path)
-        rows, places, form = [dict(zip(table.header, row)) for row in table.cells], table.places, table.form
+        rows, places, form = (
+            [dict(zip(table.header, row)) for row in table.cells],
+            table.places,
+            table.form,
+        )
     elif file_name.endswith(".json"):
         rows = _big_bench_rows(path)
         places = [f"row {number}" for number in range(1, len(rows) + 1)]
@@ -47,7 +55,11 @@ def read(path: str | Path, name: str | None = None, split: str | None = None) ->
         numbered = files.parse_jsonl(files.read_user_text(path), path, {})
         rows, places = [row for _, row in numbered], [f"row {line}" for line, _ in numbered]
     else:
-        remedy = "; save the sheet as CSV UTF-8" if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers") else ""
+        remedy = (
+            "; save the sheet as CSV UTF-8"
+            if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers")
+            else ""
+        )
         raise UserError(
             f"{path}: unknown kind of file '{path.suffix}'; expected .jsonl, .jsonl.gz, .csv or .tsv (a table), or BIG-Bench-Hard's"
             f" .json{remedy}"
@@ -74,10 +86,14 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
     return dataset_folders.read_rows(folder, name, split)
 
 
-def choose_rows(rows: list[dict], selection: dict | None, path: str | Path) -> list[tuple[int, dict]]:
-    """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`, `first`, `draw`) select.
+def choose_rows(
+    rows: list[dict], selection: dict | None, path: str | Path
+) -> list[tuple[int, dict]]:
+    """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`,
+    `first`, `draw`) select.
 
-    Raise a `UserError` for a number beyond the last row, and if there are fewer rows than are to be drawn.
+    Raise a `UserError` for a number beyond the last row, and if there are fewer rows than are to be
+    drawn.
     """
     selection = selection or {}
     indices = [*selection.get("only", []), *selection.get("except", [])]
@@ -85,41 +101,67 @@ def choose_rows(rows: list[dict], selection: dict | None, path: str | Path) -> l
         raise UserError(
             f"{path}: row {max(indices)} is chosen, but there are {len(rows)} rows, counted from 0; correct the task's rows"
         )
-    included, excluded = set(selection.get("only", range(len(rows)))), set(selection.get("except", []))
+    included, excluded = (
+        set(selection.get("only", range(len(rows)))),
+        set(selection.get("except", [])),
+    )
     interval, first = selection.get("every", 1), selection.get("first", 0)
-    numbers = [n for n in range(len(rows)) if n in included and n not in excluded and n >= first and (n - first) % interval == 0]
+    numbers = [
+        n
+        for n in range(len(rows))
+        if n in included and n not in excluded and n >= first and (n - first) % interval == 0
+    ]
     if "draw" in selection:
         if selection["draw"] > len(numbers):
             raise UserError(
                 f"{path}: {selection['draw']} rows are to be drawn, but there are {len(numbers)}; lower `draw` of the task's rows"
             )
-        numbers = sorted(random.Random(f"rows:{selection['seed']}").sample(numbers, selection["draw"]))
+        numbers = sorted(
+            random.Random(f"rows:{selection['seed']}").sample(numbers, selection["draw"])
+        )
     return [(n, rows[n]) for n in numbers]
 
 
-# --- formats of rows -----------------------------------------------------------------------------------------------
+# --- formats of rows
+# -----------------------------------------------------------------------------------------------
 
 
 def _gsm8k(row: dict) -> dict:
-    """The answer follows `####`. The tier is the number of solution steps, counted by calculator annotations <<...>>."""
+    """The answer follows `####`. The tier is the number of solution steps, counted by calculator
+    annotations <<...>>."""
     solution, mark, answer = row["answer"].rpartition("####")
-    return {"question": row["question"], "answer": answer.strip() if mark else None, "tier": solution.count("<<")}
+    return {
+        "question": row["question"],
+        "answer": answer.strip() if mark else None,
+        "tier": solution.count("<<"),
+    }
 
 
 def _choices(row: dict) -> dict:
-    """BIG-Bench-Hard: the input ends with the options, the target is '(A)'. The tier is the number of options."""
-    return {"question": row["input"], "answer": row["target"], "tier": len(re.findall(r"^\([A-Z]\) ", row["input"], re.MULTILINE))}
+    """BIG-Bench-Hard: the input ends with the options, the target is '(A)'. The tier is the number
+    of options."""
+    return {
+        "question": row["input"],
+        "answer": row["target"],
+        "tier": len(re.findall(r"^\([A-Z]\) ", row["input"], re.MULTILINE)),
+    }
 
 
 def _math(row: dict) -> dict:
-    """MATH and MATH-500: the answer is the column `answer` or else the solution's last box. The tier is the level, 1 to 5."""
+    """MATH and MATH-500: the answer is the column `answer` or else the solution's last box. The
+    tier is the level, 1 to 5."""
     level = re.search(r"\d", str(row["level"]))
     answer = row["answer"] if row.get("answer") is not None else _last_box(row["solution"])
-    return {"question": row["problem"], "answer": answer, "tier": int(level.group()) if level else None}
+    return {
+        "question": row["problem"],
+        "answer": answer,
+        "tier": int(level.group()) if level else None,
+    }
 
 
 def _last_box(solution: str) -> str | None:
-    """The content of a solution's last box. MATH writes a few boxes as `\\fbox{2}` or `\\boxed 2`."""
+    """The content of a solution's last box. MATH writes a few boxes as `\\fbox{2}` or `\\boxed
+    2`."""
     from hardgrpo.grading.graders import last_box
 
     unbraced = re.findall(r"\\boxed\s+([^\s$]+)", solution)
@@ -127,7 +169,8 @@ def _last_box(solution: str) -> str | None:
 
 
 def _gsm8k_solution(row: dict, statement: str) -> str:
-    """The solution without calculator annotations <<48/2=24>>, and the answer as the grader's form states it."""
+    """The solution without calculator annotations <<48/2=24>>, and the answer as the grader's form
+    states it."""
     steps, _, _ = row["answer"].rpartition("####")
     return f"{re.sub(r'<<[^<>]*>>', '', steps).strip()}\n{statement}"
 
@@ -137,16 +180,25 @@ def _math_solution(row: dict, statement: str) -> str | None:
     return row.get("solution")
 
 
-# {format: function (row, statement) -> worked solution}. `statement` states the reference answer in the form that the grader reads.
-SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {"gsm8k": _gsm8k_solution, "math": _math_solution}
+# {format: function (row, statement) -> worked solution}. `statement` states the reference answer in
+# the form that the grader reads.
+SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {
+    "gsm8k": _gsm8k_solution,
+    "math": _math_solution,
+}
 
 
 def solution(row: dict, format: str, columns: dict, statement: str, location: str) -> str:
     """The worked solution of a row. Raise a `RowError` if there is none.
 
-    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are as in `SOLUTIONS` and `as_problem`.
+    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are as in
+    `SOLUTIONS` and `as_problem`.
     """
-    text = SOLUTIONS[format](row, statement) if format in SOLUTIONS else row.get(columns.get("solution"))
+    text = (
+        SOLUTIONS[format](row, statement)
+        if format in SOLUTIONS
+        else row.get(columns.get("solution"))
+    )
     if not isinstance(text, str) or not text.strip():
         name, (path, _, place) = columns.get("solution", "solution"), location.rpartition(": ")
         remedy = "add it, take the row out, or name another column"
@@ -155,15 +207,24 @@ def solution(row: dict, format: str, columns: dict, statement: str, location: st
 
 
 FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choices, "math": _math}
-PLAIN_NAME = re.compile(r"[^\W\d_][\w .-]*")  # a column's name without delimiters, which needs no quotes in YAML
+# a column's name without delimiters, which needs no quotes in YAML
+PLAIN_NAME = re.compile(r"[^\W\d_][\w .-]*")
 
 
 def as_problem(
-    row: dict, number: int, format: str, columns: dict, needs_answer: bool, path: str | Path, place: str | None = None
+    row: dict,
+    number: int,
+    format: str,
+    columns: dict,
+    needs_answer: bool,
+    path: str | Path,
+    place: str | None = None,
 ) -> dict:
-    """The question, answer (None if missing and not needed), tier, and id (if any) of a row. Raise a `RowError` for an unusable row.
+    """The question, answer (None if missing and not needed), tier, and id (if any) of a row. Raise
+    a `RowError` for an unusable row.
 
-    `number` counts rows from 0. `place` is the row's place in the file (default: computed from `number` and the header of a table).
+    `number` counts rows from 0. `place` is the row's place in the file (default: computed from
+    `number` and the header of a table).
     """
     place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
     row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
@@ -171,7 +232,10 @@ def as_problem(
         try:
             problem = FORMATS[format](row)
         except (KeyError, TypeError, AttributeError) as error:
-            raise row_error(f"not a row of format '{format}' ({error} is wrong or missing)", f"found {', '.join(row)}") from None
+            raise row_error(
+                f"not a row of format '{format}' ({error} is wrong or missing)",
+                f"found {', '.join(row)}",
+            ) from None
     else:
         names = COLUMNS | columns
         for key in dict.fromkeys(["question", "answer", *columns]):
@@ -182,7 +246,10 @@ def as_problem(
         problem = {key: row.get(name) for key, name in names.items()}
     for key in ("question", "answer"):
         if isinstance(problem[key], (list, dict)):
-            raise row_error(f"the {key} is a {type(problem[key]).__name__}, expected text", "name a column that holds text")
+            raise row_error(
+                f"the {key} is a {type(problem[key]).__name__}, expected text",
+                "name a column that holds text",
+            )
     if not str(problem["question"] or "").strip():
         raise row_error("the question is empty", "correct the row or take it out")
     if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
@@ -197,12 +264,18 @@ def as_problem(
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
     """The error about a missing column: of the row, or of the file if all rows share a header.
 
-    The remedy suggests an unused column. A table's only column is not suggested: it may be a whole header with an unknown
-    delimiter.
+    The remedy suggests an unused column. A table's only column is not suggested: it may be a whole
+    header with an unknown delimiter.
     """
     of_table = spreadsheets.is_table(path)
-    unused_columns = [str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))]
+    unused_columns = [
+        str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))
+    ]
     example = unused_columns[0] if unused_columns and not (of_table and len(row) == 1) else "NAME"
     problem = f"no column '{names[key]}' for the {key}"
     remedy = f"found {', '.join(map(str, row))}. Name it in the task's source, e.g. columns: {{{key}: {example}}}"
-    return UserError(f"{path}: {place}: {problem}; {remedy}") if of_table else RowError(path, place, problem, remedy)
+    return (
+        UserError(f"{path}: {place}: {problem}; {remedy}")
+        if of_table
+        else RowError(path, place, problem, remedy)
+    )

@@ -1,7 +1,9 @@
-"""Read and write tables for people and spreadsheets, and recognise cells that a spreadsheet has changed.
+"""Read and write tables for people and spreadsheets, and recognise cells that a spreadsheet has
+changed.
 
-The cells of a table are separated by commas, semicolons, tabs or bars. Spreadsheets write semicolons in the many countries where the comma
-is the decimal mark. The project's own tables have commas, see `files.read_cells`.
+The cells of a table are separated by commas, semicolons, tabs or bars. Spreadsheets write
+semicolons in the many countries where the comma is the decimal mark. The project's own tables have
+commas, see `files.read_cells`.
 """
 
 import collections
@@ -18,14 +20,15 @@ from hardgrpo.runtime.errors import UserError
 
 DELIMITERS = (",", ";", "\t", "|")
 LONGEST_HEADER = 100_000  # characters
-# Excel's first line, which names the delimiter. Another spreadsheet may take the line for a row and pad the row with delimiters.
+# Excel's first line, which names the delimiter. Another spreadsheet may take the line for a row and
+# pad the row with delimiters.
 SEPARATOR_LINE = re.compile(r'"?sep=(\t|[^\w\s"])"?([,;\t|]*)(\r\n|\n|\r)', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a table: the delimiter, whether a line `sep=` names the delimiter, and whether a byte order mark precedes the
-    text."""
+    """The form of a table: the delimiter, whether a line `sep=` names the delimiter, and whether a
+    byte order mark precedes the text."""
 
     delimiter: str = ","
     has_separator_line: bool = False
@@ -34,8 +37,8 @@ class Form:
     def text(self, columns: list[str], rows: list[list], for_people: bool = False) -> str:
         """The text of a table in this form.
 
-        With `for_people`, a byte order mark precedes the text if the form has a mark or the text is not ASCII: without the mark, Excel takes
-        UTF-8 for another encoding.
+        With `for_people`, a byte order mark precedes the text if the form has a mark or the text is
+        not ASCII: without the mark, Excel takes UTF-8 for another encoding.
         """
         text = files.csv_text(columns, rows, self.delimiter)
         text = f"sep={self.delimiter}\n{text}" if self.has_separator_line else text
@@ -44,8 +47,8 @@ class Form:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts. `places` are the places of the rows: "row 7", as a spreadsheet counts, and the line if its number
-    differs."""
+    """A table of texts. `places` are the places of the rows: "row 7", as a spreadsheet counts, and
+    the line if its number differs."""
 
     header: list[str]
     cells: list[list[str]]
@@ -59,7 +62,8 @@ def is_table(path: str | Path) -> bool:
 
 
 def read(path: str | Path) -> Table:
-    """The table of a file. Raise a `UserError` for wrong quoting, repeated column names and rows shorter or longer than the header.
+    """The table of a file. Raise a `UserError` for wrong quoting, repeated column names and rows
+    shorter or longer than the header.
 
     Blank lines are skipped, and so are the cells that a spreadsheet writes for empty columns.
     """
@@ -70,24 +74,30 @@ def read(path: str | Path) -> Table:
         delimiter = None if line[2] else line[1]
         text = text[line.end() :]
     delimiter = delimiter or delimiter_of(
-        text, DELIMITERS if not str(path).lower().endswith(".tsv") else DELIMITERS[2:] + DELIMITERS[:2]
+        text,
+        DELIMITERS if not str(path).lower().endswith(".tsv") else DELIMITERS[2:] + DELIMITERS[:2],
     )
     records = list(_records(text, path, delimiter, 2 if line else 1)) or [("row 1", [])]
     header, cells = _without_empty_columns(records[0][1], [cells for _, cells in records[1:]])
     places = [place for place, _ in records[1:]]
     files.check_cells(path, header, cells, places.__getitem__)
-    return Table(header, cells, places, Form(delimiter, bool(line), bool(files.byte_order_mark(path))))
+    return Table(
+        header, cells, places, Form(delimiter, bool(line), bool(files.byte_order_mark(path)))
+    )
 
 
 def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
     """The delimiter of a table: the delimiter that splits its header.
 
-    If several delimiters split the header, the criteria are, in this order: the share of rows with as many cells as the header, the
-    number of cells in the header, and the order of `delimiters`. `csv.Sniffer` is not used, because it guesses from the characters
-    of a sample and takes semicolons in a question for delimiters.
+    If several delimiters split the header, the criteria are, in this order: the share of rows with
+    as many cells as the header, the number of cells in the header, and the order of `delimiters`.
+    `csv.Sniffer` is not used, because it guesses from the characters of a sample and takes
+    semicolons in a question for delimiters.
     """
     start = text[:LONGEST_HEADER]
-    widths = {delimiter: len(next(filter(None, _rows(start, delimiter)), [])) for delimiter in delimiters}
+    widths = {
+        delimiter: len(next(filter(None, _rows(start, delimiter)), [])) for delimiter in delimiters
+    }
     splitting = [delimiter for delimiter in delimiters if widths[delimiter] > 1]
     if splitting in ([], [delimiters[0]]):
         return delimiters[0]
@@ -98,14 +108,17 @@ def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
 
     shares = {delimiter: fitting_share(delimiter) for delimiter in splitting}
     best = max(splitting, key=lambda delimiter: (shares[delimiter], widths[delimiter]))
-    return best if shares[best] >= 0.5 else delimiters[0]  # else `best` is punctuation in a header with one cell
+    # else `best` is punctuation in a header with one cell
+    return best if shares[best] >= 0.5 else delimiters[0]
 
 
 def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
     return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
 
 
-def _records(text: str, path: str | Path, delimiter: str, first_line: int) -> Iterable[tuple[str, list[str]]]:
+def _records(
+    text: str, path: str | Path, delimiter: str, first_line: int
+) -> Iterable[tuple[str, list[str]]]:
     """(place, cells) of the rows that are not blank."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     line = first_line
@@ -115,11 +128,16 @@ def _records(text: str, path: str | Path, delimiter: str, first_line: int) -> It
                 yield f"row {row}" + (f" (line {line})" if line != row else ""), cells
             line = reader.line_num + first_line
     except csv.Error as error:
-        raise UserError(f"{path}: line {line}: not valid CSV ({error}); correct the quoting") from None
+        raise UserError(
+            f"{path}: line {line}: not valid CSV ({error}); correct the quoting"
+        ) from None
 
 
-def _without_empty_columns(header: list[str], cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows without columns that have neither name nor content, if these columns would make the table invalid."""
+def _without_empty_columns(
+    header: list[str], cells: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Header and rows without columns that have neither name nor content, if these columns would
+    make the table invalid."""
     if header.count("") < 2 and all(len(row) == len(header) for row in cells):
         return header, cells
     width = next((place for place in range(len(header), 0, -1) if header[place - 1]), 0)
@@ -131,7 +149,9 @@ def _without_empty_columns(header: list[str], cells: list[list[str]]) -> tuple[l
     if header.count("") < 2:
         return header, fitted
     used_columns = [
-        place for place, name in enumerate(header) if name or not is_blank(row[place] for row in fitted if place < len(row))
+        place
+        for place, name in enumerate(header)
+        if name or not is_blank(row[place] for row in fitted if place < len(row))
     ]
     return [header[place] for place in used_columns], [
         [row[place] for place in used_columns] if len(row) == len(header) else row for row in fitted
@@ -143,22 +163,28 @@ def is_blank(cells: Iterable[object]) -> bool:
     return not any(str(cell).strip() for cell in cells if cell is not None)
 
 
-# --- cells that a spreadsheet computes or changes ------------------------------------------------------------------
+# --- cells that a spreadsheet computes or changes
+# ------------------------------------------------------------------
 
-# The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of `escape_formulas`.
+# The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of
+# `escape_formulas`.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-# A formula within a cell: a spreadsheet that takes ';' or tabs for the delimiter, or loses the quotes, starts a cell there.
+# A formula within a cell: a spreadsheet that takes ';' or tabs for the delimiter, or loses the
+# quotes, starts a cell there.
 INNER_FORMULA = re.compile(r"(?<=[;\t\r\n])(['\"]*)([=+\-@\uff1d\uff0b\uff0d\uff20][^;\t\r\n]*)")
 START = "'\t\r\n"  # characters at the start of a cell that FORMULA covers
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
 def escape_formulas(cell: object) -> str:
-    """Prefix formulas with an apostrophe, so that a spreadsheet shows them as text instead of computing them."""
+    """Prefix formulas with an apostrophe, so that a spreadsheet shows them as text instead of
+    computing them."""
     text = str(cell)
     body = text.lstrip(START)
     start = text[: len(text) - len(body)]
-    body = INNER_FORMULA.sub(lambda part: part[0] if not part[1] and NUMBER.fullmatch(part[2]) else f"'{part[0]}", body)
+    body = INNER_FORMULA.sub(
+        lambda part: part[0] if not part[1] and NUMBER.fullmatch(part[2]) else f"'{part[0]}", body
+    )
     return f"'{start}{body}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else start + body
 
 
@@ -172,12 +198,14 @@ def unescape_formulas(cell: str) -> str:
 
 # An id as displayed by a spreadsheet that takes the id for a number.
 SHOWN_NUMBER = re.compile(r"[+-]?\d{1,40}([.,]\d{1,40})?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-WOULD_CHANGE = re.compile(r"[+-]?0\d.*|\+.*|\d{16,}|[+-]?\d+\.\d*0", re.ASCII)  # ids that a spreadsheet changes
+# ids that a spreadsheet changes
+WOULD_CHANGE = re.compile(r"[+-]?0\d.*|\+.*|\d{16,}|[+-]?\d+\.\d*0", re.ASCII)
 DIGITS = 15  # significant digits of a number in a spreadsheet
 
 
 class Ids:
-    """The ids of a pool, found by the text that a spreadsheet may show: without leading zeros, rounded, or as 1.2E+11."""
+    """The ids of a pool, found by the text that a spreadsheet may show: without leading zeros,
+    rounded, or as 1.2E+11."""
 
     def __init__(self, ids: Iterable[str]):
         self.ids, self._by_value = list(ids), {}
@@ -196,9 +224,13 @@ class Ids:
 
 
 def _by_value(ids: list[str], digits: int) -> dict[Decimal, list[str]]:
-    """{number: ids that a spreadsheet may show as this number}. Excel truncates digits, other spreadsheets round."""
+    """{number: ids that a spreadsheet may show as this number}. Excel truncates digits, other
+    spreadsheets round."""
     ids_by_value: dict[Decimal, list[str]] = collections.defaultdict(list)
-    contexts = [Context(prec=digits, rounding=rounding, traps=[]) for rounding in (ROUND_DOWN, ROUND_HALF_UP)]
+    contexts = [
+        Context(prec=digits, rounding=rounding, traps=[])
+        for rounding in (ROUND_DOWN, ROUND_HALF_UP)
+    ]
     for identity in ids:
         if SHOWN_NUMBER.fullmatch(identity) and "," not in identity:
             for value in {context.create_decimal(identity) for context in contexts}:
@@ -220,7 +252,8 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,(\d{1,2}|\d{4,})")
 
 
 def change_of(answer: str) -> str | None:
-    """The change that a spreadsheet seems to have made to an answer, in words; None without a change."""
+    """The change that a spreadsheet seems to have made to an answer, in words; None without a
+    change."""
     if ERROR_VALUE.fullmatch(answer):
         return "an error value of a spreadsheet"
     if DATE.fullmatch(answer):

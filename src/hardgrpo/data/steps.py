@@ -1,4 +1,5 @@
-"""Check the steps of a completion, for generated tasks with demonstrations (hardgrpo.data.generated)."""
+"""Check the steps of a completion, for generated tasks with demonstrations
+(hardgrpo.data.generated)."""
 
 from functools import lru_cache
 
@@ -6,12 +7,18 @@ from hardgrpo.data import generated
 
 
 def is_sound(problem: dict, completion: str) -> bool | None:
-    """Whether all steps of a completion and its answer are right; None if the steps of the problem cannot be checked.
+    """Whether all steps of a completion and its answer are right; None if the steps of the problem
+    cannot be checked.
 
-    The steps must equal the steps of a demonstration without slips, in the same order. `problem` is a row of a task's file.
+    The steps must equal the steps of a demonstration without slips, in the same order. `problem` is
+    a row of a task's file.
     """
     kind, _, source_details = str(problem.get("source")).partition(":")
-    solutions = _solutions(source_details.partition(":")[0], problem["question"]) if kind == "generated" else None
+    solutions = (
+        _solutions(source_details.partition(":")[0], problem["question"])
+        if kind == "generated"
+        else None
+    )
     return None if solutions is None else tuple(completion.split()) in solutions
 
 

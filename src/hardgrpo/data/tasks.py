@@ -1,6 +1,8 @@
-"""Prepare the problems of a task, and make prompts from questions. A problem is a row of `tasks/{task}/{split}.jsonl`:
+"""Prepare the problems of a task, and make prompts from questions. A problem is a row of
+`tasks/{task}/{split}.jsonl`:
 
-{"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3, "source": "generated:swaps:11"}
+{"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3, "source":
+"generated:swaps:11"}
 """
 
 import random
@@ -13,21 +15,30 @@ from hardgrpo.runtime.errors import RowError, UserError, first_entries, printabl
 
 SPLITS = ("train", "test")
 # {family: keys of its source that hold lists of numbers}
-LISTS = {"swaps": ("objects", "length"), "arithmetic": ("length",), "shuffled_objects": ("objects",), "facts": ()}
+LISTS = {
+    "swaps": ("objects", "length"),
+    "arithmetic": ("length",),
+    "shuffled_objects": ("objects",),
+    "facts": (),
+}
 FAMILIES = {
     "swaps": lambda rng, source: generated.draw_swaps(rng, source["objects"], source["length"]),
     "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
     "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
     "facts": lambda rng, source: generated.draw_fact(rng, source["seed"]),
 }
-UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadable to the grader; their problems are left out
+# up to this share of reference answers may be unreadable to the grader; their problems are left out
+UNREADABLE_SHARE = 0.01
 
 
-def prepare(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[dict]:
+def prepare(
+    task: str, source: dict, split: str, paths: list[str], labelled: bool = True
+) -> list[dict]:
     """The problems of a split.
 
-    `source` is the task's `source` in the configuration, without the other split; `paths` are the files or dataset folders of the
-    split's parts, in order. Raise a `UserError` for rows that are no problems, and if no problem is left.
+    `source` is the task's `source` in the configuration, without the other split; `paths` are the
+    files or dataset folders of the split's parts, in order. Raise a `UserError` for rows that are
+    no problems, and if no problem is left.
     """
     return prepare_with_places(task, source, split, paths, labelled)[0]
 
@@ -44,21 +55,29 @@ def prepare_with_places(
 
 
 def is_same_answer(grader: str | None, answer: str | None, other_answer: str | None) -> bool:
-    """Whether a grader takes two reference answers as equal. Without a grader, their texts are compared. None equals any answer."""
+    """Whether a grader takes two reference answers as equal. Without a grader, their texts are
+    compared. None equals any answer."""
     if answer is None or other_answer is None or answer.strip() == other_answer.strip():
         return True
     if grader is None:
         return False
     grader_entry = graders.GRADERS[grader]
-    return bool(grader_entry.lenient(grader_entry.reference(answer), grader_entry.reference(other_answer)))
+    return bool(
+        grader_entry.lenient(grader_entry.reference(answer), grader_entry.reference(other_answer))
+    )
 
 
 def problems_with_rows(
     task: str, source: dict, split: str, paths: list[str], labelled: bool = True
 ) -> list[tuple[dict, dict, str]]:
-    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files or datasets. See `prepare`."""
+    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files or
+    datasets. See `prepare`."""
     of_split = source.get(split)
-    parts = of_split if source["kind"] == "hub" else [{}] * (len(of_split) if isinstance(of_split, list) else 1)
+    parts = (
+        of_split
+        if source["kind"] == "hub"
+        else [{}] * (len(of_split) if isinstance(of_split, list) else 1)
+    )
     if len(parts) != len(paths):
         raise UserError(
             f"task {task}: the {split} split has {len(parts)} parts, but {len(paths)} files are given; give one for each"
@@ -66,17 +85,24 @@ def problems_with_rows(
     rows = []
     for number_of_part, (part, path) in enumerate(zip(parts, map(Path, paths))):
         content = sources.read(path, part.get("name"), part.get("split"))
-        origin = "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split")))) or path.name
+        origin = (
+            "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split"))))
+            or path.name
+        )
         of_part = {"part": number_of_part} if source["kind"] == "files" and len(parts) > 1 else {}
         selection = sources.choose_rows(content.rows, part.get("rows"), path)
-        rows += [(origin, of_part, path, content.places[number], number, row) for number, row in selection]
+        rows += [
+            (origin, of_part, path, content.places[number], number, row)
+            for number, row in selection
+        ]
     expected_count = source.get("problems")
     if expected_count is not None and len(rows) != expected_count:
         raise UserError(
             f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected_count};"
             " the file is truncated or another version: get the pinned one"
         )
-    # Tasks on the same dataset have the same ids, so that their samples share random numbers and can be paired by problem.
+    # Tasks on the same dataset have the same ids, so that their samples share random numbers and
+    # can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     format, columns = source.get("format", "columns"), source.get("columns", {})
     problems, places, origins, row_errors = [], [], [], []
@@ -105,7 +131,9 @@ def problems_with_rows(
         )
     refuse_rows(row_errors)
     if not problems:
-        raise UserError(f"task {task}: no problems are left in the {split} split; check its rows and keep")
+        raise UserError(
+            f"task {task}: no problems are left in the {split} split; check its rows and keep"
+        )
     problems = _check_problems(problems, places, labelled)
     return [(problem, *origin) for problem, origin in zip(problems, origins)]
 
@@ -119,14 +147,16 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
     if not unreadable:
         return problems
     examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable])
-    problem_text = (
-        f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
-    )
+    problem_text = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
         commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)
         point = " (a decimal comma: write a decimal point)" if commas else ""
-        raise UserError(f"{problem_text}; choose another grader for the task or correct the answers{point}")
-    print(f"warning: {printable(problem_text)}; probes, subsets and tests leave them out", flush=True)
+        raise UserError(
+            f"{problem_text}; choose another grader for the task or correct the answers{point}"
+        )
+    print(
+        f"warning: {printable(problem_text)}; probes, subsets and tests leave them out", flush=True
+    )
     return [p for p in problems if p not in unreadable]
 
 
@@ -136,14 +166,24 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
     The test split continues the draws of the train split, so that no question is in both.
     """
     if source.get("family") not in list(FAMILIES):
-        raise UserError(f"task {task}: its source has family '{source.get('family')}', expected one of {', '.join(FAMILIES)}")
+        raise UserError(
+            f"task {task}: its source has family '{source.get('family')}', expected one of {', '.join(FAMILIES)}"
+        )
     for key in ("seed", *SPLITS[: SPLITS.index(wanted_split) + 1]):
         if type(source.get(key)) is not int:
-            raise UserError(f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a number")
+            raise UserError(
+                f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a number"
+            )
     for key in LISTS[source["family"]]:
         value = source.get(key)
-        if not isinstance(value, list) or not value or not all(type(number) is int for number in value):
-            raise UserError(f"task {task}: '{key}' of its source is {value!r}, expected a list of numbers")
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(type(number) is int for number in value)
+        ):
+            raise UserError(
+                f"task {task}: '{key}' of its source is {value!r}, expected a list of numbers"
+            )
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, questions, splits = FAMILIES[source["family"]], set(), {}
     for split in SPLITS:
@@ -156,7 +196,11 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
                 if misses > 100_000:
                     raise UserError(
                         f"task {task}: cannot draw {source[split]} different {split} problems; "
-                        + ("ask for fewer" if source["family"] in generated.LOOKED_UP else "allow more lengths or objects")
+                        + (
+                            "ask for fewer"
+                            if source["family"] in generated.LOOKED_UP
+                            else "allow more lengths or objects"
+                        )
                     )
                 continue
             questions.add(chain.question)
@@ -175,24 +219,35 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
 
 
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
-    """The problems of a file. Raise a `UserError` that names the row if an id is not unique or a needed answer is empty."""
-    keys = {"id": (str, int), "question": str} | ({"answer": (str, int, float)} if needs_answer else {})
+    """The problems of a file. Raise a `UserError` that names the row if an id is not unique or a
+    needed answer is empty."""
+    keys = {"id": (str, int), "question": str} | (
+        {"answer": (str, int, float)} if needs_answer else {}
+    )
     numbered = files.parse_jsonl(files.read_text(path), path, keys)
-    return _check_problems([row for _, row in numbered], [(path, f"row {line}") for line, _ in numbered], needs_answer)
+    return _check_problems(
+        [row for _, row in numbered], [(path, f"row {line}") for line, _ in numbered], needs_answer
+    )
 
 
 def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
-    """The ids of a subset, in order. Raise a `UserError` if an id is not in `problems` ({id: problem} of the file `pool`)."""
+    """The ids of a subset, in order. Raise a `UserError` if an id is not in `problems` ({id:
+    problem} of the file `pool`)."""
     ids = [row["id"] for row in files.read_rows(path, {"id": str})]
     unknown_ids = [identity for identity in ids if identity not in problems]
     if unknown_ids or not ids:
-        problem = f"id '{unknown_ids[0]}' is not in {pool}" if unknown_ids else "the subset is empty"
+        problem = (
+            f"id '{unknown_ids[0]}' is not in {pool}" if unknown_ids else "the subset is empty"
+        )
         raise UserError(f"{path}: {problem}; choose the subset again")
     return ids
 
 
-def _check_problems(problems: list[dict], places: list[tuple[str | Path, str]], needs_answer: bool) -> list[dict]:
-    """The problems, with ids and answers as text. `places` are (file, place in the file) of each problem."""
+def _check_problems(
+    problems: list[dict], places: list[tuple[str | Path, str]], needs_answer: bool
+) -> list[dict]:
+    """The problems, with ids and answers as text. `places` are (file, place in the file) of each
+    problem."""
     first_places: dict[str, tuple[str | Path, str]] = {}
     row_errors = []
     for problem, (path, place) in zip(problems, places):
@@ -205,15 +260,22 @@ def _check_problems(problems: list[dict], places: list[tuple[str | Path, str]], 
         elif problem["id"] in first_places:
             first_path, first_place = first_places[problem["id"]]
             earlier_place = first_place if first_path == path else f"{first_path}: {first_place}"
-            row_errors.append(RowError(path, place, f"id '{problem['id']}' is already in {earlier_place}", "ids must be unique"))
+            row_errors.append(
+                RowError(
+                    path,
+                    place,
+                    f"id '{problem['id']}' is already in {earlier_place}",
+                    "ids must be unique",
+                )
+            )
         first_places.setdefault(problem["id"], (path, place))
     refuse_rows(row_errors)
     return problems
 
 
 def prompt_text(template: str, question: str) -> str:
-    """The user's message: the template with the question in place of `{question}`. `str.format` would fail for braces in
-    questions."""
+    """The user's message: the template with the question in place of `{question}`. `str.format`
+    would fail for braces in questions."""
     return template.replace("{question}", question)
 
 

@@ -1,8 +1,10 @@
-r"""Compare two expressions with Math-Verify. expressions.py runs this module as a helper process, with JSON Lines over pipes.
+r"""Compare two expressions with Math-Verify. expressions.py runs this module as a helper process,
+with JSON Lines over pipes.
 
-This module changes Math-Verify in three ways. First, it removes units, because Math-Verify drops everything after the first
-'\text{}'. Second, it compares again values that Math-Verify calls equal only because both are small. Third, it resets the state of
-SymPy, which draws random numbers and caches results, before each question, so that a verdict depends only on the question.
+This module changes Math-Verify in three ways. First, it removes units, because Math-Verify drops
+everything after the first '\text{}'. Second, it compares again values that Math-Verify calls equal
+only because both are small. Third, it resets the state of SymPy, which draws random numbers and
+caches results, before each question, so that a verdict depends only on the question.
 """
 
 import contextlib
@@ -20,13 +22,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from hardgrpo.grading.quantities import BALANCED, KNOWN_UNIT, TEXT, has_variables, is_unit, read_quantity
+from hardgrpo.grading.quantities import (
+    BALANCED,
+    KNOWN_UNIT,
+    TEXT,
+    has_variables,
+    is_unit,
+    read_quantity,
+)
 
 MEMORY_BYTES = 2 << 30
-ROUNDING_TOLERANCE = 5e-4  # largest relative difference of a value and its rounded decimal: about four digits
+# largest relative difference of a value and its rounded decimal: about four digits
+ROUNDING_TOLERANCE = 5e-4
 EXACT_DIGITS = 50
 
-# --- spellings that Math-Verify does not read ----------------------------------------------------------------------
+# --- spellings that Math-Verify does not read
+# ----------------------------------------------------------------------
 
 SPELLINGS = [
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
@@ -36,22 +47,31 @@ SPELLINGS = [
     (re.compile(rf"\\(?:boldsymbol|bm|underline|emph|mathnormal)\s*\{{{BALANCED}\}}"), r"{\1}"),
 ]
 IMAGINARY = re.compile(r"(?<![A-Za-z\\_])i(?![A-Za-z])")
-SEPARATOR = re.compile(r"(,(?!\d{3}(?!\d))|;|\\text\{ ?(?:and|or) ?\}|(?<![A-Za-z])(?:and|or)(?![A-Za-z]))")
+SEPARATOR = re.compile(
+    r"(,(?!\d{3}(?!\d))|;|\\text\{ ?(?:and|or) ?\}|(?<![A-Za-z])(?:and|or)(?![A-Za-z]))"
+)
 BRACKETS = re.compile(r"([\s(\[]*(?:\\\{)?)(.*?)((?:\\\})?[\s)\].]*)", re.DOTALL)
-UNIT_TEXT = re.compile(rf"(?:(?:[ ~/]|\\[,;: ]|\\cdot)*{TEXT.pattern}(?:\s*\^(?:\d|\{{-?\d\}}))?)+$")
+UNIT_TEXT = re.compile(
+    rf"(?:(?:[ ~/]|\\[,;: ]|\\cdot)*{TEXT.pattern}(?:\s*\^(?:\d|\{{-?\d\}}))?)+$"
+)
 UNIT_WORDS = (
     "units?|square|cubic|(?:centi|milli|kilo)?(?:met(?:er|re)|gram|lit(?:er|re))s?|inch(?:es)?|feet|foot|yards?|miles?|degrees?|radians?"
     "|dollars?|cents?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|pounds?|ounces?|gallons?"
 )
-BARE_UNIT = re.compile(rf"(?:(?:[ /]|\\[,;: ])+(?:{UNIT_WORDS}|{KNOWN_UNIT.pattern})(?:\^(?:\d|\{{-?\d\}}))?)+$")
-NOT_A_UNIT = re.compile(r"\b(?:is|are|not|no|if|when|where|for|with|such|odd|even|prime|integers?|real)\b")
+BARE_UNIT = re.compile(
+    rf"(?:(?:[ /]|\\[,;: ])+(?:{UNIT_WORDS}|{KNOWN_UNIT.pattern})(?:\^(?:\d|\{{-?\d\}}))?)+$"
+)
+NOT_A_UNIT = re.compile(
+    r"\b(?:is|are|not|no|if|when|where|for|with|such|odd|even|prime|integers?|real)\b"
+)
 OR_WORD = re.compile(r",?\s*(?:\\text\{ ?or ?\}|\\lor(?![A-Za-z])|(?<![A-Za-z])or(?![A-Za-z]))")
 OR_WORD_OR_COMMA = re.compile(rf"{OR_WORD.pattern}|,")
 INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
 
 
 def _normalise(text: str, units: bool) -> str:
-    """The text without units, in spellings that Math-Verify reads. `units`: bare words such as 'cm' are units."""
+    """The text without units, in spellings that Math-Verify reads. `units`: bare words such as 'cm'
+    are units."""
     text = text.strip().rstrip(".,;")
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
@@ -61,20 +81,26 @@ def _normalise(text: str, units: bool) -> str:
 
 
 def _remove_unit(part: str, units: bool) -> str:
-    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' has two values and is not changed."""
+    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' has
+    two values and is not changed."""
     opening, value, closing = BRACKETS.fullmatch(part).groups()
     quantity = read_quantity(value)
     pair = "," in value and opening.strip()  # '(1,200)' is a pair
     if quantity and not (quantity.bare or quantity.percent or pair or "=" in value):
         return opening + _format_value(quantity.value, quantity.ratio) + closing
     unit = UNIT_TEXT.search(value) or (units and BARE_UNIT.search(value))
-    if unit and unit.start() and all(is_unit(text) and not NOT_A_UNIT.search(text) for text in TEXT.findall(unit[0])):
+    if (
+        unit
+        and unit.start()
+        and all(is_unit(text) and not NOT_A_UNIT.search(text) for text in TEXT.findall(unit[0]))
+    ):
         value = value[: unit.start()]
     return opening + value + closing
 
 
 def _format_value(value: Fraction, is_ratio: bool) -> str:
-    r"""'5' for an integer, '\frac{1}{3}' for a ratio, otherwise a decimal with all digits. Math-Verify rounds only decimals."""
+    r"""'5' for an integer, '\frac{1}{3}' for a ratio, otherwise a decimal with all digits.
+    Math-Verify rounds only decimals."""
     if value.denominator == 1:
         return str(value)
     if is_ratio:
@@ -84,17 +110,22 @@ def _format_value(value: Fraction, is_ratio: bool) -> str:
     return f"{'-' if value < 0 else ''}{integer}.{fraction:0{places}}"
 
 
-# --- questions -----------------------------------------------------------------------------------------------------
+# --- questions
+# -----------------------------------------------------------------------------------------------------
 
 
 def _is_equivalent(reference: str, answer: str) -> bool:
     from math_verify import verify
 
     units = not has_variables(reference)
-    sides = {tuple(reading(_normalise(side, units)) for side in (reference, answer)) for reading in (_with_imaginary_unit, str)}
+    sides = {
+        tuple(reading(_normalise(side, units)) for side in (reference, answer))
+        for reading in (_with_imaginary_unit, str)
+    }
     for left, right in sorted(sides):
         alternatives = _read_alternatives(left)
-        # As in Math-Verify, an answer that is a set matches a reference of inequalities, but not vice versa.
+        # As in Math-Verify, an answer that is a set matches a reference of inequalities, but not
+        # vice versa.
         values = (alternatives and _read_alternatives(right, OR_WORD_OR_COMMA)) or _parsed(right)
         if verify(alternatives or _parsed(left), values, timeout_seconds=None):
             return True
@@ -103,16 +134,22 @@ def _is_equivalent(reference: str, answer: str) -> bool:
 
 def _is_expression(text: str) -> bool:
     text = _normalise(text, not has_variables(text))
-    return any(not isinstance(expression, str) for reading in (_with_imaginary_unit(text), text) for expression in _parsed(reading))
+    return any(
+        not isinstance(expression, str)
+        for reading in (_with_imaginary_unit(text), text)
+        for expression in _parsed(reading)
+    )
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """Replace i by SymPy's I. Math-Verify reads a real variable in '5i' and a complex variable in '5 i', which are not equal."""
+    """Replace i by SymPy's I. Math-Verify reads a real variable in '5i' and a complex variable in
+    '5 i', which are not equal."""
     return IMAGINARY.sub("I", text)
 
 
 def _read_alternatives(text: str, separator: re.Pattern = OR_WORD) -> list:
-    r"""[the set of solutions] of alternative inequalities such as 'x<2 \text{ or } x>3'; empty for other texts."""
+    r"""[the set of solutions] of alternative inequalities such as 'x<2 \text{ or } x>3'; empty for
+    other texts."""
     from sympy import Union
     from sympy.core.relational import Relational
 
@@ -132,48 +169,65 @@ def _parsed(text: str) -> list:
 
     config = LatexExtractionConfig(boxed_match_priority=0)
     config = replace(config, normalization_config=replace(config.normalization_config, units=False))
-    # The first match is the complete text. With more matches, Math-Verify would take any fraction from a text that it cannot read.
-    return parse(rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None)
+    # The first match is the complete text. With more matches, Math-Verify would take any fraction
+    # from a text that it cannot read.
+    return parse(
+        rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None
+    )
 
 
-# --- corrections of Math-Verify's comparisons ----------------------------------------------------------------------
+# --- corrections of Math-Verify's comparisons
+# ----------------------------------------------------------------------
 
 
 def _check_equal_values() -> None:
-    """Make Math-Verify also compare small numbers by their relative difference, and never call undefined values equal."""
+    """Make Math-Verify also compare small numbers by their relative difference, and never call
+    undefined values equal."""
     from math_verify import grader
 
     numeric_eq, symbolic_eq = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
-    grader.sympy_numeric_eq = lambda a, b, *digits: numeric_eq(a, b, *digits) and not _differ(a, b, vanishing=True)
+    grader.sympy_numeric_eq = lambda a, b, *digits: (
+        numeric_eq(a, b, *digits) and not _differ(a, b, vanishing=True)
+    )
     grader.sympy_symbolic_eq = lambda a, b: symbolic_eq(a, b) and not _differ(a, b)
 
 
 def _differ(a, b, vanishing: bool = False) -> bool:
     """Whether two values that Math-Verify calls equal differ.
 
-    Math-Verify compares six decimals, and its `evalf(chop=True)` replaces small numbers by zero, so that 1/2^99 equals 1/2^98. With
-    `vanishing`, coefficients of variables are compared without `chop`.
+    Math-Verify compares six decimals, and its `evalf(chop=True)` replaces small numbers by zero, so
+    that 1/2^99 equals 1/2^98. With `vanishing`, coefficients of variables are compared without
+    `chop`.
     """
     from math_verify.grader import get_pct_val
     from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
 
-    if any(isinstance(value, MatrixBase | MatrixExpr) or get_pct_val(value) is not None for value in (a, b)):
+    if any(
+        isinstance(value, MatrixBase | MatrixExpr) or get_pct_val(value) is not None
+        for value in (a, b)
+    ):
         return False  # Math-Verify compares elements separately, and percentages also as numbers
     a, b = a.doit(), b.doit()
     if any(value.has(nan, zoo, oo, -oo) for value in (a, b)):
         return a != b or a.has(nan, zoo)
     if a.free_symbols or b.free_symbols:
         return vanishing and (a - b).evalf() != 0
-    size, difference = (value.evalf(EXACT_DIGITS, maxn=8 * EXACT_DIGITS) for value in (abs(a) + abs(b), abs(a - b)))
-    tolerance = ROUNDING_TOLERANCE if a.has(Float) or b.has(Float) else Float(10) ** (10 - EXACT_DIGITS)
+    size, difference = (
+        value.evalf(EXACT_DIGITS, maxn=8 * EXACT_DIGITS) for value in (abs(a) + abs(b), abs(a - b))
+    )
+    tolerance = (
+        ROUNDING_TOLERANCE if a.has(Float) or b.has(Float) else Float(10) ** (10 - EXACT_DIGITS)
+    )
     return size.is_Number and difference.is_Number and bool(difference > tolerance * size)
 
 
-# --- the program ---------------------------------------------------------------------------------------------------
+# --- the program
+# ---------------------------------------------------------------------------------------------------
 
 
 def answer_questions() -> None:
-    """Read one question per line and write one reply per line, [verdict, seconds of processor time], until the parent ends."""
+    """Read one question per line and write one reply per line, [verdict, seconds of processor
+    time], until the parent ends."""
     import resource
 
     import math_verify.parser  # noqa: F401  (before the memory limit)
@@ -186,7 +240,8 @@ def answer_questions() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _check_equal_values()
-    # The first comparison initialises SymPy. On a slow machine, this could exceed the time limit of the first question.
+    # The first comparison initialises SymPy. On a slow machine, this could exceed the time limit of
+    # the first question.
     _is_equivalent("x^2 + 2x + 1", "(x + 1)^2")
     reset = _make_reset()
     print("true", file=replies, flush=True)
@@ -194,9 +249,14 @@ def answer_questions() -> None:
         question = json.loads(line)
         reset(json.dumps(question | {"seconds": None}))
         start = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process during any computation
+        # SIGPROF ends this process during any computation
+        signal.setitimer(signal.ITIMER_PROF, question["seconds"])
         try:
-            reply = _is_equivalent(*question["compare"]) if "compare" in question else _is_expression(question["parse"])
+            reply = (
+                _is_equivalent(*question["compare"])
+                if "compare" in question
+                else _is_expression(question["parse"])
+            )
         except Exception:
             reply = False
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -204,11 +264,13 @@ def answer_questions() -> None:
 
 
 def _make_reset() -> Callable[[str], None]:
-    """Return a function to call before each question, so that the verdict does not depend on random draws or earlier questions.
+    """Return a function to call before each question, so that the verdict does not depend on random
+    draws or earlier questions.
 
-    SymPy draws at random the points at which it compares functions, and the order in which it derives assumptions. This function
-    fixes the order. SymPy also caches results. The returned function clears the caches if random numbers were drawn or a new
-    numbered dummy symbol was created since the last question.
+    SymPy draws at random the points at which it compares functions, and the order in which it
+    derives assumptions. This function fixes the order. SymPy also caches results. The returned
+    function clears the caches if random numbers were drawn or a new numbered dummy symbol was
+    created since the last question.
     """
     from math_verify import parser
     from sympy import Dummy
@@ -225,11 +287,18 @@ def _make_reset() -> Callable[[str], None]:
     def reset(question: str) -> None:
         nonlocal dummies
         if Dummy._count != dummies or (draws.rng.getstate(), random.getstate()) != states:
-            for clear in (cache.clear_cache, *(f.cache_clear for f in (_parsed, parser.parse_latex_cached, parser.extract_latex))):
+            for clear in (
+                cache.clear_cache,
+                *(
+                    f.cache_clear
+                    for f in (_parsed, parser.parse_latex_cached, parser.extract_latex)
+                ),
+            ):
                 clear()
             draws.rng.setstate(states[0])
             random.setstate(states[1])
-        dummies = Dummy._count = zlib.crc32(question.encode()) << 20  # far from the numbers of dummies in modules
+        # far from the numbers of dummies in modules
+        dummies = Dummy._count = zlib.crc32(question.encode()) << 20
 
     return reset
 

@@ -1,10 +1,12 @@
-r"""Compare expressions: this module compares numbers and words, and Math-Verify compares all other expressions.
+r"""Compare expressions: this module compares numbers and words, and Math-Verify compares all other
+expressions.
 
-Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread. Therefore
-Math-Verify runs in a helper process: equivalence.py as a program, with JSON Lines over pipes. Each process starts its helper for
-its first question, and starts a new helper after a question that ended the previous helper. A comparison that ends two helpers is
-undecided. A program stops with an error if Math-Verify is slow for most questions, because grading a file of slow answers would
-take days.
+Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own time limit works only
+in the main thread. Therefore Math-Verify runs in a helper process: equivalence.py as a program,
+with JSON Lines over pipes. Each process starts its helper for its first question, and starts a new
+helper after a question that ended the previous helper. A comparison that ends two helpers is
+undecided. A program stops with an error if Math-Verify is slow for most questions, because grading
+a file of slow answers would take days.
 """
 
 import atexit
@@ -25,28 +27,43 @@ from fractions import Fraction
 from pathlib import Path
 
 from hardgrpo.grading import equivalence
-from hardgrpo.grading.quantities import TEXT, Quantity, read_number, read_quantity, remove_marks, to_latex
+from hardgrpo.grading.quantities import (
+    TEXT,
+    Quantity,
+    read_number,
+    read_quantity,
+    remove_marks,
+    to_latex,
+)
 from hardgrpo.runtime.errors import UserError
 
 LONGEST_EXPRESSION = 1000  # characters; longer texts are not compared
 LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answers
-# Limit of processor time of a question in the first and second try. A limit of wall time would make grades depend on the load.
+# Limit of processor time of a question in the first and second try. A limit of wall time would make
+# grades depend on the load.
 SECONDS = (5.0, 40.0)
 PATIENCE_SECONDS = 90.0  # limit of wall time, for a helper that makes no progress
-# Limit of processor time of all questions of a program: a constant, plus time per question. The mean time for answers of MATH-500
-# was 0.013 s. The share of undecided completions that graders.UNDECIDED_SHARE allows stays within this limit.
+# Limit of processor time of all questions of a program: a constant, plus time per question. The
+# mean time for answers of MATH-500 was 0.013 s. The share of undecided completions that
+# graders.UNDECIDED_SHARE allows stays within this limit.
 ALLOWED_SECONDS, ALLOWED_SECONDS_EACH = 600.0, 0.25
-# Environment variables that the helper inherits: only variables that Python and its libraries need. The helper must not have access
-# tokens, because it processes texts of a model.
+# Environment variables that the helper inherits: only variables that Python and its libraries need.
+# The helper must not have access tokens, because it processes texts of a model.
 HELPER_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 
 
-# --- comparisons ---------------------------------------------------------------------------------------------------
+# --- comparisons
+# ---------------------------------------------------------------------------------------------------
 
 BASE_NUMBER = re.compile(r"\(?(\d[0-9A-Fa-f]*)\)?(?:_\{?([0-9a-z]+)\}?|\(?base-?([0-9a-z]+)\)?)")
 SUBSCRIPT = re.compile(r"\d\)?_(?!\{?10\}?(?!\d))")
-BASES = {name: base for base, name in enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2)}
+BASES = {
+    name: base
+    for base, name in enumerate(
+        ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2
+    )
+}
 EMPTY_SETS = {r"\emptyset", r"\varnothing", r"\O", r"\{\}", "emptyset"}
 
 
@@ -60,8 +77,8 @@ def check_installed() -> None:
 
 
 def same_text(left: str, right: str) -> bool:
-    r"""Whether texts are equal except for spaces, including LaTeX's: true for '(3,\,4)' and '(3, 4)', false for '1 1/2' and
-    '11/2'."""
+    r"""Whether texts are equal except for spaces, including LaTeX's: true for '(3,\,4)' and '(3,
+    4)', false for '1 1/2' and '11/2'."""
     return _remove_spaces(left) == _remove_spaces(right)
 
 
@@ -72,8 +89,9 @@ def _remove_spaces(text: str) -> str:
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
-    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either try. As in Math-Verify, the
-    relation is not symmetric: for the reference 'x > 2', a set is accepted."""
+    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either
+    try. As in Math-Verify, the relation is not symmetric: for the reference 'x > 2', a set is
+    accepted."""
     if same_text(reference, answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
@@ -84,44 +102,60 @@ def equal(reference: str, answer: str) -> bool | None:
 
 
 def _compare_without_helper(reference: str, answer: str) -> bool | None:
-    """Compare words, empty sets, numbers in other bases and quantities; None for other expressions, which need Math-Verify."""
+    """Compare words, empty sets, numbers in other bases and quantities; None for other expressions,
+    which need Math-Verify."""
     words = [_normalise_words(text) for text in (reference, answer)]
     if words[0] == words[1] or set(words) <= EMPTY_SETS:
         return True
     (base, digits), (answer_base, answer_digits) = map(_read_base, words)
-    if answer_base not in (base, "10", None) or (SUBSCRIPT.search(words[1]) and not SUBSCRIPT.search(words[0])):
+    if answer_base not in (base, "10", None) or (
+        SUBSCRIPT.search(words[1]) and not SUBSCRIPT.search(words[0])
+    ):
         return False  # Math-Verify ignores a base that the reference lacks
     if base not in ("10", None):
         return digits == (answer_digits if answer_base else words[1])
-    left, right = read_quantity(digits if base else reference), read_quantity(answer_digits if answer_base else answer)
-    if not left or not right or left.bare or ("=" in reference and "=" in answer and left.value == right.value):
+    left, right = (
+        read_quantity(digits if base else reference),
+        read_quantity(answer_digits if answer_base else answer),
+    )
+    if (
+        not left
+        or not right
+        or left.bare
+        or ("=" in reference and "=" in answer and left.value == right.value)
+    ):
         return None  # x = 5 is not y = 5, and 5m is not 5
     return _same_quantity(left, right)
 
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
-    """Whether both are exactly equal, or equal to six places if only one is a ratio. '50%' equals both 50 and 1/2."""
+    """Whether both are exactly equal, or equal to six places if only one is a ratio. '50%' equals
+    both 50 and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
-        pairs.append((left.value / (100 if left.percent else 1), right.value / (100 if right.percent else 1)))
+        pairs.append(
+            (left.value / (100 if left.percent else 1), right.value / (100 if right.percent else 1))
+        )
     return any(a == b or (left.ratio != right.ratio and _is_rounding(a, b)) for a, b in pairs)
 
 
 def _is_rounding(left: Fraction, right: Fraction) -> bool:
-    return round(left, 6) == round(right, 6) and abs(left - right) <= Fraction(equivalence.ROUNDING_TOLERANCE) * max(
-        abs(left), abs(right)
-    )
+    return round(left, 6) == round(right, 6) and abs(left - right) <= Fraction(
+        equivalence.ROUNDING_TOLERANCE
+    ) * max(abs(left), abs(right))
 
 
 def _read_base(words: str) -> tuple[str | None, str | None]:
-    """(base, digits) of a number such as '52_8', '(52)_{eight}' and '52 (base 8)'; (None, None) for other texts."""
+    """(base, digits) of a number such as '52_8', '(52)_{eight}' and '52 (base 8)'; (None, None) for
+    other texts."""
     match = BASE_NUMBER.fullmatch(words)
     base = match and (match[2] or match[3])
     return (str(BASES.get(base, base)), match[1]) if match else (None, None)
 
 
 def _normalise_words(text: str) -> str:
-    r"""'**Evelyn**.' -> 'evelyn': remove marks and spaces; lower case except for single letters and commands ('\Delta')."""
+    r"""'**Evelyn**.' -> 'evelyn': remove marks and spaces; lower case except for single letters and
+    commands ('\Delta')."""
     text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 
@@ -134,7 +168,8 @@ def parses(text: str) -> bool:
     return read_number(text) is not None or bool(_ask({"parse": to_latex(text)}))
 
 
-# --- the helper process --------------------------------------------------------------------------------------------
+# --- the helper process
+# --------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -147,11 +182,15 @@ class Usage:
     slowest: tuple[float, str] = (0.0, "")  # seconds and texts of the slowest question
 
     def add(self, question: dict, seconds: float) -> None:
-        """Add a question. Raise a `UserError` if all questions together exceed the time limit of a program."""
+        """Add a question. Raise a `UserError` if all questions together exceed the time limit of a
+        program."""
         self.questions += 1
         self.seconds += seconds
         texts = question.get("compare") or [question["parse"]]
-        self.slowest = max(self.slowest, (seconds, " against ".join(f"'{text[:LONGEST_EXAMPLE]}'" for text in reversed(texts))))
+        self.slowest = max(
+            self.slowest,
+            (seconds, " against ".join(f"'{text[:LONGEST_EXAMPLE]}'" for text in reversed(texts))),
+        )
         if self.seconds > ALLOWED_SECONDS + ALLOWED_SECONDS_EACH * self.questions:
             raise UserError(
                 f"{self.subject}: stopped, because Math-Verify took {self.seconds:.0f} seconds of processor time for {self.questions}"
@@ -167,7 +206,8 @@ _lock = threading.Lock()
 
 
 def _ask(question: dict) -> bool | None:
-    """The helper's reply; None if the question exceeds its time limit, or ends the helper, in both tries."""
+    """The helper's reply; None if the question exceeds its time limit, or ends the helper, in both
+    tries."""
     with _lock:
         total_seconds, verdict = 0.0, None
         for seconds in SECONDS:
@@ -177,7 +217,9 @@ def _ask(question: dict) -> bool | None:
                 line = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
                 line = b""
-            except BaseException:  # after an interrupt, the next question would read the reply to this question
+            except (
+                BaseException
+            ):  # after an interrupt, the next question would read the reply to this question
                 _stop_helper()
                 raise
             if line:
@@ -195,33 +237,53 @@ def _get_helper() -> subprocess.Popen:
     if _helper is None:
         check_installed()
         source = str(Path(__file__).resolve().parents[2])
-        environment = {name: value for name, value in os.environ.items() if HELPER_VARIABLES.fullmatch(name)}
-        # -P: no import from the working folder. The hash seed gives SymPy's sets the same order in every run.
-        determinism = {"PYTHONHASHSEED": "0", "SYMPY_USE_CACHE": "yes", "SYMPY_GROUND_TYPES": "python"}
+        environment = {
+            name: value for name, value in os.environ.items() if HELPER_VARIABLES.fullmatch(name)
+        }
+        # -P: no import from the working folder. The hash seed gives SymPy's sets the same order in
+        # every run.
+        determinism = {
+            "PYTHONHASHSEED": "0",
+            "SYMPY_USE_CACHE": "yes",
+            "SYMPY_GROUND_TYPES": "python",
+        }
         paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}
+        pipes = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.DEVNULL,
+            "bufsize": 0,
+        }
         command = [sys.executable, "-P", "-m", equivalence.__name__]
         try:
-            # Slurm sends SIGTERM to every process of a job step, but the current update of a training run still needs the helper.
+            # Slurm sends SIGTERM to every process of a job step, but the current update of a
+            # training run still needs the helper.
             signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
-                _helper = subprocess.Popen(command, env=environment | determinism | {"PYTHONPATH": paths}, **pipes)
+                _helper = subprocess.Popen(
+                    command, env=environment | determinism | {"PYTHONPATH": paths}, **pipes
+                )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
             ready = _read_line(_helper, START_SECONDS)
         except BaseException as error:
             _stop_helper()
             if isinstance(error, OSError):
-                raise UserError(f"the process that runs Math-Verify cannot be started: {error.strerror}") from None
+                raise UserError(
+                    f"the process that runs Math-Verify cannot be started: {error.strerror}"
+                ) from None
             raise
         if not ready:
             _stop_helper()
-            raise UserError(f"Math-Verify does not start; `cd {source} && {' '.join(command)}` shows why")
+            raise UserError(
+                f"Math-Verify does not start; `cd {source} && {' '.join(command)}` shows why"
+            )
     return _helper
 
 
 def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
-    """A line from the helper; empty if the helper ends or sends no complete line within `seconds` of wall time."""
+    """A line from the helper; empty if the helper ends or sends no complete line within `seconds`
+    of wall time."""
     line, deadline, poll = b"", time.monotonic() + seconds, select.poll()
     poll.register(helper.stdout, select.POLLIN)
     while not line.endswith(b"\n"):
@@ -249,7 +311,8 @@ def _stop_helper() -> int | None:
 
 
 def _reset_after_fork() -> None:
-    """Run in a forked child: replace the lock, which another thread may hold, and leave the helper to the parent."""
+    """Run in a forked child: replace the lock, which another thread may hold, and leave the helper
+    to the parent."""
     global _helper, _lock, usage
     _lock, usage = threading.Lock(), Usage()
     if _helper is not None:

@@ -1,8 +1,9 @@
 r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
-A grader receives the completion, never the prompt. The grader extracts the answer and compares the answer with the reference twice:
-letter by letter (*strict*), and ignoring differences of notation (*lenient*). A grade holds both results. The grader determines
-which result counts as *correct*. *Answered*: the completion states an answer in the required form. *Readable*: the answer is of the
+A grader receives the completion, never the prompt. The grader extracts the answer and compares the
+answer with the reference twice: letter by letter (*strict*), and ignoring differences of notation
+(*lenient*). A grade holds both results. The grader determines which result counts as *correct*.
+*Answered*: the completion states an answer in the required form. *Readable*: the answer is of the
 kind that the grader compares (a word, a number, one letter, a mathematical expression).
 """
 
@@ -16,9 +17,11 @@ from hardgrpo.runtime.errors import UserError, first_entries
 
 @dataclass(frozen=True)
 class Grade:
-    """A grade. Strict implies lenient, lenient implies readable, readable implies answered. `correct` equals `strict` or `lenient`.
+    """A grade. Strict implies lenient, lenient implies readable, readable implies answered.
+    `correct` equals `strict` or `lenient`.
 
-    `undecided`: the comparison exceeded its time limit. The completion counts as wrong, although it may be right.
+    `undecided`: the comparison exceeded its time limit. The completion counts as wrong, although it
+    may be right.
     """
 
     extracted: str | None
@@ -30,7 +33,8 @@ class Grade:
     undecided: bool = False
 
 
-UNDECIDED_SHARE = 0.001  # a program stops with an error if a larger share of completions is undecided
+# a program stops with an error if a larger share of completions is undecided
+UNDECIDED_SHARE = 0.001
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class Grader:
     extract: Callable[[str], str | None]  # returns the answer of a completion, or None
     strict: Callable[[str, str], bool]  # (reference, extracted)
     lenient: Callable[[str, str], bool | None]  # (reference, extracted); None: undecided
-    reads: Callable[[str], bool]  # whether an extracted answer is of the kind that the grader compares
+    # whether an extracted answer is of the kind that the grader compares
+    reads: Callable[[str], bool]
     forgiving: bool = False  # whether lenient counts as correct
     reference: Callable[[str], str] = str.strip  # rewrites the data's answer before the comparison
 
@@ -51,16 +56,29 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
     rule = GRADERS[grader]
     extracted = rule.extract(completion)
     if not extracted:  # None, or an empty box
-        return Grade(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
+        return Grade(
+            None, answered=False, correct=False, strict=False, lenient=False, readable=False
+        )
     strict, lenient = _compare(rule, rule.reference(answer), extracted)
     correct = lenient if rule.forgiving else strict
     if lenient is None:
-        return Grade(extracted, True, correct=False, strict=False, lenient=False, readable=rule.reads(extracted), undecided=True)
-    return Grade(extracted, True, correct, strict, lenient, readable=lenient or rule.reads(extracted))
+        return Grade(
+            extracted,
+            True,
+            correct=False,
+            strict=False,
+            lenient=False,
+            readable=rule.reads(extracted),
+            undecided=True,
+        )
+    return Grade(
+        extracted, True, correct, strict, lenient, readable=lenient or rule.reads(extracted)
+    )
 
 
 def check_decided(undecided: float, completions: int, place: str) -> None:
-    """Raise a `UserError` that starts with `place` if the share of undecided completions exceeds UNDECIDED_SHARE.
+    """Raise a `UserError` that starts with `place` if the share of undecided completions exceeds
+    UNDECIDED_SHARE.
 
     A single undecided completion never raises the error.
     """
@@ -79,7 +97,8 @@ def _compare(rule: Grader, reference: str, extracted: str) -> tuple[bool, bool |
 
 
 def accepts_reference(grader: str, answer: str) -> bool:
-    """Whether the grader accepts a completion that states this reference answer; a check of the data."""
+    """Whether the grader accepts a completion that states this reference answer; a check of the
+    data."""
     rule = GRADERS[grader]
     reference = rule.reference(answer)
     result = grade(grader, rule.form % reference, answer)
@@ -87,31 +106,35 @@ def accepts_reference(grader: str, answer: str) -> bool:
 
 
 def are_equal(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are equal; used to measure the agreement of samples. The relation is symmetric but not
-    transitive, because Math-Verify rounds decimals."""
+    """Whether two extracted answers are equal; used to measure the agreement of samples. The
+    relation is symmetric but not transitive, because Math-Verify rounds decimals."""
     rule = GRADERS[grader]
     return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
 
 
-# --- where the answer stands ---------------------------------------------------------------------------------------
+# --- where the answer stands
+# ---------------------------------------------------------------------------------------
 
 
 def word_after_marks(completion: str) -> str | None:
-    """The first word after the last `####`, as in GSM8K's solutions: 'so 12 - 3 = 9 ; #### 9' -> '9'."""
+    """The first word after the last `####`, as in GSM8K's solutions: 'so 12 - 3 = 9 ; #### 9' ->
+    '9'."""
     _, mark, tail = completion.rpartition("####")
     words = tail.split(maxsplit=1)
     return words[0] if mark and words else None
 
 
 def number_after_marks(completion: str) -> str | None:
-    """Like `word_after_marks`, but skip a colon directly after the marks, and join a currency sign to the word after it."""
+    """Like `word_after_marks`, but skip a colon directly after the marks, and join a currency sign
+    to the word after it."""
     _, mark, tail = completion.rpartition("####")
     match = re.match(r":?\s*((?:\\?[$€£¥₹]\s*)?\S+)", tail)
     return match.group(1) if mark and match else None
 
 
 def last_box(completion: str) -> str | None:
-    r"""The content of the last complete `\boxed{...}`, braces balanced: '\boxed{\frac{1}{2}}' -> '\frac{1}{2}'."""
+    r"""The content of the last complete `\boxed{...}`, braces balanced: '\boxed{\frac{1}{2}}' ->
+    '\frac{1}{2}'."""
     closing_of, open_braces = {}, []
     for brace in re.finditer("[{}]", completion):
         if brace.group() == "{":
@@ -127,18 +150,20 @@ def last_box(completion: str) -> str | None:
 
 
 def line_of_last_box(completion: str) -> str | None:
-    r"""The text between the last `\boxed{` and the last closing brace of its line, for answers that may have single braces:
-    '\boxed{] }}' -> '] }'."""
+    r"""The text between the last `\boxed{` and the last closing brace of its line, for answers that
+    may have single braces: '\boxed{] }}' -> '] }'."""
     _, mark, tail = completion.rpartition("\\boxed{")
     content, brace, _ = tail.partition("\n")[0].rpartition("}")
     return content.strip() if mark and brace else None
 
 
-# --- comparisons of answer and reference, and kinds of answers -----------------------------------------------------
+# --- comparisons of answer and reference, and kinds of answers
+# -----------------------------------------------------
 
 
 def same_text(reference: str, extracted: str) -> bool:
-    """Whether both texts are equal, as in HE's released code for choices: for reference '(B)', '(B)' is right and 'B' is wrong."""
+    """Whether both texts are equal, as in HE's released code for choices: for reference '(B)',
+    '(B)' is right and 'B' is wrong."""
     return reference == extracted
 
 
@@ -147,11 +172,15 @@ def same_word(reference: str, extracted: str) -> bool:
     return reference.strip(" .,;").casefold() == extracted.strip(" .,;").casefold()
 
 
-LETTER_ALONE, LETTER_IN_BRACKETS = re.compile(r"\(?([A-Za-z])\)?\.?"), re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL)
+LETTER_ALONE, LETTER_IN_BRACKETS = (
+    re.compile(r"\(?([A-Za-z])\)?\.?"),
+    re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL),
+)
 
 
 def same_letter(reference: str, extracted: str) -> bool:
-    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal. Other texts never match."""
+    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal.
+    Other texts never match."""
     return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
 
 
@@ -170,7 +199,8 @@ def _letter(text: str) -> str | None:
 
 
 def same_characters(reference: str, extracted: str) -> bool:
-    """Whether both texts are equal except for case, white space, and a surrounding comma, full stop or semicolon."""
+    """Whether both texts are equal except for case, white space, and a surrounding comma, full stop
+    or semicolon."""
     return same_word("".join(reference.split()), "".join(extracted.split()))
 
 
@@ -178,7 +208,8 @@ LATEX_IN_BRACKETS = re.compile(r"\\(?:text|left|right|mathrm)\b|[\\$\s]")
 
 
 def same_brackets(reference: str, extracted: str) -> bool:
-    r"""Whether both are the same sequence of brackets. White space and LaTeX are ignored: '] }', ']}' and '\]\}' are equal."""
+    r"""Whether both are the same sequence of brackets. White space and LaTeX are ignored: '] }',
+    ']}' and '\]\}' are equal."""
     return LATEX_IN_BRACKETS.sub("", reference) == LATEX_IN_BRACKETS.sub("", extracted)
 
 
@@ -190,13 +221,15 @@ def are_brackets(extracted: str) -> bool:
 def same_integer(reference: str, extracted: str) -> bool:
     """Whether both are equal under Python's `int()`, as in HE's released code for GSM8K."""
     try:
-        return "_" not in extracted and int(extracted) == int(reference)  # int('52_8') is 528, but 52_8 is a number in base 8
+        # int('52_8') is 528, but 52_8 is a number in base 8
+        return "_" not in extracted and int(extracted) == int(reference)
     except ValueError:
         return False
 
 
 def same_number(reference: str, extracted: str) -> bool:
-    """Whether both are exactly the same number. Separators, currency, units and the notation of fractions are ignored."""
+    """Whether both are exactly the same number. Separators, currency, units and the notation of
+    fractions are ignored."""
     value = quantities.read_number(extracted)
     return value is not None and value == quantities.read_number(reference)
 
@@ -207,7 +240,8 @@ def reads_number(extracted: str) -> bool:
 
 
 def normalise_integer(answer: str) -> str:
-    """Write an integer reference as plain digits ('1,080' becomes '1080'). Any other reference is only stripped."""
+    """Write an integer reference as plain digits ('1,080' becomes '1080'). Any other reference is
+    only stripped."""
     value = quantities.read_number(answer)
     return answer.strip() if value is None or value.denominator != 1 else str(value)
 
@@ -224,7 +258,14 @@ GRADERS: dict[str, Grader] = {
     "choice_letter": LETTER,
     "choice_letter_lenient": replace(LETTER, forgiving=True),
     "boxed_text": Grader(*BOX, same_text, same_characters, reads=bool, forgiving=True),
-    "brackets": Grader(r"\boxed{%s}", line_of_last_box, same_text, same_brackets, reads=are_brackets, forgiving=True),
+    "brackets": Grader(
+        r"\boxed{%s}",
+        line_of_last_box,
+        same_text,
+        same_brackets,
+        reads=are_brackets,
+        forgiving=True,
+    ),
     "number_strict": NUMBER,
     "number_lenient": replace(NUMBER, forgiving=True),
     "math_strict": MATH,
@@ -233,8 +274,9 @@ GRADERS: dict[str, Grader] = {
 
 
 def check_grader(name: str, *paths: str) -> None:
-    """Raise a `UserError` if there is no grader `name`, or if a package that the grader needs is not installed. `paths` are the
-    files that this process grades; the error about slow grading names them."""
+    """Raise a `UserError` if there is no grader `name`, or if a package that the grader needs is
+    not installed. `paths` are the files that this process grades; the error about slow grading
+    names them."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if name.startswith("math"):

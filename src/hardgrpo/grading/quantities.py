@@ -1,6 +1,7 @@
 r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words.
 
-Each table below unifies spellings of one kind: Unicode, LaTeX's spaces, marks around an answer, notations of numbers, units.
+Each table below unifies spellings of one kind: Unicode, LaTeX's spaces, marks around an answer,
+notations of numbers, units.
 """
 
 import functools
@@ -12,14 +13,17 @@ from typing import NamedTuple
 LONGEST_NUMBER = 200  # characters; longer texts are not read
 LARGEST_EXPONENT = 999  # of a power of ten
 
-# --- Unicode -------------------------------------------------------------------------------------------------------
+# --- Unicode
+# -------------------------------------------------------------------------------------------------------
 
 COMMANDS = (
     r"×\times ⋅\cdot ·\cdot ∙\cdot ÷/ ⁄/ ±\pm √\sqrt ∞\infty ≤\le ≥\ge ≠\ne ≈\approx ∪\cup ∩\cap ∈\in ∨\lor ∠\angle"
     r" ∅\emptyset Ø\emptyset ℝ\mathbb{R} Ω\Omega µ\mu °^\circ º^\circ"
 )
 GREEK = {
-    letter: "\\" + (word.lower() if case == "SMALL" else word.capitalize()).replace("amda", "ambda") + " "
+    letter: "\\"
+    + (word.lower() if case == "SMALL" else word.capitalize()).replace("amda", "ambda")
+    + " "
     for letter in map(chr, range(0x391, 0x3CA))
     for _, case, _, word, *final in [unicodedata.name(letter, "? ? ? ? ?").split()]
     if not final
@@ -46,31 +50,51 @@ _nfkc = functools.partial(unicodedata.normalize, "NFKC")
 
 
 def to_latex(text: str) -> str:
-    r"""The text with LaTeX in place of Unicode: '5²' -> '5^{2}', '7½' -> '7\frac{1}{2}', '5π' -> '5\pi '."""
+    r"""The text with LaTeX in place of Unicode: '5²' -> '5^{2}', '7½' -> '7\frac{1}{2}', '5π' ->
+    '5\pi '."""
     if text.isascii():
         return text
     for pattern, form in UNICODE_FORMS:
         text = pattern.sub(
-            lambda match, form=form: form.format(*_nfkc(_remove_accents(match[match.lastindex or 0])).split("⁄")), text
+            lambda match, form=form: form.format(
+                *_nfkc(_remove_accents(match[match.lastindex or 0])).split("⁄")
+            ),
+            text,
         )
-    text = "".join(f" {c} " if unicodedata.category(c) == "No" else c for c in text)  # '5⑨' is not 59
+    # '5⑨' is not 59
+    text = "".join(f" {c} " if unicodedata.category(c) == "No" else c for c in text)
     text = _nfkc(text.translate(SYMBOLS)).translate(SYMBOLS)
-    # Remove a combining mark that belongs to a letter, as in Hindi. Keep a mark after a digit, because it changes the number.
-    return "".join(_remove_accents(c) if not previous.isdigit() else c for previous, c in zip(" " + text, text))
+    # Remove a combining mark that belongs to a letter, as in Hindi. Keep a mark after a digit,
+    # because it changes the number.
+    return "".join(
+        _remove_accents(c) if not previous.isdigit() else c for previous, c in zip(" " + text, text)
+    )
 
 
 def _remove_accents(text: str) -> str:
     return "".join(c for c in text if unicodedata.category(c)[0] != "M")
 
 
-# --- spaces, and marks around an answer ----------------------------------------------------------------------------
+# --- spaces, and marks around an answer
+# ----------------------------------------------------------------------------
 
 BALANCED = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)"  # braces, three deep
-TEXT = re.compile(rf"\\(?:text\w*|mathrm|mathbf|mathit|mathsf|operatorname|mbox|hbox)\s*\{{{BALANCED}\}}")
+TEXT = re.compile(
+    rf"\\(?:text\w*|mathrm|mathbf|mathit|mathsf|operatorname|mbox|hbox)\s*\{{{BALANCED}\}}"
+)
 SPACES = [
     (re.compile(r"\\(?:text)?color\s*\{[^{}]*\}|\\(?:text\w*|mbox)\s*\{\s*\}"), ""),
-    (re.compile(r"(?<=\d)(\.\d*?)(\d)\2{2,}(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))"), r"\1\\overline{\2}"),  # 0.333...
-    (re.compile(r"\\!\s*|\\(?:left|right|displaystyle|textstyle|[Ll]arge|huge|bf|rm|it|[Bb]igg?[lrm]?)(?![A-Za-z])|\{\}"), ""),
+    # 0.333...
+    (
+        re.compile(r"(?<=\d)(\.\d*?)(\d)\2{2,}(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))"),
+        r"\1\\overline{\2}",
+    ),
+    (
+        re.compile(
+            r"\\!\s*|\\(?:left|right|displaystyle|textstyle|[Ll]arge|huge|bf|rm|it|[Bb]igg?[lrm]?)(?![A-Za-z])|\{\}"
+        ),
+        "",
+    ),
     (re.compile(r"(?:\\[,;:> ]|~|\\q?quad(?![A-Za-z])|\s)+"), " "),
 ]
 MARKS = re.compile(
@@ -82,7 +106,8 @@ ENDING = re.compile(r"(?:[,;\\ ]|(?<!\.)\.(?!\.))+$")
 
 
 def remove_marks(text: str) -> str:
-    r"""The text without surrounding marks: '\textbf{(B)}' -> '(B)', '\[18\]' -> '18', '**18**.' -> '18'."""
+    r"""The text without surrounding marks: '\textbf{(B)}' -> '(B)', '\[18\]' -> '18', '**18**.' ->
+    '18'."""
     for pattern, spelling in SPACES:
         text = pattern.sub(spelling, text)
     for _ in range(4):
@@ -93,7 +118,8 @@ def remove_marks(text: str) -> str:
     return text.strip()
 
 
-# --- numbers -------------------------------------------------------------------------------------------------------
+# --- numbers
+# -------------------------------------------------------------------------------------------------------
 
 CURRENCY = (
     r"(?:(?:[A-Z]{1,2} ?)?\$|[€£¥₹₩₽¢]|\\(?:pounds|euro|yen|textdollar|texteuro)\b"
@@ -107,10 +133,22 @@ SPELLINGS = [  # replacements that unify spellings, applied in this order
     (re.compile(r"(?<=\d)(?:\.\.\.|\\[lc]?dots)$"), ""),
     (re.compile(r" ?\{ ?, ?\} ?"), ","),
     (re.compile(r"\\(?:[dtc]frac|sfrac|nicefrac)(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r" ?(?:\^ ?(?:\{ ?)?(?:\\circ|o)(?![A-Za-z])(?: ?[CF]?\})?|\\degree(?![A-Za-z]))"), "°"),
-    (re.compile(r"(?:°| ?\bdeg(?:rees?)?\b) ?(?:[CF]|(?:\\(?:text|mathrm))?\{ ?[CF] ?\})(?![A-Za-z])"), "°"),
     (
-        re.compile(rf"(?<=\d)(?: ?\^ ?\{{ ?(?:{ORDINAL_TEXT}|{ORDINAL}) ?\}}| ?\^? ?{ORDINAL_TEXT}|[-^']?{ORDINAL}(?![A-Za-z]))"),
+        re.compile(
+            r" ?(?:\^ ?(?:\{ ?)?(?:\\circ|o)(?![A-Za-z])(?: ?[CF]?\})?|\\degree(?![A-Za-z]))"
+        ),
+        "°",
+    ),
+    (
+        re.compile(
+            r"(?:°| ?\bdeg(?:rees?)?\b) ?(?:[CF]|(?:\\(?:text|mathrm))?\{ ?[CF] ?\})(?![A-Za-z])"
+        ),
+        "°",
+    ),
+    (
+        re.compile(
+            rf"(?<=\d)(?: ?\^ ?\{{ ?(?:{ORDINAL_TEXT}|{ORDINAL}) ?\}}| ?\^? ?{ORDINAL_TEXT}|[-^']?{ORDINAL}(?![A-Za-z]))"
+        ),
         " ",
     ),
     (re.compile(r"\{ ?(\\(?:overline|bar|dot) ?\{\d+\}) ?\}"), r"\1"),
@@ -121,28 +159,35 @@ SPELLINGS = [  # replacements that unify spellings, applied in this order
         r"\1\2\3",
     ),
     (
-        re.compile(r"^(?:\\text\w*\{ ?)?(?:about|around|roughly|approximately|approx)\b\.?(?: ?\})?(?= ?[\\$\d+-])"),
+        re.compile(
+            r"^(?:\\text\w*\{ ?)?(?:about|around|roughly|approximately|approx)\b\.?(?: ?\})?(?= ?[\\$\d+-])"
+        ),
         r"\\approx ",
     ),
     (re.compile(r"\\mu ?(?=[A-Za-z]|\\(?:text|mathrm)\{)|\\Omega(?![A-Za-z])"), "unit"),
 ]
 
-DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+DIGITS = (
+    r"(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+)
 WHOLE = r"([1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)"
 PART = rf" ?(?:\{{ ?(-?{DIGITS}) ?\}}|(\d))"
 POWER_OF_TEN = r"(?:10|\{10\}) ?(?:\^|\*\*) ?(?:\{ ?([+-]?\d+) ?\}|([+-]?\d+))"
 PLAIN = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 SIGN = re.compile(rf"([+-]?) ?(?:{CURRENCY} ?){{0,2}}([+-]?) ?")
 IN_PARENTHESES = re.compile(r"(-?) ?\(([^(),]*)\)(.*)", re.DOTALL)
-LATEX_FRACTION = re.compile(rf"(?:{WHOLE} ?)?\\frac{PART}{PART}", re.ASCII)  # \frac{1}{2}, \frac12, \frac9{19}, 1\frac{1}{2}
+# \frac{1}{2}, \frac12, \frac9{19}, 1\frac{1}{2}
+LATEX_FRACTION = re.compile(rf"(?:{WHOLE} ?)?\\frac{PART}{PART}", re.ASCII)
 FRACTION = re.compile(rf"(?:{WHOLE} )?({DIGITS}) ?/ ?({DIGITS})", re.ASCII)  # 1/2, 1 1/2
 DOTTED = r"\\dot ?\{(\d)\}"
 REPEATING = re.compile(  # 0.1\overline{6}, 0.\dot{1}4285\dot{7}, 0.1(6)
-    rf"(\d*\.\d*)(?:{DOTTED}(\d*){DOTTED}| ?\\(?:overline|bar|dot)(?: ?\{{ ?(\d+) ?\}}| ?(\d))|\((\d+)\))", re.ASCII
+    rf"(\d*\.\d*)(?:{DOTTED}(\d*){DOTTED}| ?\\(?:overline|bar|dot)(?: ?\{{ ?(\d+) ?\}}| ?(\d))|\((\d+)\))",
+    re.ASCII,
 )
 DECIMAL = re.compile(DIGITS, re.ASCII)
 TEN = re.compile(POWER_OF_TEN, re.ASCII)
-POWER = re.compile(rf"(?: ?(?:\\times|\\cdot|[*x]) ?{POWER_OF_TEN}|[eE]([+-]?\d+))(?!\d)", re.ASCII)  # 5 \times 10^3, 5e3
+# 5 \times 10^3, 5e3
+POWER = re.compile(rf"(?: ?(?:\\times|\\cdot|[*x]) ?{POWER_OF_TEN}|[eE]([+-]?\d+))(?!\d)", re.ASCII)
 NAME = re.compile(r"[A-Za-z\\ ]*(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))? ?")  # before '='
 SYMBOL = re.compile(
     r"(?:[A-Za-z]|\\(?!pi|sqrt|frac|pm|infty|text|cdot|times)[A-Za-z]+)(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))?"
@@ -154,22 +199,25 @@ class Quantity(NamedTuple):
     value: Fraction
     percent: bool = False  # '50%' has the value 50
     bare: bool = False  # followed by letters that may be a unit or variables: '5 m'
-    ratio: bool = False  # a fraction or a repeating decimal, which a finite decimal only approximates
+    # a fraction or a repeating decimal, which a finite decimal only approximates
+    ratio: bool = False
 
 
 def read_number(text: str) -> Fraction | None:
     r"""The number that an answer states, or None if it does not state exactly one number.
 
-    Numbers: '70,000', '70{,}000', '\$460', '18 \text{ cm}^2', '60 km/h', '18 cups of flour', '18th', '50\%' (50), '18.0',
-    '\frac12', '1\frac{1}{2}', '-1 1/2', '7½', '0.1\overline{6}', '5 \times 10^3', '1e-3', '2 million', 'x = 5', '\approx 5',
-    '(18)'. No numbers: '2k', '3\pi', '5²', '3-4', '52_8', '2:00', '1,2', '3 fifths', '6 ft 2 in'.
+    Numbers: '70,000', '70{,}000', '\$460', '18 \text{ cm}^2', '60 km/h', '18 cups of flour',
+    '18th', '50\%' (50), '18.0', '\frac12', '1\frac{1}{2}', '-1 1/2', '7½', '0.1\overline{6}', '5
+    \times 10^3', '1e-3', '2 million', 'x = 5', '\approx 5', '(18)'. No numbers: '2k', '3\pi', '5²',
+    '3-4', '52_8', '2:00', '1,2', '3 fifths', '6 ft 2 in'.
     """
     quantity = read_quantity(text)
     return quantity and quantity.value
 
 
 def is_number(text: str) -> bool:
-    """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit, so '5 m' is not a number."""
+    """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit,
+    so '5 m' is not a number."""
     quantity = read_quantity(text)
     return quantity is not None and not quantity.bare
 
@@ -192,10 +240,15 @@ def _read_answer(text: str) -> Quantity | None:
 def _read_equation(text: str) -> Quantity | None:
     r"""'x = 5', '5 = x' and '\approx 5' are 5; 'x = 1/3 \approx 0.33' is 1/3."""
     if approximation := APPROXIMATION.search(text):
-        exact, rounding = text[: approximation.start()].strip(" ="), text[approximation.end() :].strip()
+        exact, rounding = (
+            text[: approximation.start()].strip(" ="),
+            text[approximation.end() :].strip(),
+        )
         if SYMBOL.fullmatch(rounding):
             return _read_value(exact)
-        return (value := _read_value(rounding)) and (_read_equation(exact) or (value if NAME.fullmatch(exact) else None))
+        return (value := _read_value(rounding)) and (
+            _read_equation(exact) or (value if NAME.fullmatch(exact) else None)
+        )
     name, equals, value = text.rpartition("=")
     if not equals or NAME.fullmatch(TEXT.sub(r"\1", name)):
         return _read_value(value)
@@ -210,7 +263,11 @@ def _read_value(text: str) -> Quantity | None:
         if not quantity or not multiple:
             return None
         value = quantity.value * multiple * (-1 if parentheses[1] else 1)
-        return quantity._replace(value=value, percent=quantity.percent or _is_percent(parentheses[3]), bare=quantity.bare or bare)
+        return quantity._replace(
+            value=value,
+            percent=quantity.percent or _is_percent(parentheses[3]),
+            bare=quantity.bare or bare,
+        )
     sign = SIGN.match(text)
     size, end, ratio = _read_magnitude(text, sign.end())
     if size is None or all(sign.groups()):
@@ -219,22 +276,32 @@ def _read_value(text: str) -> Quantity | None:
     multiple, bare = _read_unit(suffix)
     if multiple is None or (size in (1, 3) and QUARTERS.search(suffix)):
         return None
-    return Quantity(size * multiple * (-1 if "-" in sign.groups() else 1), _is_percent(suffix), bare, ratio)
+    return Quantity(
+        size * multiple * (-1 if "-" in sign.groups() else 1), _is_percent(suffix), bare, ratio
+    )
 
 
 def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
-    """(unsigned number at `start` or None, end of the number, whether the number is a fraction or a repeating decimal)."""
+    """(unsigned number at `start` or None, end of the number, whether the number is a fraction or a
+    repeating decimal)."""
     is_ratio = False
     if match := LATEX_FRACTION.match(text, start) or FRACTION.match(text, start):
         integer, *digits = match.groups()
         numerator, denominator = (_decimal(text) for text in digits if text is not None)
-        if not denominator or (integer is not None and not 0 <= numerator < denominator):  # a mixed number has a proper fraction
+        # a mixed number has a proper fraction
+        if not denominator or (integer is not None and not 0 <= numerator < denominator):
             return None, start, True
-        size, is_ratio = (0 if integer is None else _decimal(integer)) + numerator / denominator, True
+        size, is_ratio = (
+            (0 if integer is None else _decimal(integer)) + numerator / denominator,
+            True,
+        )
     elif match := REPEATING.match(text, start):
         fixed, repetend = match[1], "".join(filter(None, match.groups()[1:]))
         places = len(fixed) - fixed.index(".") - 1
-        size, is_ratio = _decimal(fixed + "0") + Fraction(int(repetend), 10**places * (10 ** len(repetend) - 1)), True
+        size, is_ratio = (
+            _decimal(fixed + "0") + Fraction(int(repetend), 10**places * (10 ** len(repetend) - 1)),
+            True,
+        )
     elif match := TEN.match(text, start):
         size = _power_of_ten(match)
     elif match := DECIMAL.match(text, start):
@@ -254,10 +321,13 @@ def _decimal(digits: str) -> Fraction:
     return Fraction(digits.replace(",", "").replace(" ", "").rstrip("."))
 
 
-# --- units ---------------------------------------------------------------------------------------------------------
+# --- units
+# ---------------------------------------------------------------------------------------------------------
 
 WORD = r"[^\W\d_]++(?:[-'][^\W\d_]++)*+"
-UNITS = re.compile(rf"(?:[ /.()%°]|{CURRENCY}|\\cdot|{WORD}(?: ?\^ ?(?:\{{ ?-?\d ?\}}|-?\d)|[23])?+)*+")
+UNITS = re.compile(
+    rf"(?:[ /.()%°]|{CURRENCY}|\\cdot|{WORD}(?: ?\^ ?(?:\{{ ?-?\d ?\}}|-?\d)|[23])?+)*+"
+)
 UNIT_FRACTION = re.compile(rf"\\frac ?\{{{BALANCED}\}} ?\{{{BALANCED}\}}")
 KNOWN_UNIT = re.compile(
     "(?i:cm|mm|km|dm|kg|mg|ml|cl|ft|in|yd|mi|lbs?|oz|pt|qt|gal|hrs?|min|sec|yrs?|wk|mph|kph|kmh|sq|cu|deg|rad|hz|khz|gb|mb|pts"
@@ -267,14 +337,24 @@ LETTER_UNIT = re.compile(r"[mghsL]")
 LETTER_IN_COMPOUND = re.compile(r"[mghsLlNJWVAKCFd]")  # in 'km/h', 'N\cdot m', 'm s^{-1}'
 COMPOUND = re.compile(r"[A-Za-z}] ?(?:/|\\cdot|\^ ?\{ ?-)")
 VARIABLE = re.compile(r"(?<=\d)[A-Za-z]{1,3}(?![A-Za-z])|(?<![A-Za-z])[A-Za-z]{1,2}(?![A-Za-z])")
-POWER_OF_LETTER = re.compile(r"(?<![A-Za-z])(?!m ?\^ ?\{? ?[23](?!\d))[A-Za-z] ?\^")  # '5 x^2', but not '5 m^2'
-LITTLE_WORDS = re.compile(r"(?<= )(?:of|an?|at|in|on|by|as|up)(?= (?:an? )?[A-Za-z]{2})")  # 'cups of flour', 'a week'
+# '5 x^2', but not '5 m^2'
+POWER_OF_LETTER = re.compile(r"(?<![A-Za-z])(?!m ?\^ ?\{? ?[23](?!\d))[A-Za-z] ?\^")
+# 'cups of flour', 'a week'
+LITTLE_WORDS = re.compile(r"(?<= )(?:of|an?|at|in|on|by|as|up)(?= (?:an? )?[A-Za-z]{2})")
 PERCENT = re.compile(r"\b(?:percent(?:age)?|pct)\b")
-QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)  # coins, but 1 quarter and 3 quarters are fractions, too
-MULTIPLES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+# coins, but 1 quarter and 3 quarters are fractions, too
+QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)
+MULTIPLES = {
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
 TEENS = "four|fif|six|seven|eigh|nine"
 ORDINALS = f"four|fif|six|seven|eigh|nin|ten|eleven|twelf|(?:thir|{TEENS})teen|(?:twen|thir|for|{TEENS})tie|{'|'.join(MULTIPLES)}"
-# If one of these words follows a number, the text states a different number or several: '5 and a half', '2 pi', '4 or more'.
+# If one of these words follows a number, the text states a different number or several: '5 and a
+# half', '2 pi', '4 or more'.
 NOT_UNITS = re.compile(
     rf"and|or|to|plus|minus|over|divided|hal(?:f|ves|ved)|thirds?|(?:{ORDINALS})ths?|pi|sqrt|roots?|radical|squared|cubed|doubled|tripled"
     "|factorial|mod|modulo|base|remainder|infinity",
@@ -283,8 +363,11 @@ NOT_UNITS = re.compile(
 
 
 def is_unit(text: str) -> bool:
-    r"""Whether a text after a value, such as the content of '\text{}', is a unit or words that do not change the value."""
-    return UNITS.fullmatch(text) is not None and not any(map(NOT_UNITS.fullmatch, re.findall(r"[^\W\d_]+", text)))
+    r"""Whether a text after a value, such as the content of '\text{}', is a unit or words that do
+    not change the value."""
+    return UNITS.fullmatch(text) is not None and not any(
+        map(NOT_UNITS.fullmatch, re.findall(r"[^\W\d_]+", text))
+    )
 
 
 def _read_unit(suffix: str) -> tuple[int | None, bool]:
@@ -302,7 +385,9 @@ def _read_unit(suffix: str) -> tuple[int | None, bool]:
     letters = _find_variables("0" + suffix)
     compound = COMPOUND.search(phrase)
     unit_letter = LETTER_IN_COMPOUND if compound else LETTER_UNIT
-    if not all(map(unit_letter.fullmatch, letters)) or (not compound and POWER_OF_LETTER.search(suffix)):
+    if not all(map(unit_letter.fullmatch, letters)) or (
+        not compound and POWER_OF_LETTER.search(suffix)
+    ):
         return None, False
     factor = 1
     for word in words:
@@ -317,15 +402,21 @@ def _is_percent(suffix: str) -> bool:
 
 
 def _is_symbol(word: str) -> bool:
-    """Whether a word is a single non-ASCII letter of a script that has capital letters: 'Ж', but not '個'."""
+    """Whether a word is a single non-ASCII letter of a script that has capital letters: 'Ж', but
+    not '個'."""
     return len(word) == 1 and not word.isascii() and word.lower() != word.upper()
 
 
 def has_variables(text: str) -> bool:
-    r"""Whether the text contains variables: true for '2k', '3ab' and '6 - 5i', false for '5 cm' and '5\text{ m}'."""
+    r"""Whether the text contains variables: true for '2k', '3ab' and '6 - 5i', false for '5 cm' and
+    '5\text{ m}'."""
     return bool(_find_variables(text))
 
 
 def _find_variables(text: str) -> list[str]:
     text = re.sub(rf"\\[A-Za-z]+|{CURRENCY}", " ", TEXT.sub(" unit ", text))
-    return [letters for letters in VARIABLE.findall(LITTLE_WORDS.sub("", text)) if not KNOWN_UNIT.fullmatch(letters)]
+    return [
+        letters
+        for letters in VARIABLE.findall(LITTLE_WORDS.sub("", text))
+        if not KNOWN_UNIT.fullmatch(letters)
+    ]

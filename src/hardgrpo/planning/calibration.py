@@ -1,11 +1,13 @@
 """Correct the cost model (`durations`) with the times of finished jobs.
 
-`results/calibration.json` holds an entry for each group of finished jobs, from the narrowest groups (equal rule, device, model, task,
-recipe and policy: only seeds differ) to the widest (equal rule and device). An entry holds medians over its jobs:
+`results/calibration.json` holds an entry for each group of finished jobs, from the narrowest groups
+(equal rule, device, model, task, recipe and policy: only seeds differ) to the widest (equal rule
+and device). An entry holds medians over its jobs:
 
-- `fill`: mean tokens of a completion, or of a worked solution in training, relative to the completion limit (not in groups that mix
-  tasks, whose limits differ);
-- `slowness`: seconds of work relative to the seconds that the cost model expects for the same number of tokens;
+- `fill`: mean tokens of a completion, or of a worked solution in training, relative to the
+  completion limit (not in groups that mix tasks, whose limits differ);
+- `slowness`: seconds of work relative to the seconds that the cost model expects for the same
+  number of tokens;
 - `start_seconds`: seconds outside of the work, for imports, loading and writing.
 """
 
@@ -53,13 +55,15 @@ class FinishedJob:
 
 
 def read_finished_jobs(results: str = "results") -> list[FinishedJob]:
-    """All finished jobs below a folder of results, except jobs with an unreadable provenance and resumed jobs, which record only the seconds
-    of their last part."""
+    """All finished jobs below a folder of results, except jobs with an unreadable provenance and
+    resumed jobs, which record only the seconds of their last part."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern))
         for path in sorted(Path(results).glob(re.sub(r"{\w+}", "*", pattern))):
-            job = Job.of(rule, wildcard_pattern.fullmatch(path.relative_to(results).as_posix()).groupdict())
+            job = Job.of(
+                rule, wildcard_pattern.fullmatch(path.relative_to(results).as_posix()).groupdict()
+            )
             finished_jobs.append(_read_finished_job(path, job))
     return list(filter(None, finished_jobs))
 
@@ -74,7 +78,9 @@ def _read_finished_job(path: Path, job: Job) -> FinishedJob | None:
         tokens = facts.get("solution_tokens", facts.get("completion_tokens"))
         if not all(map(_is_amount, (facts["seconds"], work_seconds or 0, tokens or 0))):
             return None
-        return FinishedJob(job, "gpu" if gpus else "cpu", float(facts["seconds"]), work_seconds, tokens)
+        return FinishedJob(
+            job, "gpu" if gpus else "cpu", float(facts["seconds"]), work_seconds, tokens
+        )
     except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
@@ -85,14 +91,16 @@ def _is_amount(value) -> bool:
 
 
 class Calibration:
-    """Medians over groups of finished jobs. `find` takes each median from the narrowest group that a job belongs to."""
+    """Medians over groups of finished jobs. `find` takes each median from the narrowest group that
+    a job belongs to."""
 
     def __init__(self, groups: list[dict], jobs: int = 0):
         self.groups, self.jobs = groups, jobs
         self.by_key = {tuple(sorted(group["of"].items())): group for group in groups}
 
     def find(self, job: Job, device: str) -> dict[str, float]:
-        """`fill`, `slowness` and `start_seconds` for a job, without quantities that have no median."""
+        """`fill`, `slowness` and `start_seconds` for a job, without quantities that have no
+        median."""
         medians: dict[str, float] = {}
         for names in GROUPS:
             group = self.by_key.get(_key(job, device, names), {})
@@ -108,7 +116,8 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
 
 
 def calibrate(config: dict, finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
-    """Medians over the finished jobs whose model, tasks, recipe and policy are in `config`. `gpu` is a key of `durations.GPUS`."""
+    """Medians over the finished jobs whose model, tasks, recipe and policy are in `config`. `gpu`
+    is a key of `durations.GPUS`."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     job_count = 0
     for finished_job in finished_jobs:
@@ -116,7 +125,11 @@ def calibrate(config: dict, finished_jobs: list[FinishedJob], gpu: str) -> Calib
         if not job_ratios:
             continue
         job_count += 1
-        recipe = config["recipes"].get(finished_job.job.recipe, {}) if finished_job.job.rule == "train_grpo" else {}
+        recipe = (
+            config["recipes"].get(finished_job.job.recipe, {})
+            if finished_job.job.rule == "train_grpo"
+            else {}
+        )
         for names in GROUPS:
             if settings.is_supervised(recipe) and "recipe" not in names:
                 continue  # times of SFT do not predict runs that sample rollouts
@@ -132,7 +145,10 @@ def calibrate(config: dict, finished_jobs: list[FinishedJob], gpu: str) -> Calib
 
 
 def _ratios(config: dict, finished_job: FinishedJob, gpu: str) -> dict[str, float]:
-    if not _is_described(config, finished_job.job) or durations.model_shape(config, finished_job.job.model) is None:
+    if (
+        not _is_described(config, finished_job.job)
+        or durations.model_shape(config, finished_job.job.model) is None
+    ):
         return {}
     estimate = durations.estimate(config, finished_job.job, gpu)
     if finished_job.device != durations.device(config, finished_job.job):
@@ -142,12 +158,17 @@ def _ratios(config: dict, finished_job: FinishedJob, gpu: str) -> dict[str, floa
             0.0, finished_job.seconds - estimate.start_seconds
         )  # a small model's whole job may be shorter than the assumed start
         return {"slowness": work / (estimate.seconds - estimate.start_seconds)}
-    fill = finished_job.tokens / (durations.texts(config, finished_job.job) * durations.completion_limit(config, finished_job.job))
+    fill = finished_job.tokens / (
+        durations.texts(config, finished_job.job)
+        * durations.completion_limit(config, finished_job.job)
+    )
     with_tokens = durations.estimate(
         config,
         finished_job.job,
         gpu,
-        Calibration([{"of": dict(_key(finished_job.job, finished_job.device, GROUPS[0])), "fill": fill}]),
+        Calibration(
+            [{"of": dict(_key(finished_job.job, finished_job.device, GROUPS[0])), "fill": fill}]
+        ),
     )
     work = (
         finished_job.work_seconds
@@ -168,12 +189,14 @@ def _is_described(config: dict, job: Job) -> bool:
         "recipes": [job.recipe],
         "policies": [job.policy],
     }
-    return all(name is None or name in config[kind] for kind, names in kinds.items() for name in names)
+    return all(
+        name is None or name in config[kind] for kind, names in kinds.items() for name in names
+    )
 
 
 def read(path: str = paths.CALIBRATION) -> Calibration | None:
-    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file. Raise a `UserError` if the file is
-    malformed."""
+    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file. Raise a
+    `UserError` if the file is malformed."""
     if not Path(path).exists():
         return None
     try:
@@ -184,12 +207,16 @@ def read(path: str = paths.CALIBRATION) -> Calibration | None:
                 raise ValueError
         return Calibration(content["groups"], content["jobs"] + 0)
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise UserError(f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py") from None
+        raise UserError(
+            f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py"
+        ) from None
 
 
 def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:
     """Write a calibration as JSON."""
-    files.write_text(path, json.dumps({"jobs": calibration.jobs, "groups": calibration.groups}, indent=1) + "\n")
+    files.write_text(
+        path, json.dumps({"jobs": calibration.jobs, "groups": calibration.groups}, indent=1) + "\n"
+    )
 
 
 @dataclass(frozen=True)
@@ -205,11 +232,20 @@ class Comparison:
         return abs(self.expected_seconds - self.finished_job.seconds) / self.finished_job.seconds
 
 
-def compare(config: dict, finished_jobs: list[FinishedJob], gpu: str, seed: int) -> list[Comparison]:
-    """Compare the jobs of all other seeds with a calibration on the jobs of `seed` and the jobs without a seed."""
-    calibration = calibrate(config, [finished_job for finished_job in finished_jobs if finished_job.job.seed in (None, seed)], gpu)
+def compare(
+    config: dict, finished_jobs: list[FinishedJob], gpu: str, seed: int
+) -> list[Comparison]:
+    """Compare the jobs of all other seeds with a calibration on the jobs of `seed` and the jobs
+    without a seed."""
+    calibration = calibrate(
+        config,
+        [finished_job for finished_job in finished_jobs if finished_job.job.seed in (None, seed)],
+        gpu,
+    )
     return [
-        Comparison(finished_job, durations.estimate(config, finished_job.job, gpu, calibration).seconds)
+        Comparison(
+            finished_job, durations.estimate(config, finished_job.job, gpu, calibration).seconds
+        )
         for finished_job in finished_jobs
         if finished_job.job.seed not in (None, seed) and _is_described(config, finished_job.job)
     ]

@@ -1,10 +1,12 @@
-"""The cost model: estimate the time, tokens and disk of a job for plans and for walltimes on a cluster.
+"""The cost model: estimate the time, tokens and disk of a job for plans and for walltimes on a
+cluster.
 
-docs/costs.md describes the model, its assumptions and its accuracy. In short, a sampling step reads all weights and the cache once, and
-multiplies the weights with the current token of every sequence. The time of a step is the larger of bytes / bandwidth and FLOPs / peak
-(roofline model), divided by the share of the device's limit that is reached in practice. An update samples its rollouts and passes them
-forward and backward, at 2 FLOPs per weight, token and pass. Finished runs correct these estimates (`calibration.py`); the constants below
-are the defaults.
+docs/costs.md describes the model, its assumptions and its accuracy. In short, a sampling step reads
+all weights and the cache once, and multiplies the weights with the current token of every sequence.
+The time of a step is the larger of bytes / bandwidth and FLOPs / peak (roofline model), divided by
+the share of the device's limit that is reached in practice. An update samples its rollouts and
+passes them forward and backward, at 2 FLOPs per weight, token and pass. Finished runs correct these
+estimates (`calibration.py`); the constants below are the defaults.
 """
 
 import math
@@ -19,8 +21,8 @@ from hardgrpo.study import memory, paths, settings
 
 @dataclass(frozen=True)
 class Processor:
-    """A device's peak performance according to its data sheet: dense FLOP/s in bf16 (fp32 for a core), and bytes/s of its
-    memory."""
+    """A device's peak performance according to its data sheet: dense FLOP/s in bf16 (fp32 for a
+    core), and bytes/s of its memory."""
 
     flops: float
     bandwidth: float
@@ -37,21 +39,27 @@ GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
 }
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
-# The share of the peak performance that is reached in practice. vLLM: the mean of three published figures (docs/costs.md). CPU:
-# measured with model `tiny`. Wide CPU: an update of Qwen2.5-Coder-0.5B-Instruct on a core with AVX-512 reached 1.2 and 1.5 times `CORE`;
-# cores without AVX-512 are slower. Training and sampling with transformers on GPUs: assumed, because no run has been measured.
+# The share of the peak performance that is reached in practice. vLLM: the mean of three published
+# figures (docs/costs.md). CPU: measured with model `tiny`. Wide CPU: an update of
+# Qwen2.5-Coder-0.5B-Instruct on a core with AVX-512 reached 1.2 and 1.5 times `CORE`; cores without
+# AVX-512 are slower. Training and sampling with transformers on GPUs: assumed, because no run has
+# been measured.
 WIDE = 512  # width of a model from which products of matrices come near a core's peak
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
-LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4, "wide cpu": 7e-4}  # overhead per layer and sampling step
-START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}  # imports and engine
+# overhead per layer and sampling step
+LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4, "wide cpu": 7e-4}
+# imports and engine
+START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0, "wide cpu": 15.0}
 WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
 DOWNLOAD_PER_SECOND = 50e6  # bytes
 SYNC_PER_SECOND = 20e9  # bytes of weights that the trainer copies to vLLM in each update
-UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}  # grading, logging, the optimiser, vLLM's sleep and wake-up
+# grading, logging, the optimiser, vLLM's sleep and wake-up
+UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05, "wide cpu": 0.5}
 LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
-PROMPT_TOKENS = {"gpu": 150, "cpu": 40, "wide cpu": 150}  # mean per prompt with its template: GSM8K's, the miniature's (cpu)
+# mean per prompt with its template: GSM8K's, the miniature's (cpu)
+PROMPT_TOKENS = {"gpu": 150, "cpu": 40, "wide cpu": 150}
 UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
 UNKNOWN_SECONDS = 7200.0  # of a job whose model has an unknown size
 TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
@@ -68,7 +76,9 @@ STAGES = {  # rules that sample or train; all other rules are light
     "evaluate_run": "evaluation",
 }
 TRAINING = ("train_grpo", "train_first_round")
-SAFETY = 2.0  # requested / expected walltime on the first attempt; each later attempt adds half of the first request
+# requested / expected walltime on the first attempt; each later attempt adds half of the first
+# request
+SAFETY = 2.0
 LEAST_MINUTES = 10
 
 
@@ -88,12 +98,15 @@ class Job:
     def of(cls, rule: str, wildcards: dict) -> "Job":
         """The job of a rule with its wildcards."""
         fields = {name: wildcards.get(name) for name in cls.__dataclass_fields__ if name != "rule"}
-        return cls(rule, **fields | {"seed": None if fields["seed"] is None else int(fields["seed"])})
+        return cls(
+            rule, **fields | {"seed": None if fields["seed"] is None else int(fields["seed"])}
+        )
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated needs of a job. `seconds` includes the start; `tokens_trained` includes prompts, `tokens_generated` does not."""
+    """The estimated needs of a job. `seconds` includes the start; `tokens_trained` includes
+    prompts, `tokens_generated` does not."""
 
     seconds: float
     start_seconds: float = 0.0
@@ -112,23 +125,29 @@ class Estimate:
 
 
 def gpu_kind(name: str) -> str | None:
-    """The key of `GPUS` that a device's name contains (h100 in nvidia_h100_80gb_hbm3); None if there is none."""
+    """The key of `GPUS` that a device's name contains (h100 in nvidia_h100_80gb_hbm3); None if
+    there is none."""
     return next((kind for kind in GPUS if kind in name.lower()), None)
 
 
 def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
-    """Time, tokens and disk of a job. `gpu` is a key of `GPUS`, `calibration` a `calibration.Calibration`."""
+    """Time, tokens and disk of a job. `gpu` is a key of `GPUS`, `calibration` a
+    `calibration.Calibration`."""
     if job.rule not in STAGES:
         return _light(config, job)
     shape = model_shape(config, job.model)
     if shape is None:
         return Estimate(UNKNOWN_SECONDS, gpus=_gpus(config, job)["count"], is_known=False)
     medians = calibration.find(job, device(config, job)) if calibration else {}
-    model_estimate = {"train_grpo": _training, "train_first_round": _training, "pretrain_model": _pretraining}.get(
-        job.rule, _sampling
-    )(config, job, shape, gpu, medians.get("fill"))
+    model_estimate = {
+        "train_grpo": _training,
+        "train_first_round": _training,
+        "pretrain_model": _pretraining,
+    }.get(job.rule, _sampling)(config, job, shape, gpu, medians.get("fill"))
     start = medians.get("start_seconds", model_estimate.start_seconds)
-    seconds = start + (model_estimate.seconds - model_estimate.start_seconds) * medians.get("slowness", 1.0)
+    seconds = start + (model_estimate.seconds - model_estimate.start_seconds) * medians.get(
+        "slowness", 1.0
+    )
     return replace(model_estimate, seconds=seconds, start_seconds=start)
 
 
@@ -144,13 +163,21 @@ def device(config: dict, job: Job) -> str:
 
 
 def model_shape(config: dict, model: str) -> dict | None:
-    """A model's shape, from the configuration or from the config.json of a local copy; None if neither exists."""
+    """A model's shape, from the configuration or from the config.json of a local copy; None if
+    neither exists."""
     entry = settings.entry(config, model)
     if "shape" in entry:
         return entry["shape"]
     source = entry["source"]
     if source["kind"] == "pretrain":
-        size_keys = ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
+        size_keys = (
+            "hidden_size",
+            "intermediate_size",
+            "layers",
+            "heads",
+            "key_value_heads",
+            "head_size",
+        )
         return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
     path = Path(paths.model_folder(model)) / "config.json"
     if not path.exists() and source["kind"] == "folder":
@@ -159,7 +186,8 @@ def model_shape(config: dict, model: str) -> dict | None:
 
 
 def place(shape: dict, gpus: int) -> str:
-    """The key of the constants above for a model with this shape and number of GPUs: gpu, cpu or wide cpu."""
+    """The key of the constants above for a model with this shape and number of GPUs: gpu, cpu or
+    wide cpu."""
     return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
 
 
@@ -177,7 +205,8 @@ def problems(config: dict, task: str, split: str) -> int:
 
 
 def known_problems(config: dict, task: str, split: str) -> int | None:
-    """Number of problems of a split: counted if the split is prepared, else from the configuration; None if unknown."""
+    """Number of problems of a split: counted if the split is prepared, else from the configuration;
+    None if unknown."""
     prepared = Path(paths.problems(task, split))
     if prepared.is_file():
         with open(prepared, "rb") as stream:
@@ -196,23 +225,33 @@ def completions(config: dict, job: Job) -> int:
         return problems(config, job.task, "train") * config["tasks"][job.task]["probe"]["samples"]
     if job.rule in ("probe", "probe_early"):  # an upper bound for probe_early, which may stop early
         probe = config["tasks"][job.task]["probe"]
-        return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probe_samples(probe)
+        return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probe_samples(
+            probe
+        )
     test = config["tasks"][job.eval_task]["test"]
     if job.rule == "sample_reach":
         return problems(config, job.eval_task, "test") * test["reach"]["samples"]
-    return problems(config, job.eval_task, "test") * (test["samples"] + test["greedy"]) * checkpoints(config, job)
+    return (
+        problems(config, job.eval_task, "test")
+        * (test["samples"] + test["greedy"])
+        * checkpoints(config, job)
+    )
 
 
 def texts(config: dict, job: Job) -> int:
-    """Number of texts whose length `fill` describes: the completions that a job samples, or the worked solutions that it trains on."""
+    """Number of texts whose length `fill` describes: the completions that a job samples, or the
+    worked solutions that it trains on."""
     if job.rule not in TRAINING:
         return completions(config, job)
     return updates(config, job) * settings.texts_per_update(config["recipes"][job.recipe])
 
 
 def updates(config: dict, job: Job) -> int:
-    """Number of updates of a training or evaluated run: half of the recipe's updates if the policy annotates in two rounds."""
-    return config["recipes"][job.recipe]["updates"] // (2 if settings.has_rounds(config["policies"].get(job.policy, {})) else 1)
+    """Number of updates of a training or evaluated run: half of the recipe's updates if the policy
+    annotates in two rounds."""
+    return config["recipes"][job.recipe]["updates"] // (
+        2 if settings.has_rounds(config["policies"].get(job.policy, {})) else 1
+    )
 
 
 def checkpoints(config: dict, job: Job) -> int:
@@ -229,7 +268,11 @@ def completion_limit(config: dict, job: Job) -> int:
 
 def _sampling(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
     count = _gpus(config, job)["count"]
-    engine = ("vllm" if settings.engine(config, job.model) == "vllm" else "transformers") if count else place(shape, 0)
+    engine = (
+        ("vllm" if settings.engine(config, job.model) == "vllm" else "transformers")
+        if count
+        else place(shape, 0)
+    )
     limit, amount = completion_limit(config, job), completions(config, job)
     tokens = amount * limit * (fill or FILL)
     loads = 1
@@ -245,13 +288,21 @@ def _start(shape: dict, engine: str) -> float:
 
 
 def sampling_seconds(
-    shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int, width: float = 2.0
+    shape: dict,
+    amount: float,
+    tokens: float,
+    limit: int,
+    engine: str,
+    gpu: str,
+    count: int,
+    width: float = 2.0,
 ) -> float:
-    """Seconds for `amount` completions with `tokens` tokens in total, `MAX_SEQUENCES` in a batch (on a CPU, fewer if their memory does not
-    suffice), on a model split over `count` devices.
+    """Seconds for `amount` completions with `tokens` tokens in total, `MAX_SEQUENCES` in a batch
+    (on a CPU, fewer if their memory does not suffice), on a model split over `count` devices.
 
-    vLLM replaces a finished completion immediately and takes tokens / batch size steps. transformers samples a batch until the longest
-    completion ends, at most `limit` tokens. `width` is the number of bytes per weight on a GPU.
+    vLLM replaces a finished completion immediately and takes tokens / batch size steps.
+    transformers samples a batch until the longest completion ends, at most `limit` tokens. `width`
+    is the number of bytes per weight on a GPU.
     """
     if not amount or not tokens:
         return 0.0
@@ -263,13 +314,24 @@ def sampling_seconds(
     if is_cpu:
         rows = memory.rows_at_once(memory.sampled_row_bytes(shape, prompt, limit), math.ceil(rows))
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
-    # A step reads only its tokens' rows of an untied input embedding. A tied embedding is also the output layer and is read
-    # completely.
-    weights = memory.parameters(shape) - (0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"])
-    cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width * (prompt + tokens / amount / 2)
+    # A step reads only its tokens' rows of an untied input embedding. A tied embedding is also the
+    # output layer and is read completely.
+    weights = memory.parameters(shape) - (
+        0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"]
+    )
+    cache = (
+        2
+        * shape["layers"]
+        * shape["key_value_heads"]
+        * shape["head_size"]
+        * width
+        * (prompt + tokens / amount / 2)
+    )
     bytes_read = steps * weights * width + tokens * cache
     flops = 2 * weights * (tokens + amount * prompt)
-    busy_seconds = max(bytes_read / processor.bandwidth, flops / processor.flops) / SAMPLING_SHARE[engine]
+    busy_seconds = (
+        max(bytes_read / processor.bandwidth, flops / processor.flops) / SAMPLING_SHARE[engine]
+    )
     return busy_seconds / count + steps * shape["layers"] * LAYER_SECONDS[engine]
 
 
@@ -285,32 +347,44 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     # Each GPU has a copy of the model and samples an equal share of an update's rollouts.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     share = updates(config, job) * max(1, count)
-    sampling = updates(config, job) * sampling_seconds(shape, sampled / share, generated / share, limit, engine, gpu, 1, width)
+    sampling = updates(config, job) * sampling_seconds(
+        shape, sampled / share, generated / share, limit, engine, gpu, 1, width
+    )
     passes = 2 + (2 if adapter else 4)  # forward; backward for activations and for trained weights
     passes += 2 if count else 0  # gradient checkpointing recomputes layers in the backward pass
     passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
-    passes += 2 if engine == "vllm" else 0  # the trainer recomputes the probabilities of vLLM's tokens
+    # the trainer recomputes the probabilities of vLLM's tokens
+    passes += 2 if engine == "vllm" else 0
     trained *= selector_settings.trained_share(recipe) if recipe.get("selector") else 1
-    if recipe.get("process"):  # the reference policy; the reward model forward, backward, and forward again after its update
+    # the reference policy; the reward model forward, backward, and forward again after its update
+    if recipe.get("process"):
         passes += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE
-    learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[device]) / max(1, count)
+    learning = (
+        passes * parameters * trained / (processor.flops * TRAINING_SHARE[device]) / max(1, count)
+    )
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
     seconds = start + sampling + learning + updates(config, job) * (UPDATE_SECONDS[device] + sync)
     checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates(config, job), count)
-    return Estimate(seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes)
+    return Estimate(
+        seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes
+    )
 
 
 def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tuple[float, float]:
-    """(bytes of the checkpoints after `updates` updates, additional bytes of the training state while the job runs).
+    """(bytes of the checkpoints after `updates` updates, additional bytes of the training state
+    while the job runs).
 
-    The training state holds a second copy of the checkpoints' weights. In addition, the newest two checkpoints each hold the state
-    of the optimiser. With process rewards, they also hold the reward model and the state of the reward model's optimiser. With
-    weights sharded over several GPUs, they also hold a copy of the weights from which the shards are loaded.
+    The training state holds a second copy of the checkpoints' weights. In addition, the newest two
+    checkpoints each hold the state of the optimiser. With process rewards, they also hold the
+    reward model and the state of the reward model's optimiser. With weights sharded over several
+    GPUs, they also hold a copy of the weights from which the shards are loaded.
     """
     adapter = recipe.get("adapter")
-    trained_parameters = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
+    trained_parameters = (
+        memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
+    )
     weights = trained_parameters * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
     checkpoint_bytes = weights * (updates // recipe["checkpoint_every"])
     reward_model = 4.0 + memory.OPTIMISER_BYTES["adamw"] if recipe.get("process") else 0.0
@@ -322,10 +396,13 @@ def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tu
 
 def _pretraining(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
     source = settings.entry(config, job.model)["source"]
-    tokens = source["steps"] * source["batch_size"] * 80  # 80 tokens for a worked solution and its question
+    # 80 tokens for a worked solution and its question
+    tokens = source["steps"] * source["batch_size"] * 80
     start = START_SECONDS["cpu"]
     seconds = start + 6 * memory.parameters(shape) * tokens / (CORE.flops * TRAINING_SHARE["cpu"])
-    return Estimate(seconds, start, tokens_trained=tokens, kept_bytes=memory.parameters(shape) * 4.0)
+    return Estimate(
+        seconds, start, tokens_trained=tokens, kept_bytes=memory.parameters(shape) * 4.0
+    )
 
 
 def _light(config: dict, job: Job) -> Estimate:

@@ -9,8 +9,8 @@ from hardgrpo.study import paths, settings
 
 
 def planned_labels(config: dict, study: str) -> list[dict]:
-    """Rows (study, task, pool, policy, recipe, arm, labels), a row for each task and arm. `arm` is the arm's label.
-    `pool` and `labels` are None if unknown before the run."""
+    """Rows (study, task, pool, policy, recipe, arm, labels), a row for each task and arm. `arm` is
+    the arm's label. `pool` and `labels` are None if unknown before the run."""
     rows, first_recipe = {}, settings.first_recipe(config["studies"][study])
     for run in paths.runs(config, study):
         if not settings.is_sampled(config, run.model):
@@ -23,36 +23,52 @@ def planned_labels(config: dict, study: str) -> list[dict]:
             "policy": run.policy,
             "recipe": run.recipe,
             "arm": arms.label(run.policy, run.recipe, first_recipe),
-            "labels": label_count(config["policies"][run.policy], config["recipes"][run.recipe], pool),
+            "labels": label_count(
+                config["policies"][run.policy], config["recipes"][run.recipe], pool
+            ),
         }
     return list(rows.values())
 
 
 def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
-    """The largest number of labels that a run buys from a pool of `pool` prompts; None if the configuration does not determine the
-    number."""
+    """The largest number of labels that a run buys from a pool of `pool` prompts; None if the
+    configuration does not determine the number."""
     needs, budget = policies.labels_before(policy), policy.get("budget")
     if pool is None and (needs != "none" or not isinstance(budget, dict)):
         return None
     if needs == "pool" or policy["rule"] == "all":
-        return policies.labels(policy, recipe, pool, 0, pool, _sampled_prompts(policy, recipe, pool))
+        return policies.labels(
+            policy, recipe, pool, 0, pool, _sampled_prompts(policy, recipe, pool)
+        )
     if budget is None:
         return None
     sample = policies.subset_size(policy["calibrated_on"], pool) if needs == "sample" else 0
     subset = policies.subset_size(budget, math.inf if pool is None else pool)
-    return policies.labels(policy, recipe, pool, sample, subset, _sampled_prompts(policy, recipe, subset))
+    return policies.labels(
+        policy, recipe, pool, sample, subset, _sampled_prompts(policy, recipe, subset)
+    )
 
 
 def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
-    """The largest number of prompts that a run can sample, if the run buys only labels of sampled prompts. None if the run buys the
-    labels of the whole subset."""
-    return selector_settings.max_labels(recipe, subset) if recipe.get("selector") or policy["rule"] == "all" else None
+    """The largest number of prompts that a run can sample, if the run buys only labels of sampled
+    prompts. None if the run buys the labels of the whole subset."""
+    return (
+        selector_settings.max_labels(recipe, subset)
+        if recipe.get("selector") or policy["rule"] == "all"
+        else None
+    )
 
 
 def format_lines(rows: list[dict]) -> list[str]:
     """The rows as text, a line for each task and number of labels; [] without rows."""
-    lines = ["", "Labels that a run buys, those that its policy needs before it chooses included:"] if rows else []
-    for study, task, pool in dict.fromkeys((row["study"], row["task"], row["pool"]) for row in rows):
+    lines = (
+        ["", "Labels that a run buys, those that its policy needs before it chooses included:"]
+        if rows
+        else []
+    )
+    for study, task, pool in dict.fromkeys(
+        (row["study"], row["task"], row["pool"]) for row in rows
+    ):
         lines.append(f"  {study}, {task}, a pool of {'?' if pool is None else pool}")
         by_labels: dict[int | None, list[str]] = {}
         for row in rows:

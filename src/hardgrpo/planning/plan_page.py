@@ -1,4 +1,5 @@
-"""Write a plan as a self-contained HTML file: totals, a table, a Gantt chart, the critical path and the jobs."""
+"""Write a plan as a self-contained HTML file: totals, a table, a Gantt chart, the critical path and
+the jobs."""
 
 from pathlib import Path
 
@@ -13,21 +14,28 @@ COLOURS = {  # the palette of Okabe and Ito
     "light": "#999999",
 }
 WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # of the chart, in CSS pixels
-CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2  # for jobs without a GPU; if more run at once, their bars overlap
+# for jobs without a GPU; if more run at once, their bars overlap
+CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2
 LABEL = 60  # the smallest width of a bar that shows its model
 
 
 def page(plan: dict, lanes: list[list[int]]) -> str:
     """The HTML page of a plan. `plan` is the content of plan.json, `lanes` the GPUs of each job."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"span": span, "count": count}
-    return environment.get_template("plan.html").render(plan=plan, chart=chart(plan, lanes), colours=COLOURS)
+    return environment.get_template("plan.html").render(
+        plan=plan, chart=chart(plan, lanes), colours=COLOURS
+    )
 
 
 def chart(plan: dict, lanes: list[list[int]]) -> dict:
-    """The Gantt chart's rectangles: one row for each GPU and, below these, rows for jobs without a GPU."""
+    """The Gantt chart's rectangles: one row for each GPU and, below these, rows for jobs without a
+    GPU."""
     jobs = plan["jobs"]
     end = max((job["end_hours"] for job in jobs), default=0.0) or 1.0
     scale = (WIDTH - LEFT - 8) / end
@@ -40,7 +48,10 @@ def chart(plan: dict, lanes: list[list[int]]) -> dict:
         if job["gpus"]:
             rows = lanes[job["number"]]
         else:
-            free_row = next((row for row, until in enumerate(busy_until) if until <= job["start_hours"] + 1e-9), len(busy_until))
+            free_row = next(
+                (row for row, until in enumerate(busy_until) if until <= job["start_hours"] + 1e-9),
+                len(busy_until),
+            )
             busy_until[free_row : free_row + 1] = [job["end_hours"]]
             rows = [gpus + min(free_row, cpu_rows - 1)]
         for row in rows:
@@ -70,7 +81,9 @@ def chart(plan: dict, lanes: list[list[int]]) -> dict:
 def ticks(end: float) -> list[float]:
     """About eight round times from 0 to `end` hours."""
     steps = [1 / 60, 2 / 60, 5 / 60, 0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 96, 168, 336, 672]
-    step = next((step for step in steps if end / step <= 9), steps[-1] * max(1, round(end / steps[-1] / 8)))
+    step = next(
+        (step for step in steps if end / step <= 9), steps[-1] * max(1, round(end / steps[-1] / 8))
+    )
     return [step * i for i in range(int(end / step) + 1)]
 
 

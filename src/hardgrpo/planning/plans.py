@@ -1,4 +1,5 @@
-"""Plan a study: schedule its jobs on a number of GPUs in the order of their dependencies, and sum up their needs."""
+"""Plan a study: schedule its jobs on a number of GPUs in the order of their dependencies, and sum
+up their needs."""
 
 import heapq
 from collections import defaultdict
@@ -12,7 +13,8 @@ from hardgrpo.study import settings
 
 LIGHT = "light"  # downloads, subsets, summaries, figures
 ORDER = (*dict.fromkeys(durations.STAGES.values()), LIGHT)
-# Overhead of a job in seconds, by `Setting.cluster`. On a cluster: queueing, and Snakemake inside the job. On a laptop: Python's start.
+# Overhead of a job in seconds, by `Setting.cluster`. On a cluster: queueing, and Snakemake inside
+# the job. On a laptop: Python's start.
 AROUND_SECONDS = {True: 15.0, False: 1.0}
 
 
@@ -22,14 +24,15 @@ class Setting:
 
     gpu: str = "h100"
     gpus: int = 8
-    slots: int = 100  # on a cluster: compute jobs at once; on a laptop: cores, which light jobs also use
+    # on a cluster: compute jobs at once; on a laptop: cores, which light jobs also use
+    slots: int = 100
     cluster: bool = True
 
 
 @dataclass
 class PlannedJob:
-    """A job of a plan. `needs`: numbers of the jobs whose outputs this job reads. `start`, `end`: seconds since the plan's start.
-    `lanes`: the numbers of the job's GPUs."""
+    """A job of a plan. `needs`: numbers of the jobs whose outputs this job reads. `start`, `end`:
+    seconds since the plan's start. `lanes`: the numbers of the job's GPUs."""
 
     number: int
     study: str
@@ -55,8 +58,12 @@ class PlannedJob:
     @property
     def name(self) -> str:
         """The rule and its wildcards, for people."""
-        parts = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")]
-        parts += [f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards]
+        parts = [
+            str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")
+        ]
+        parts += [
+            f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards
+        ]
         return " ".join([self.rule, *parts])
 
 
@@ -68,10 +75,12 @@ def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) ->
 
 
 def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
-    """Set `start`, `end` and `lanes` of each job by list scheduling (Graham 1966, with Hu's priority, 1961).
+    """Set `start`, `end` and `lanes` of each job by list scheduling (Graham 1966, with Hu's
+    priority, 1961).
 
-    Whenever a job ends, start the ready jobs that fit. Jobs that begin longer chains of dependent jobs start first. A job's number is its
-    index in `jobs`. Raise a `UserError` if a job needs more GPUs than the setting has.
+    Whenever a job ends, start the ready jobs that fit. Jobs that begin longer chains of dependent
+    jobs start first. A job's number is its index in `jobs`. Raise a `UserError` if a job needs more
+    GPUs than the setting has.
     """
     for job in jobs:
         if job.estimate.gpus > setting.gpus:
@@ -86,14 +95,20 @@ def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
     ready: list[int] = []
     running: list[tuple[float, int]] = []
     while order.is_active():
-        candidates = sorted([*ready, *order.get_ready()], key=lambda number: (-chain_seconds[number], number))
+        candidates = sorted(
+            [*ready, *order.get_ready()], key=lambda number: (-chain_seconds[number], number)
+        )
         ready = []
         for number in candidates:
             job, slots_needed = jobs[number], _slots(jobs[number], setting)
             if job.estimate.gpus > len(gpus) or slots_needed > slots:
                 ready.append(number)
                 continue
-            job.lanes, gpus, slots = gpus[: job.estimate.gpus], gpus[job.estimate.gpus :], slots - slots_needed
+            job.lanes, gpus, slots = (
+                gpus[: job.estimate.gpus],
+                gpus[job.estimate.gpus :],
+                slots - slots_needed,
+            )
             job.start, job.end = now, now + _duration(job, setting)
             heapq.heappush(running, (job.end, number))
         now = running[0][0]
@@ -115,19 +130,23 @@ def _duration(job: PlannedJob, setting: Setting) -> float:
 
 
 def _longest_chains(jobs: list[PlannedJob], setting: Setting) -> dict[int, float]:
-    """{number of a job: seconds of the longest chain of dependent jobs that starts with this job}."""
+    """{number of a job: seconds of the longest chain of dependent jobs that starts with this
+    job}."""
     chain_seconds = {job.number: _duration(job, setting) for job in jobs}
-    for number in reversed([*TopologicalSorter({job.number: job.needs for job in jobs}).static_order()]):
+    for number in reversed(
+        [*TopologicalSorter({job.number: job.needs for job in jobs}).static_order()]
+    ):
         for needed_number in jobs[number].needs:
             chain_seconds[needed_number] = max(
-                chain_seconds[needed_number], _duration(jobs[needed_number], setting) + chain_seconds[number]
+                chain_seconds[needed_number],
+                _duration(jobs[needed_number], setting) + chain_seconds[number],
             )
     return chain_seconds
 
 
 def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
-    """The longest chain of jobs in which each job needs the previous job. No number of GPUs makes the study shorter than this
-    chain."""
+    """The longest chain of jobs in which each job needs the previous job. No number of GPUs makes
+    the study shorter than this chain."""
     chain_seconds = _longest_chains(jobs, setting)
     path, readers = [], [job for job in jobs if not job.needs]
     while readers:
@@ -137,13 +156,18 @@ def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
 
 
 def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list[dict]:
-    """A row of `sum_jobs` for each study, stage and model, in the order of `studies` and `models`."""
+    """A row of `sum_jobs` for each study, stage and model, in the order of `studies` and
+    `models`."""
     groups: dict[tuple, list[PlannedJob]] = defaultdict(list)
     for job in jobs:
         groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
-    ordered = sorted(groups, key=lambda key: (studies.index(key[0]), ORDER.index(key[1]), ["", *models].index(key[2])))
+    ordered = sorted(
+        groups,
+        key=lambda key: (studies.index(key[0]), ORDER.index(key[1]), ["", *models].index(key[2])),
+    )
     return [
-        {"study": study, "stage": stage, "model": model} | sum_jobs(groups[study, stage, model]) for study, stage, model in ordered
+        {"study": study, "stage": stage, "model": model} | sum_jobs(groups[study, stage, model])
+        for study, stage, model in ordered
     ]
 
 
@@ -167,7 +191,8 @@ def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
     return job_sums | {
         "cost": job_sums["gpu_hours"] * price,
         "wall_hours": hours,
-        "critical_path_hours": sum(_duration(job, setting) for job in critical_path(jobs, setting)) / 3600,
+        "critical_path_hours": sum(_duration(job, setting) for job in critical_path(jobs, setting))
+        / 3600,
         "peak_disk_gb": peak_disk(jobs) / 1e9,
         "unknown": sum(not job.estimate.is_known for job in jobs),
     }
@@ -184,8 +209,11 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
     return peak
 
 
-def plan_jobs(study: str, dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
-    """The jobs of a dry-run (see `snakemake_logger_plugin_plan`) that write files, with estimates and a schedule."""
+def plan_jobs(
+    study: str, dry_run: list[dict], config: dict, setting: Setting, calibration
+) -> list[PlannedJob]:
+    """The jobs of a dry-run (see `snakemake_logger_plugin_plan`) that write files, with estimates
+    and a schedule."""
     # Snakemake lists jobs in a different order each time. Sorted jobs give the same plan.
     writing_jobs = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
     jobs = [
@@ -194,7 +222,9 @@ def plan_jobs(study: str, dry_run: list[dict], config: dict, setting: Setting, c
             job.get("study", study),
             job["rule"],
             job["wildcards"],
-            durations.estimate(config, durations.Job.of(job["rule"], job["wildcards"]), setting.gpu, calibration),
+            durations.estimate(
+                config, durations.Job.of(job["rule"], job["wildcards"]), setting.gpu, calibration
+            ),
             job["threads"],
         )
         for number, job in enumerate(writing_jobs)

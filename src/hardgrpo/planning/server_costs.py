@@ -1,4 +1,5 @@
-"""What a job that samples from a server costs at most: requests, tokens and money, for the dry-run."""
+"""What a job that samples from a server costs at most: requests, tokens and money, for the
+dry-run."""
 
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from hardgrpo.study import paths, settings
 
 
 def describe(config: dict, job: Job) -> str:
-    """The most that a job sends, samples and costs, in words. Completions that are stored already are not subtracted."""
+    """The most that a job sends, samples and costs, in words. Completions that are stored already
+    are not subtracted."""
     name = job.task or job.eval_task
     task, split = config["tasks"][name], "train" if job.task else "test"
     shards = task["probe"]["shards"] if job.rule == "probe" else 1
@@ -30,13 +32,21 @@ def describe(config: dict, job: Job) -> str:
     input_tokens = round(tokens * requests_per_prompt / shards)
     output_tokens = -(-prompts // shards) * (sampled + greedy) * task["completion_tokens"]
     price = settings.entry(config, job.model)["source"].get("price")
-    money = f", costing at most {(input_tokens * price['input'] + output_tokens * price['output']) / 1e6:.3g}" if price else ""
+    money = (
+        f", costing at most {(input_tokens * price['input'] + output_tokens * price['output']) / 1e6:.3g}"
+        if price
+        else ""
+    )
     return f"at most {requests:,} requests, about {input_tokens:,} tokens of prompts, {output_tokens:,} sampled tokens{money}"
 
 
 def pool_size(config: dict, task: str, split: str) -> tuple[int, float] | None:
-    """(number of problems of a split, estimated tokens of their prompts); None if the number is unknown."""
-    template, source = config["tasks"][task]["prompt"].replace("{question}", ""), config["tasks"][task]["source"]
+    """(number of problems of a split, estimated tokens of their prompts); None if the number is
+    unknown."""
+    template, source = (
+        config["tasks"][task]["prompt"].replace("{question}", ""),
+        config["tasks"][task]["source"],
+    )
     questions = _questions(config, task, split)
     if questions is not None:
         characters = sum(map(len, questions)) + len(template) * len(questions)

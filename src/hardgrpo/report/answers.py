@@ -1,7 +1,7 @@
 """The page of answers of an analysis of published numbers, in Markdown, from its summary tables.
 
-The text of each kind of analysis is in templates/answers_{kind}.md.j2. A function of this module with the name of the kind computes the
-values of the text.
+The text of each kind of analysis is in templates/answers_{kind}.md.j2. A function of this module
+with the name of the kind computes the values of the text.
 """
 
 from collections.abc import Callable
@@ -38,9 +38,13 @@ def judge(analysis: dict, tables: dict[str, pd.DataFrame]) -> list[dict]:
 
 
 def text(analysis: dict, tables: dict[str, pd.DataFrame]) -> str:
-    """The answers. `analysis` is the entry in the configuration, `tables` are the summary tables by name."""
+    """The answers. `analysis` is the entry in the configuration, `tables` are the summary tables by
+    name."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(web.TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(web.TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"table": markdown.table, "points": points}
     template = environment.get_template(f"answers_{analysis['kind']}.md.j2")
@@ -55,7 +59,10 @@ def points(share: float) -> str:
 def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
     """Values of answers_probe_sizes.md.j2."""
     rows = tables["probe_sizes"]
-    sizes_by_file = {file: probes.sufficient_sizes(group.to_dict("records")) for file, group in rows.groupby("file", sort=False)}
+    sizes_by_file = {
+        file: probes.sufficient_sizes(group.to_dict("records"))
+        for file, group in rows.groupby("file", sort=False)
+    }
     together = rows[rows.file == count_tables.ALL]
     shown = together[together.samples.isin((0, *SHOWN_SIZES))]
     columns = {
@@ -67,9 +74,14 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "labels wasted": [f"{prompts:.0f}" for prompts in shown.unmixed_prompts],
     }
     file_sizes = pd.DataFrame(
-        [{"prompts": f"{file} ({int(rows[rows.file == file].pool.iloc[0]):,})"} | size for file, size in sizes_by_file.items()]
+        [
+            {"prompts": f"{file} ({int(rows[rows.file == file].pool.iloc[0]):,})"} | size
+            for file, size in sizes_by_file.items()
+        ]
     )
-    by_rule = {rule: group.set_index("samples") for rule, group in together.groupby("rule", sort=False)}
+    by_rule = {
+        rule: group.set_index("samples") for rule, group in together.groupby("rule", sort=False)
+    }
     return {
         "by_rule": by_rule,
         "mixed_by_size": {rule: by_size(line.mixed) for rule, line in by_rule.items()},
@@ -79,8 +91,12 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "chosen": f"{int(together.prompts.iloc[0]):,}",
         "least": probes.LEAST_IMPROVEMENT,
         "shown": pd.DataFrame(columns),
-        "sizes": file_sizes.map(lambda cell: cell if isinstance(cell, str) else f"{cell:.0f}".replace("nan", "")),
-        "sizes_of_files": [size["nearest_half"] for file, size in sizes_by_file.items() if file != count_tables.ALL],
+        "sizes": file_sizes.map(
+            lambda cell: cell if isinstance(cell, str) else f"{cell:.0f}".replace("nan", "")
+        ),
+        "sizes_of_files": [
+            size["nearest_half"] for file, size in sizes_by_file.items() if file != count_tables.ALL
+        ],
     }
 
 
@@ -95,7 +111,9 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
     classes, choices = tables["difficulty_classes"], tables["choices_after"]
     by_rule = {row.rule: row._asdict() for row in choices.itertuples()}
     reach, counts = tables["pass_at_each_k"], tables["solved_counts"]
-    first, last = (reach[reach.seed.isna() & (reach.k == k)].iloc[0] for k in (1, analysis["samples"]))
+    first, last = (
+        reach[reach.seed.isna() & (reach.k == k)].iloc[0] for k in (1, analysis["samples"])
+    )
     unsolved = classes[classes.correct == 0].iloc[0]
     class_columns = {
         "right": [f"{correct:.0f}" for correct in classes.correct],
@@ -117,7 +135,9 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "mixed after less random": changes(choices, "mixed_lead"),
     }
     return {
-        "gain": lambda rule: formats.change_interval(*(by_rule[rule][name] for name in interval("gain"))),
+        "gain": lambda rule: formats.change_interval(
+            *(by_rule[rule][name] for name in interval("gain"))
+        ),
         "mixed": lambda rule: (
             f"{points(by_rule[rule]['mixed_before'])} to {share_interval(*(by_rule[rule][name] for name in interval('mixed')))}"
         ),
@@ -149,7 +169,11 @@ def shares(frame: pd.DataFrame, name: str) -> list[str]:
 
 def share_interval(share: float, low: float, high: float) -> str:
     """'30.2 [27.1, 33.2]', in per cent; the interval does not leave 0 to 100."""
-    ends = f" [{points(max(low, 0.0))}, {points(min(high, 1.0))}]" if formats.is_known(low, high) else ""
+    ends = (
+        f" [{points(max(low, 0.0))}, {points(min(high, 1.0))}]"
+        if formats.is_known(low, high)
+        else ""
+    )
     return points(share) + ends
 
 

@@ -1,8 +1,10 @@
-"""The explorer: every completion of a study and of its base models, as a single self-contained HTML file.
+"""The explorer: every completion of a study and of its base models, as a single self-contained HTML
+file.
 
-The file holds JSON, gzipped and in base64: an index with the problems and all grades, which the page reads when it opens, and a
-block of texts for each evaluation, which the page reads to show or search the evaluation. In this form, a browser cannot interpret
-a completion as HTML, and a file with tens of thousands of completions is small enough to mail.
+The file holds JSON, gzipped and in base64: an index with the problems and all grades, which the
+page reads when it opens, and a block of texts for each evaluation, which the page reads to show or
+search the evaluation. In this form, a browser cannot interpret a completion as HTML, and a file
+with tens of thousands of completions is small enough to mail.
 """
 
 import base64
@@ -24,14 +26,17 @@ from hardgrpo.study import paths, settings
 SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
 STYLE = ("explorer.css",)
 AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
-UNKNOWN = -1  # stands for missing values of `truncated` and `tokens` in recordings, because JSON has no nan
+# stands for missing values of `truncated` and `tokens` in recordings, because JSON has no nan
+UNKNOWN = -1
 
 
 def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict, list[dict]]:
-    """(index, blocks of texts) of a study. `config` comes from paths.of_study; `graders` maps each test to its grader.
+    """(index, blocks of texts) of a study. `config` comes from paths.of_study; `graders` maps each
+    test to its grader.
 
-    A block holds the completions of a base model, or of the last checkpoint of a run, on a test. `index["blocks"][i]` holds the grades of
-    block i as columns, and `texts[i]` the texts in the same order. The column `problem` holds positions in `index["tests"][test]`.
+    A block holds the completions of a base model, or of the last checkpoint of a run, on a test.
+    `index["blocks"][i]` holds the grades of block i as columns, and `texts[i]` the texts in the
+    same order. The column `problem` holds positions in `index["tests"][test]`.
     """
     tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
     columns, texts = [], []
@@ -40,22 +45,33 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
         numbers = {problem["id"]: number for number, problem in enumerate(tests[key["test"]])}
         unknown_ids = set(rows.id) - set(numbers)
         if unknown_ids:
-            raise UserError(f"{path}: id '{min(unknown_ids)}' is not in {paths.problems(key['test'], 'test')}; {AGAIN}")
+            raise UserError(
+                f"{path}: id '{min(unknown_ids)}' is not in {paths.problems(key['test'], 'test')}; {AGAIN}"
+            )
         rows = rows.assign(problem=rows.id.map(numbers)).sort_values(
             ["problem", "decoding", "sample"], ascending=[True, False, True]
         )
         columns.append(key | {"step": int(rows.step.iloc[0])} | grade_columns(rows))
         extract = GRADERS[graders[key["test"]]].extract
-        texts.append({"completion": list(rows.completion), "extracted": [extract(text) for text in rows.completion]})
+        texts.append(
+            {
+                "completion": list(rows.completion),
+                "extracted": [extract(text) for text in rows.completion],
+            }
+        )
     problems = {
-        test: [{key: problem.get(key) for key in ("id", "question", "answer", "tier")} for problem in tests[test]] for test in tests
+        test: [
+            {key: problem.get(key) for key in ("id", "question", "answer", "tier")}
+            for problem in tests[test]
+        ]
+        for test in tests
     }
     return {"study": study, "tests": problems, "graders": graders, "blocks": columns}, texts
 
 
 def evaluation_files(config: dict, study: str) -> Iterator[tuple[str, dict]]:
-    """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first; their task, recipe,
-    policy and seed are None."""
+    """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first;
+    their task, recipe, policy and seed are None."""
     no_run = dict.fromkeys(("task", "recipe", "policy", "seed"))
     plan = config["studies"][study]
     bases = {
@@ -65,17 +81,25 @@ def evaluation_files(config: dict, study: str) -> Iterator[tuple[str, dict]]:
         for test in paths.eval_tasks(config, study, task, model)
     }
     for model, base, test in bases:
-        yield paths.evaluation(f"{base}/base", test), {"model": model, "base": base, "test": test} | no_run
+        yield (
+            paths.evaluation(f"{base}/base", test),
+            {"model": model, "base": base, "test": test} | no_run,
+        )
     for run in paths.runs(config, study):
-        key = {name: getattr(run, name) for name in ("model", "base", "task", "recipe", "policy", "seed")}
+        key = {
+            name: getattr(run, name)
+            for name in ("model", "base", "task", "recipe", "policy", "seed")
+        }
         for test in paths.eval_tasks(config, study, run.task, run.model):
             yield paths.evaluation(run.path, test), key | {"test": test}
 
 
 def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
-    """The graded completions of an evaluation with their texts, which are read from a .jsonl.gz in the same folder.
+    """The graded completions of an evaluation with their texts, which are read from a .jsonl.gz in
+    the same folder.
 
-    Bytes that are not UTF-8 become U+DC80 to U+DCFF (Python's surrogateescape). The page shows the numbers of these bytes.
+    Bytes that are not UTF-8 become U+DC80 to U+DCFF (Python's surrogateescape). The page shows the
+    numbers of these bytes.
     """
     graded = evaluations.read(path)
     if last_step_only:
@@ -86,16 +110,22 @@ def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
     for line, row in enumerate(files.read_jsonl(source, kinds, errors="surrogateescape"), start=1):
         key = (row["step"], str(row["id"]), row["decoding"], row["sample"])
         if key in texts:
-            raise UserError(f"{source}: row {line}: {_describe_key(key)} stands in the file twice; {AGAIN}")
+            raise UserError(
+                f"{source}: row {line}: {_describe_key(key)} stands in the file twice; {AGAIN}"
+            )
         texts[key] = row["completion"]
     keys = list(graded[evaluations.KEY].itertuples(index=False, name=None))
     for key, is_duplicate in zip(keys, graded.duplicated(evaluations.KEY)):
         if is_duplicate:
             raise UserError(f"{path}: {_describe_key(key)} stands in the file twice; {AGAIN}")
         if key not in texts:
-            raise UserError(f"{source}: {_describe_key(key)} is graded in {path} but has no text; {AGAIN}")
+            raise UserError(
+                f"{source}: {_describe_key(key)} is graded in {path} but has no text; {AGAIN}"
+            )
     # dtype=object, because the strings of some versions of pandas cannot hold surrogates.
-    return graded.assign(completion=pd.Series([texts[key] for key in keys], graded.index, dtype=object))
+    return graded.assign(
+        completion=pd.Series([texts[key] for key in keys], graded.index, dtype=object)
+    )
 
 
 def _describe_key(key: tuple) -> str:
@@ -117,17 +147,31 @@ def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
 
 
 def page(title: str, index: dict, texts: list[dict]) -> str:
-    """The text of the HTML file. Its Content-Security-Policy allows only the explorer's script and style, by their checksums."""
-    script, style = ("\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
-    values = {"script": Markup(script), "style": Markup(style), "index": pack(index), "texts": map(pack, texts)}
+    """The text of the HTML file. Its Content-Security-Policy allows only the explorer's script and
+    style, by their checksums."""
+    script, style = (
+        "\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+        for names in (SCRIPT, STYLE)
+    )
+    values = {
+        "script": Markup(script),
+        "style": Markup(style),
+        "index": pack(index),
+        "texts": map(pack, texts),
+    }
     return web.template("explorer.html", checksum=checksum).render(title=title, **values)
 
 
 def pack(value) -> str:
-    """JSON, gzipped, in base64. Lone surrogates stay escaped in the JSON, because UTF-8 cannot encode them."""
-    return base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), 6, mtime=0)).decode("ascii")
+    """JSON, gzipped, in base64. Lone surrogates stay escaped in the JSON, because UTF-8 cannot
+    encode them."""
+    return base64.b64encode(
+        gzip.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), 6, mtime=0)
+    ).decode("ascii")
 
 
 def checksum(text: str) -> str:
     """The source expression that allows an inline script or style in a Content-Security-Policy."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode(
+        "ascii"
+    )

@@ -19,11 +19,15 @@ MARKS = {"best": r"\textbf", "second": r"\underline"}
 
 
 def escape(text: str) -> str:
-    """Text that TeX prints unchanged. Control characters and line separators, at which pdflatex stops, become "?"."""
+    """Text that TeX prints unchanged. Control characters and line separators, at which pdflatex
+    stops, become "?"."""
     return "".join(
         CHARACTERS.get(
             character,
-            "?" if unicodedata.category(character) in ("Zl", "Zp") or unicodedata.category(character)[0] == "C" else character,
+            "?"
+            if unicodedata.category(character) in ("Zl", "Zp")
+            or unicodedata.category(character)[0] == "C"
+            else character,
         )
         for character in str(text)
     )
@@ -48,7 +52,11 @@ def fill_note(note: Cell, cell: str) -> str:
     """A column's note, filled with the cell that all rows share."""
     if isinstance(note, tuple):
         return "".join(fill_note(part, cell) for part in note)
-    return render(note).replace("{}", escape(cell)) if isinstance(note, Math) else escape(note.format(cell))
+    return (
+        render(note).replace("{}", escape(cell))
+        if isinstance(note, Math)
+        else escape(note.format(cell))
+    )
 
 
 def allow_breaks(cell: str, column: Column) -> str:
@@ -59,7 +67,8 @@ def allow_breaks(cell: str, column: Column) -> str:
 def table(columns: list[Column]) -> str:
     r"""A booktabs longtable, which may break over pages; "" if there are no rows.
 
-    The table has a caption if \tablecaption is defined. A column with a note and equal cells in all rows moves into the caption.
+    The table has a caption if \tablecaption is defined. A column with a note and equal cells in all
+    rows moves into the caption.
     """
     if not columns or not columns[0].cells:
         return ""
@@ -72,10 +81,22 @@ def table(columns: list[Column]) -> str:
             shown_columns.append(column)
     notes = "; ".join(caption_notes)
     # In the columns that name the row, a cell is left empty if it equals the cell above it.
-    names = sum(1 for _ in itertools.takewhile(lambda column: column.align == "l" and not column.width, shown_columns))
+    names = sum(
+        1
+        for _ in itertools.takewhile(
+            lambda column: column.align == "l" and not column.width, shown_columns
+        )
+    )
     lines, previous_row = [], [None] * len(shown_columns)
-    for row in zip(*([allow_breaks(render(cell, column.number), column) for cell in column.cells] for column in shown_columns)):
-        repeats = list(itertools.accumulate((a == b for a, b in zip(row, previous_row)), lambda x, y: x and y))
+    for row in zip(
+        *(
+            [allow_breaks(render(cell, column.number), column) for cell in column.cells]
+            for column in shown_columns
+        )
+    ):
+        repeats = list(
+            itertools.accumulate((a == b for a, b in zip(row, previous_row)), lambda x, y: x and y)
+        )
         lines.append([("" if repeats[i] and i < names - 1 else cell) for i, cell in enumerate(row)])
         previous_row = row
     head = " & ".join(render(column.header) for column in shown_columns) + r" \\"
@@ -94,16 +115,24 @@ def table(columns: list[Column]) -> str:
 
 
 def alignment(column: Column) -> str:
-    return rf">{{\raggedright\arraybackslash}}p{{{column.width:.2f}\linewidth}}" if column.width else column.align
+    return (
+        rf">{{\raggedright\arraybackslash}}p{{{column.width:.2f}\linewidth}}"
+        if column.width
+        else column.align
+    )
 
 
 TEXT_WIDTH = 455  # points
 
 
 def size(columns: list[Column]) -> str:
-    """The command of the largest font in which a table fits the paper's text width; empty for the usual font."""
-    length = lambda cell: len(plain(cell).replace("→", ""))  # the digits around an arrow are narrower than average
-    characters = sum(max(map(length, (column.header, *column.cells))) for column in columns if not column.width)
+    """The command of the largest font in which a table fits the paper's text width; empty for the
+    usual font."""
+    # the digits around an arrow are narrower than average
+    length = lambda cell: len(plain(cell).replace("→", ""))
+    characters = sum(
+        max(map(length, (column.header, *column.cells))) for column in columns if not column.width
+    )
     space = TEXT_WIDTH * (1 - sum(column.width for column in columns)) - 7 * len(columns)
     fonts = {"": 4.6, r"\scriptsize": 4.0}  # mean width of a character, in points
     return next((font for font, width in fonts.items() if characters * width <= space), r"\tiny")
@@ -123,5 +152,8 @@ def macros(values: dict[str, str]) -> str:
 
 
 def captions(kind: str, values: dict[str, str]) -> str:
-    r"""A command \register for every table or figure, with its caption. main.tex defines \register."""
-    return "".join(f"\\register{{{kind}}}{{{name}}}{{{caption}}}\n" for name, caption in values.items())
+    r"""A command \register for every table or figure, with its caption. main.tex defines
+    \register."""
+    return "".join(
+        f"\\register{{{kind}}}{{{name}}}{{{caption}}}\n" for name, caption in values.items()
+    )

@@ -20,7 +20,8 @@ FORMATS = {
         formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}"
     ),  # after 'p': '=0.032'
     "count": lambda value: f"{value:.0f}",
-    **{f"part {index + 1}": functools.partial(formats.rounded_part, index) for index in range(3)},  # of a gain
+    # of a gain
+    **{f"part {index + 1}": functools.partial(formats.rounded_part, index) for index in range(3)},
 }
 PARAGRAPHS = {  # macro: function of paragraphs.py
     "verdicts": "judged",
@@ -51,13 +52,15 @@ class Numbers:
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
     def define(self, key: str, text: str, *origin) -> str:
-        """Define a macro and return the LaTeX that uses it. `origin` is (table, line, columns, format)."""
+        """Define a macro and return the LaTeX that uses it. `origin` is (table, line, columns,
+        format)."""
         self.values[key] = text
         self.origins.append(dict.fromkeys(ORIGIN, "") | dict(zip(ORIGIN, (key, text, *origin))))
         return rf"\result{{{key}}}"
 
     def add(self, key: str, table: str, row, columns: list[str], form: str) -> str:
-        """Define a macro from a row of a table, unless the macro exists, and return the LaTeX that uses it."""
+        """Define a macro from a row of a table, unless the macro exists, and return the LaTeX that
+        uses it."""
         if key in self.values:
             return rf"\result{{{key}}}"
         text = format_values(form, *(getattr(row, column) for column in columns))
@@ -83,27 +86,34 @@ def design(study: dict) -> dict[str, str]:
         "tasks": escape(", ".join(study["tasks"])),
         "policies": escape(", ".join(study["policies"])),
         "seeds": str(study["seeds"]),
-        "budget": " to ".join(f"{100 * budget:g}" for budget in study["budgets"]) + r"\,\%" if study["budgets"] else "",
+        "budget": " to ".join(f"{100 * budget:g}" for budget in study["budgets"]) + r"\,\%"
+        if study["budgets"]
+        else "",
         "probe.samples": str(study["probe_samples"] or ""),
         "test.samples": str(study["test_samples"] or ""),
         "test.greedy": "yes" if study["greedy"] else "",
         "origins": escape("; ".join(study["origins"])),
         "chosen.from": ", ".join(map(str, study["chosen_from"])),
-        "limits": escape(", ".join([f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()])),
+        "limits": escape(
+            ", ".join([f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()])
+        ),
         "held": escape(", ".join([name.replace("_", " ") for name in study["held_constant"]])),
         "pretrained": "yes" if study["pretrained"] else "",
         "own.bases": "yes" if study["own_bases"] else "",
         "shared.bases": "" if study["own_bases"] else "yes",
         "other.recipes": escape(
-            "; ".join(f"{name}: {describe_settings(differs)}" for name, differs in study["other_recipes"].items())
+            "; ".join(
+                f"{name}: {describe_settings(differs)}"
+                for name, differs in study["other_recipes"].items()
+            )
         ),
         "recorded": "" if recipe or study["chosen_from"] else "yes",
     } | {f"recipe.{key}": escape(value) for key, value in recipe.items()}
 
 
 def describe_settings(settings: dict) -> str:
-    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with the value None, which the recipe
-    does not have, are omitted."""
+    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with
+    the value None, which the recipe does not have, are omitted."""
     words = {
         key: f"({describe_settings(value)})" if isinstance(value, dict) else value
         for key, value in settings.items()
@@ -117,14 +127,38 @@ def define(numbers: Numbers) -> None:
     tables, add = numbers.tables, numbers.add
     for row in tables["gains"].itertuples():
         add(f"gain.{cell(row)}.{row.decoding}", "gains", row, interval("gain"), "gain")
-        add(f"base.{row.model}.{row.eval_task}.{row.decoding}", "gains", row, ["base_accuracy"], "points")
+        add(
+            f"base.{row.model}.{row.eval_task}.{row.decoding}",
+            "gains",
+            row,
+            ["base_accuracy"],
+            "points",
+        )
         add(f"detectable.{cell(row)}.{row.decoding}", "gains", row, ["mdd"], "points")
     for row in tables["differences"].itertuples():
-        add(f"difference.{cell(row)}.{row.minus_arm}", "differences", row, interval("difference"), "gain")
+        add(
+            f"difference.{cell(row)}.{row.minus_arm}",
+            "differences",
+            row,
+            interval("difference"),
+            "gain",
+        )
         add(f"p.{cell(row)}.{row.minus_arm}", "differences", row, ["p_holm"], "p")
-        add(f"detectable.difference.{row.model}.{row.task}.{row.eval_task}", "differences", row, ["mdd"], "points")
+        add(
+            f"detectable.difference.{row.model}.{row.task}.{row.eval_task}",
+            "differences",
+            row,
+            ["mdd"],
+            "points",
+        )
     for row in tables["learnable"].itertuples():
-        add(f"learnable.{row.model}.{row.task}.{row.arm}", "learnable", row, interval("learnable"), "interval")
+        add(
+            f"learnable.{row.model}.{row.task}.{row.arm}",
+            "learnable",
+            row,
+            interval("learnable"),
+            "interval",
+        )
     for row in tables["parts"].itertuples():
         for part in ("finishing", "correctness"):
             add(f"{part}.{cell(row)}", "parts", row, interval(part), "gain")
@@ -136,9 +170,27 @@ def define(numbers: Numbers) -> None:
     is_whole_run = tables["trajectories"].stretch.isna()
     for row in tables["trajectories"][is_whole_run].itertuples():
         for name in ("mixed", "all_right", "all_wrong"):
-            add(f"{name.replace('_', '.')}.{row.model}.{row.task}.{row.policy}", "trajectories", row, interval(name), "interval")
-        add(f"never.solved.{row.model}.{row.task}.{row.policy}", "trajectories", row, ["never_solved"], "points")
+            add(
+                f"{name.replace('_', '.')}.{row.model}.{row.task}.{row.policy}",
+                "trajectories",
+                row,
+                interval(name),
+                "interval",
+            )
+        add(
+            f"never.solved.{row.model}.{row.task}.{row.policy}",
+            "trajectories",
+            row,
+            ["never_solved"],
+            "points",
+        )
     for row in tables["trajectories"][~is_whole_run].itertuples():
         for name, is_there in (("first", row.begin == 0), ("last", row.end == 1)):
             if is_there:
-                add(f"mixed.{name}.{row.model}.{row.task}.{row.policy}", "trajectories", row, interval("mixed"), "interval")
+                add(
+                    f"mixed.{name}.{row.model}.{row.task}.{row.policy}",
+                    "trajectories",
+                    row,
+                    interval("mixed"),
+                    "interval",
+                )

@@ -1,7 +1,9 @@
-"""The values of the paper's paragraphs that depend on results. The text of the paragraphs is in templates/paragraphs.tex.j2.
+"""The values of the paper's paragraphs that depend on results. The text of the paragraphs is in
+templates/paragraphs.tex.j2.
 
-Each function receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the study lacks the result. `numbers.tables` are the
-summaries, and `numbers.add` makes a LaTeX macro from a row. A paragraph quotes the smallest and the largest number of a table.
+Each function receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the study lacks the
+result. `numbers.tables` are the summaries, and `numbers.add` makes a LaTeX macro from a row. A
+paragraph quotes the smallest and the largest number of a table.
 """
 
 import functools
@@ -17,7 +19,8 @@ from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
 
-FEW = 4  # the abstract lists up to 4 estimates; if there are more, the abstract counts or omits them
+# the abstract lists up to 4 estimates; if there are more, the abstract counts or omits them
+FEW = 4
 LEADING, RIVAL = "hard", "random"
 PROPERTIES = {  # of a base model, by the predictor of lead_regressions
     "base_accuracy": "accuracy",
@@ -27,7 +30,8 @@ PROPERTIES = {  # of a base model, by the predictor of lead_regressions
 }
 
 
-# --- text ----------------------------------------------------------------------------------------------------------------
+# --- text
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def fill(paragraph: str, **values) -> str:
@@ -54,9 +58,14 @@ def _templates():
 
 
 def tidy(text: str) -> str:
-    """The text with one line per paragraph, blank lines between paragraphs, single spaces, and no space before punctuation."""
+    """The text with one line per paragraph, blank lines between paragraphs, single spaces, and no
+    space before punctuation."""
     paragraphs = (re.sub(r"[ \n]+", " ", part).strip() for part in re.split(r"\n *\n\s*", text))
-    return "\n\n".join(re.sub(r" ([,.;:)])", r"\1", part).replace(r" \seefigure", r"\seefigure") for part in paragraphs if part)
+    return "\n\n".join(
+        re.sub(r" ([,.;:)])", r"\1", part).replace(r" \seefigure", r"\seefigure")
+        for part in paragraphs
+        if part
+    )
 
 
 def cell(row) -> str:
@@ -64,8 +73,8 @@ def cell(row) -> str:
 
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
-    """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}. With one row, only one estimate;
-    [] if there is no estimate.
+    """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}.
+    With one row, only one estimate; [] if there is no estimate.
 
     `key` returns the name of a row's macro.
     """
@@ -73,7 +82,10 @@ def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> l
     if not len(rows):
         return []
     extremes = [rows.loc[rows[name].idxmin()], rows.loc[rows[name].idxmax()]][: len(rows)]
-    return [{"number": numbers.add(key(row), table, row, interval(name), "gain"), "arm": row.arm} for row in extremes]
+    return [
+        {"number": numbers.add(key(row), table, row, interval(name), "gain"), "arm": row.arm}
+        for row in extremes
+    ]
 
 
 def part_key(name: str) -> Callable:
@@ -81,11 +93,13 @@ def part_key(name: str) -> Callable:
     return lambda row: f"{name}.{cell(row)}"
 
 
-# --- the abstract --------------------------------------------------------------------------------------------------------
+# --- the abstract
+# --------------------------------------------------------------------------------------------------------
 
 
 def abstract(numbers, study: dict) -> str:
-    """The question and the design, each paper's primary claim, the parts of the largest gains, and the population of the intervals."""
+    """The question and the design, each paper's primary claim, the parts of the largest gains, and
+    the population of the intervals."""
     if not study["recipe"]:
         return ""
     claims = primary_claims(numbers, ["paper", "claim"], most_rows=FEW)
@@ -93,8 +107,8 @@ def abstract(numbers, study: dict) -> str:
 
 
 def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
-    """Primary claims, grouped by `keys`, with the macros of their rows. A claim with more than `most_rows` rows has the number of
-    rows by verdict instead."""
+    """Primary claims, grouped by `keys`, with the macros of their rows. A claim with more than
+    `most_rows` rows has the number of rows by verdict instead."""
     table, claims = numbers.tables["claims"], []
     for names, rows in table[table.primary == 1].groupby(keys, sort=False):
         counts = {} if len(rows) <= most_rows else rows.verdict.value_counts().to_dict()
@@ -105,7 +119,8 @@ def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) ->
 
 
 def claim_numbers(numbers, row) -> dict[str, str]:
-    """The macros of a claim's estimate, p ('' if unknown) and verdict, with the task and the model of the row."""
+    """The macros of a claim's estimate, p ('' if unknown) and verdict, with the task and the model
+    of the row."""
     key = f"claim.{row.id}.{row.model}.{row.task}"
     p = "" if pd.isna(row.p_holm) else numbers.add(f"{key}.p", "claims", row, ["p_holm"], "p")
     estimate = numbers.add(key, "claims", row, ["estimate", "low", "high"], "gain")
@@ -114,22 +129,32 @@ def claim_numbers(numbers, row) -> dict[str, str]:
 
 
 def largest_gains(numbers) -> list[dict]:
-    """The parts of the largest gain of each model and task; [] if there are more than FEW such gains."""
+    """The parts of the largest gain of each model and task; [] if there are more than FEW such
+    gains."""
     table, names = "kinds", ("finishing", "sharpening", "new_solving")
     rows = over_all_tiers(numbers.tables["kinds"])
     if not len(rows):
-        table, names, rows = "parts", ("finishing", "correctness"), own_test_rows(numbers.tables["parts"])
-    best = [group.loc[group.gain.idxmax()] for _, group in rows.groupby(["model", "task"], sort=False)]
+        table, names, rows = (
+            "parts",
+            ("finishing", "correctness"),
+            own_test_rows(numbers.tables["parts"]),
+        )
+    best = [
+        group.loc[group.gain.idxmax()] for _, group in rows.groupby(["model", "task"], sort=False)
+    ]
     gains = []
     for row in best if len(best) <= FEW else []:
         parts = []
         for place, name in enumerate(names, 1):
-            columns = ["gain", *interval(name)[1:], *names]  # needs all parts, because parts are rounded so that they add up
+            # needs all parts, because parts are rounded so that they add up
+            columns = ["gain", *interval(name)[1:], *names]
             number = numbers.add(f"made.{name}.{cell(row)}", table, row, columns, f"part {place}")
             parts.append({"number": number, "name": name.replace("_", " ")})
         gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
         model = row.model if rows.model.nunique() > 1 else ""
-        gains.append({"task": row.task, "model": model, "arm": row.arm, "number": gain, "parts": parts})
+        gains.append(
+            {"task": row.task, "model": model, "arm": row.arm, "number": gain, "parts": parts}
+        )
     return gains
 
 
@@ -138,30 +163,42 @@ def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
     return own_test_rows(kinds)[own_test_rows(kinds).tier.isna()]
 
 
-# --- results -------------------------------------------------------------------------------------------------------------
+# --- results
+# -------------------------------------------------------------------------------------------------------------
 
 
 def judged(numbers) -> str:
-    """A paragraph for each paper's primary claim: its text, its population, and the result on each task."""
+    """A paragraph for each paper's primary claim: its text, its population, and the result on each
+    task."""
     return fill("judged", claims=primary_claims(numbers, ["paper", "claim", "population"]))
 
 
 def gains(numbers, policies: dict[str, dict] | None = None) -> str:
-    """A paragraph for each model and task: smallest and largest gain, sampled and greedy, and the resolved differences between
-    policies."""
-    table, differences = own_test_rows(numbers.tables["gains"]), own_test_rows(numbers.tables["differences"])
+    """A paragraph for each model and task: smallest and largest gain, sampled and greedy, and the
+    resolved differences between policies."""
+    table, differences = (
+        own_test_rows(numbers.tables["gains"]),
+        own_test_rows(numbers.tables["differences"]),
+    )
     cells = []
     for (model, task), group in table.groupby(["model", "task"], sort=False):
-        sampled, greedy = (gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy"))
+        sampled, greedy = (
+            gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy")
+        )
         pairs = differences[(differences.model == model) & (differences.task == task)]
-        cell_values = {"model": model, "task": task, "sampled": sampled, "greedy": greedy} | resolved_differences(pairs)
+        cell_values = {
+            "model": model,
+            "task": task,
+            "sampled": sampled,
+            "greedy": greedy,
+        } | resolved_differences(pairs)
         cells.append(cell_values | {"against_random": against_random(pairs, policies)})
     return fill("gains", cells=cells)
 
 
 def against_random(pairs: pd.DataFrame, policies: dict[str, dict]) -> dict[str, list[str]]:
-    """{verdict: arms} of the comparisons with a random choice of as many prompts (analysis/random_choice.py); {} without such
-    comparisons."""
+    """{verdict: arms} of the comparisons with a random choice of as many prompts
+    (analysis/random_choice.py); {} without such comparisons."""
     labels = {(row.policy, row.recipe): row.arm for row in pairs.itertuples()}
     labels |= {(row.minus, row.minus_recipe): row.minus_arm for row in pairs.itertuples()}
     arms_by_verdict: dict[str, list[str]] = {}
@@ -176,29 +213,44 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
 
 
 def resolved_differences(pairs: pd.DataFrame) -> dict:
-    """{"compared": whether policies are compared, "resolved": the differences that are resolved after Holm's correction,
-    "detectable": the macro of the detectable difference}."""
+    """{"compared": whether policies are compared, "resolved": the differences that are resolved
+    after Holm's correction, "detectable": the macro of the detectable difference}."""
     resolved_pairs = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
-        resolved_pairs.append({"better": better, "worse": worse, "key": f"p.{cell(row)}.{row.minus_arm}"})
+        resolved_pairs.append(
+            {"better": better, "worse": worse, "key": f"p.{cell(row)}.{row.minus_arm}"}
+        )
     first_row = pairs.iloc[0] if pairs.mdd.notna().any() else None
-    detectable = "" if first_row is None else f"detectable.difference.{first_row.model}.{first_row.task}.{first_row.eval_task}"
+    detectable = (
+        ""
+        if first_row is None
+        else f"detectable.difference.{first_row.model}.{first_row.task}.{first_row.eval_task}"
+    )
     return {"compared": len(pairs) > 0, "resolved": resolved_pairs, "detectable": detectable}
 
 
 def made_of(numbers) -> str:
-    """Finishing, sharpening and new solving of the gains on each task's own test; sound answers; strict and lenient grading."""
+    """Finishing, sharpening and new solving of the gains on each task's own test; sound answers;
+    strict and lenient grading."""
     parts, reasons = (own_test_rows(numbers.tables[name]) for name in ("parts", "reasons"))
-    kinds, decomposition, cells = over_all_tiers(numbers.tables["kinds"]), own_test_rows(numbers.tables["decomposition"]), []
+    kinds, decomposition, cells = (
+        over_all_tiers(numbers.tables["kinds"]),
+        own_test_rows(numbers.tables["decomposition"]),
+        [],
+    )
     for (model, task), group in parts.groupby(["model", "task"], sort=False):
-        cell_rows = lambda frame, model=model, task=task: frame[(frame.model == model) & (frame.task == task)]
+        cell_rows = lambda frame, model=model, task=task: frame[
+            (frame.model == model) & (frame.task == task)
+        ]
         values = {"model": model, "task": task, "kinds": None, "sound": None}
         values["finishing"] = ends(numbers, "parts", group, "finishing", part_key("finishing"))
         if len(rows := cell_rows(kinds)):
             values["kinds"] = kinds_of(numbers, f"{model}.{task}", rows)
         else:
-            values["correctness"] = ends(numbers, "parts", group, "correctness", part_key("correctness"))
+            values["correctness"] = ends(
+                numbers, "parts", group, "correctness", part_key("correctness")
+            )
         if len(rows := cell_rows(reasons[reasons.sound_share.notna()])):
             values["sound"] = sound_of(numbers, f"{model}.{task}", rows)
         cells.append(values | {"graders": finishing_by_grader(numbers, cell_rows(decomposition))})
@@ -206,7 +258,8 @@ def made_of(numbers) -> str:
 
 
 def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
-    """Sharpening and new solving, and the share of problems out of reach of the base model's samples."""
+    """Sharpening and new solving, and the share of problems out of reach of the base model's
+    samples."""
     first_row = rows.iloc[0]
     lost = numbers.add(f"out.of.reach.{key}", "kinds", first_row, ["out_of_reach"], "points")
     samples = numbers.add(f"reach.samples.{key}", "kinds", first_row, ["reach_samples"], "count")
@@ -219,18 +272,27 @@ def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
 
 
 def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
-    """The share of correct answers with every step correct: of the base model, and the smallest and largest after training."""
-    before = numbers.add(f"sound.before.{key}", "reasons", rows.iloc[0], ["base_sound_share"], "points")
+    """The share of correct answers with every step correct: of the base model, and the smallest and
+    largest after training."""
+    before = numbers.add(
+        f"sound.before.{key}", "reasons", rows.iloc[0], ["base_sound_share"], "points"
+    )
     extremes = [rows.loc[rows.sound_share.idxmin()], rows.loc[rows.sound_share.idxmax()]]
     after = [
-        {"number": numbers.add(f"sound.after.{cell(row)}", "reasons", row, ["sound_share"], "points"), "arm": row.arm}
+        {
+            "number": numbers.add(
+                f"sound.after.{cell(row)}", "reasons", row, ["sound_share"], "points"
+            ),
+            "arm": row.arm,
+        }
         for row in extremes
     ]
     return {"before": before, "after": after}
 
 
 def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
-    """The part finishing of the largest gain, by the strict and by the lenient grader; None if the two do not differ."""
+    """The part finishing of the largest gain, by the strict and by the lenient grader; None if the
+    two do not differ."""
     rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
     task = rows[rows.grading == "task"]
     if not len(task):
@@ -239,21 +301,26 @@ def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
     if abs(best.finishing["strict"] - best.finishing["lenient"]) < 0.0005:
         return None
     finishing = {
-        name: numbers.add(f"finishing.{name}.{cell(row)}", "decomposition", row, interval("finishing"), "gain")
+        name: numbers.add(
+            f"finishing.{name}.{cell(row)}", "decomposition", row, interval("finishing"), "gain"
+        )
         for name, row in (("strict", best.loc["strict"]), ("lenient", best.loc["lenient"]))
     }
     return {"arm": best.arm.iloc[0]} | finishing
 
 
 def leads(numbers) -> str:
-    """The property of the base model that best explains the lead of `hard` over `random`: the largest R^2 over base models."""
+    """The property of the base model that best explains the lead of `hard` over `random`: the
+    largest R^2 over base models."""
     table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
     has_several_models, lines = table.model.nunique() > 1, []
     for (model, task), group in table.groupby(["model", "task"], sort=False, dropna=False):
         best = group.loc[group.r_squared.idxmax()]
         key = f"lead.{model}.{task}" if has_several_models else f"lead.{task}"
-        add = lambda name, columns, form, key=key, best=best: numbers.add(f"{key}.{name}", "lead_regressions", best, columns, form)
+        add = lambda name, columns, form, key=key, best=best: numbers.add(
+            f"{key}.{name}", "lead_regressions", best, columns, form
+        )
         lines.append(
             {
                 "task": task,
@@ -276,10 +343,16 @@ def explained(numbers) -> str:
     if not {"learnable", "tokens"} <= set(alone):
         return ""
     values = {
-        name: numbers.add(f"explained.{name}", "regressions", alone[name], ["r_squared"], "r squared")
+        name: numbers.add(
+            f"explained.{name}", "regressions", alone[name], ["r_squared"], "r squared"
+        )
         for name in ("learnable", "tokens")
     }
-    return fill("explained", **values, cells=numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count"))
+    return fill(
+        "explained",
+        **values,
+        cells=numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count"),
+    )
 
 
 def elsewhere(numbers) -> str:
@@ -294,22 +367,28 @@ def elsewhere(numbers) -> str:
 
 
 def overlaps(numbers) -> str:
-    """Number of test questions that equal or are near a question of a pool, and number of repeated questions of a pool."""
+    """Number of test questions that equal or are near a question of a pool, and number of repeated
+    questions of a pool."""
     rows = []
     for row in numbers.tables["contamination"].itertuples():
         counts = {
-            name: numbers.add(f"{name}.{row.task}.{row.eval_task}", "contamination", row, [name], "count")
+            name: numbers.add(
+                f"{name}.{row.task}.{row.eval_task}", "contamination", row, [name], "count"
+            )
             for name in ("equal", "near", "problems")
         }
         repeated = ""
         if row.repeated and row.task == row.eval_task:
-            repeated = numbers.add(f"repeated.{row.task}", "contamination", row, ["repeated"], "count")
+            repeated = numbers.add(
+                f"repeated.{row.task}", "contamination", row, ["repeated"], "count"
+            )
         rows.append({"task": row.task, "test": row.eval_task, "repeated": repeated} | counts)
     return fill("overlaps", rows=rows)
 
 
 def limits_compared(numbers, cut_from: dict[str, str]) -> str:
-    """Tasks that differ only in the completion limit: the gains under each limit and their parts."""
+    """Tasks that differ only in the completion limit: the gains under each limit and their
+    parts."""
     parts, cells = numbers.tables["parts"], []
     for tight, ample in cut_from.items():
         for trained_task in (tight, ample):
@@ -317,28 +396,55 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
                 for test in (tight, ample):
                     rows = group[group.eval_task == test]
                     if len(rows):
-                        halves = {name: ends(numbers, "parts", rows, name, part_key(name)) for name in ("finishing", "correctness")}
-                        cells.append({"task": trained_task, "test": test, "model": model, "key": cell(rows.iloc[0])} | halves)
+                        halves = {
+                            name: ends(numbers, "parts", rows, name, part_key(name))
+                            for name in ("finishing", "correctness")
+                        }
+                        cells.append(
+                            {
+                                "task": trained_task,
+                                "test": test,
+                                "model": model,
+                                "key": cell(rows.iloc[0]),
+                            }
+                            | halves
+                        )
     return fill("limits_compared", cells=cells)
 
 
 def unsolved(numbers) -> str:
-    """Share of the hardest prompts that the base model never solved, by the choosing samples and by held-out samples."""
+    """Share of the hardest prompts that the base model never solved, by the choosing samples and by
+    held-out samples."""
     table, rows = numbers.tables["subsets"], []
     for row in table[table.policy == LEADING].itertuples():
         key, held_out = f"{row.model}.{row.task}.{row.policy}", ""
         if not pd.isna(row.held_out_zero_share):
-            held_out = numbers.add(f"zero.held.out.{key}", "subsets", row, ["held_out_zero_share"], "points")
+            held_out = numbers.add(
+                f"zero.held.out.{key}", "subsets", row, ["held_out_zero_share"], "points"
+            )
         rows.append({"task": row.task, "model": row.model, "key": key, "held_out": held_out})
     return fill("unsolved", rows=rows)
 
 
 def followed(numbers) -> str:
-    """Recorded training runs: the policies with the largest and the smallest learnable share over all later epochs, `hard` and `all`."""
+    """Recorded training runs: the policies with the largest and the smallest learnable share over
+    all later epochs, `hard` and `all`."""
     table, runs = numbers.tables["trajectories"], []
-    for (model, prompts), group in table[table.stretch.isna()].groupby(["model", "task"], sort=False):
+    for (model, prompts), group in table[table.stretch.isna()].groupby(
+        ["model", "task"], sort=False
+    ):
         shares = group.set_index("policy").mixed
-        policies = dict.fromkeys([shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()])
+        policies = dict.fromkeys(
+            [shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()]
+        )
         moved = [policy for policy in ("hard", "easy") if policy in shares]
-        runs.append({"model": model, "key": f"{model}.{prompts}", "policies": policies, "has_all": "all" in shares, "moved": moved})
+        runs.append(
+            {
+                "model": model,
+                "key": f"{model}.{prompts}",
+                "policies": policies,
+                "has_all": "all" in shares,
+                "moved": moved,
+            }
+        )
     return fill("followed", runs=runs)

@@ -1,16 +1,19 @@
-"""List every summary table, and every table and figure of the paper, with its inputs and the function that makes it.
+"""List every summary table, and every table and figure of the paper, with its inputs and the
+function that makes it.
 
 To add a table or a figure, add an entry here and write its function:
 
-- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. Its arguments are the inputs in `of`, in that order
-  (rows of summary tables, or entries of INPUTS). It returns rows.
-- a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords are the summary tables in `of`. It
-  returns the rows for the CSV and the columns to show.
-- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the summary tables in `of` and the
-  keywords that `design` returns. It returns the figure and the drawn rows.
+- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. Its arguments
+  are the inputs in `of`, in that order (rows of summary tables, or entries of INPUTS). It returns
+  rows.
+- a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords
+  are the summary tables in `of`. It returns the rows for the CSV and the columns to show.
+- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the
+  summary tables in `of` and the keywords that `design` returns. It returns the figure and the drawn
+  rows.
 
-The workflow, the programs, the checks and the paper read these entries. Tables and figures that the paper's text does not place are
-printed at the end of the paper.
+The workflow, the programs, the checks and the paper read these entries. Tables and figures that the
+paper's text does not place are printed at the end of the paper.
 """
 
 from collections.abc import Callable
@@ -20,9 +23,11 @@ from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interva
 from hardgrpo.report import conditions
 from hardgrpo.study import paths, settings
 
-# --- summary tables ----------------------------------------------------------------------------------------------------
+# --- summary tables
+# ----------------------------------------------------------------------------------------------------
 
-# Inputs of summary tables that are not summary tables themselves. scripts/summaries/summarize.py reads them.
+# Inputs of summary tables that are not summary tables themselves. scripts/summaries/summarize.py
+# reads them.
 INPUTS = {
     "cells": "evaluation files",
     "updates": "training logs",
@@ -48,11 +53,25 @@ class Summary:
 
 
 POLICY = ["model", "task", "policy"]  # keys of tables of subsets, which do not depend on the recipe
-ANSWERED = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered"]
+ANSWERED = [
+    "base_answered",
+    "answered",
+    "base_accuracy",
+    "accuracy",
+    "base_accuracy_answered",
+    "accuracy_answered",
+]
 LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
 PARTS = [*interval("finishing"), *interval("correctness")]
 MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
-CURVES = ["tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share"]
+CURVES = [
+    "tokens_mean",
+    "truncated_share",
+    "reward_mean",
+    "learnable_share",
+    "all_right_share",
+    "all_wrong_share",
+]
 SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
 
 
@@ -98,7 +117,8 @@ SUMMARIES = {
 PROMPTS = ["model", "task"]  # keys of tables of analyses of published numbers
 BEFORE_AFTER = ["before", *interval("gain"), "mixed_before", *interval("mixed")]
 
-# Tables of analyses of published numbers, by the kind of the analysis. The function `name` receives the counts and the analysis.
+# Tables of analyses of published numbers, by the kind of the analysis. The function `name` receives
+# the counts and the analysis.
 COUNT_TABLES = {
     "probe_sizes": {
         "probe_sizes": Summary("count_tables", ["counts"], [*PROMPTS, "file", "pool", "rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "unmixed_prompts"]),
@@ -114,7 +134,8 @@ COUNT_TABLES = {
 
 @dataclass(frozen=True)
 class Judged:
-    """A table made from summary tables and the papers' claims or numbers (scripts/summaries/judge_claims.py)."""
+    """A table made from summary tables and the papers' claims or numbers
+    (scripts/summaries/judge_claims.py)."""
 
     of: list[str]
     columns: list[str]
@@ -147,21 +168,47 @@ JUDGED = {
     ),
 }
 # Files of results/published that hold published numbers.
-PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
+PUBLISHED = [
+    "base_wrong",
+    "gains",
+    "learnable",
+    "lengths",
+    "limits",
+    "out_of_distribution",
+    "readings",
+    "recordings",
+    "yardsticks",
+]
 # Tables that the page worth.html reads.
 WORTH = ["gains", "parts", "spent", "differences", "contamination"]
 # Tables that the numbers in the paper's text come from.
-NUMBERED = ["gains", "differences", "learnable", "parts", "decomposition", "kinds", "reasons", "subsets", "regressions"]
+NUMBERED = [
+    "gains",
+    "differences",
+    "learnable",
+    "parts",
+    "decomposition",
+    "kinds",
+    "reasons",
+    "subsets",
+    "regressions",
+]
 NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
-    """{name: columns} of summary and judged tables; [] for a table that is written by hand (results/published/deviations.csv)."""
-    tables = {**SUMMARIES, **JUDGED, **{name: table for group in COUNT_TABLES.values() for name, table in group.items()}}
+    """{name: columns} of summary and judged tables; [] for a table that is written by hand
+    (results/published/deviations.csv)."""
+    tables = {
+        **SUMMARIES,
+        **JUDGED,
+        **{name: table for group in COUNT_TABLES.values() for name, table in group.items()},
+    }
     return {name: tables[name].columns if name in tables else [] for name in names}
 
 
-# --- tables of the paper -----------------------------------------------------------------------------------------------
+# --- tables of the paper
+# -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -171,7 +218,8 @@ class Table:
     module: str
     of: list[str]
     caption: str
-    design: bool = False  # whether the function also needs the study's design, as the keyword `study`
+    # whether the function also needs the study's design, as the keyword `study`
+    design: bool = False
 
 
 TABLES = {
@@ -241,7 +289,8 @@ TABLES = {
 }  # fmt: skip
 
 
-# --- figures -----------------------------------------------------------------------------------------------------------
+# --- figures
+# -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -254,7 +303,8 @@ class Figure:
     caption: str  # caption in the paper, LaTeX
     about: str  # description in the report
     when: Callable[[dict, str], bool] = lambda config, study: bool(paths.runs(config, study))
-    design: Callable[[dict, str], dict] = lambda config, study: {}  # keywords for `draw`, from the configuration
+    # keywords for `draw`, from the configuration
+    design: Callable[[dict, str], dict] = lambda config, study: {}
     may_be_empty: list[str] = field(default_factory=list)  # tables that may have no rows
 
 
@@ -445,16 +495,23 @@ COUNT_FIGURES = {
 
 def all_figures() -> dict[str, Figure]:
     """The figures of trained studies and of analyses of published numbers, by name."""
-    return FIGURES | {name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()}
+    return FIGURES | {
+        name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()
+    }
 
 
 def summary_tables(config: dict, study: str) -> list[str]:
     """Names of the summary tables of a study."""
-    return list(COUNT_TABLES[config["analyses"][study]["kind"]] if settings.is_analysis(config, study) else SUMMARIES)
+    return list(
+        COUNT_TABLES[config["analyses"][study]["kind"]]
+        if settings.is_analysis(config, study)
+        else SUMMARIES
+    )
 
 
 def figures_of(config: dict, study: str) -> list[str]:
-    """Figures for which the study has data. A study of recordings may lack training logs or the pool's probe."""
+    """Figures for which the study has data. A study of recordings may lack training logs or the
+    pool's probe."""
     if settings.is_analysis(config, study):
         return list(COUNT_FIGURES[config["analyses"][study]["kind"]])
     return [name for name, figure in FIGURES.items() if figure.when(config, study)]

@@ -1,4 +1,5 @@
-"""Tables as columns of cells, which latex.py and web.py print. A cell is text, a formula, a marked number, or a tuple of cells."""
+"""Tables as columns of cells, which latex.py and web.py print. A cell is text, a formula, a marked
+number, or a tuple of cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. If all cells are equal and there is a `note`, LaTeX prints the note in the caption, not the column."""
+    """A column of a table. If all cells are equal and there is a `note`, LaTeX prints the note in
+    the caption, not the column."""
 
     header: Cell
     cells: list[Cell]
@@ -43,12 +45,23 @@ class Column:
     width: float = 0.0  # share of the line at which text wraps; 0: text does not wrap
 
 
-def text(frame: pd.DataFrame, name: str, header: Cell, show: Callable = str, note: str = "", width: float = 0.0) -> Column:
+def text(
+    frame: pd.DataFrame,
+    name: str,
+    header: Cell,
+    show: Callable = str,
+    note: str = "",
+    width: float = 0.0,
+) -> Column:
     return Column(header, [show(value) for value in frame[name]], note=note, width=width)
 
 
-def number(frame: pd.DataFrame, name: str, header: Cell, show: Callable = points, note: Cell = "") -> Column:
-    return numbers(header, [UNKNOWN if pd.isna(value) else show(value) for value in frame[name]], note)
+def number(
+    frame: pd.DataFrame, name: str, header: Cell, show: Callable = points, note: Cell = ""
+) -> Column:
+    return numbers(
+        header, [UNKNOWN if pd.isna(value) else show(value) for value in frame[name]], note
+    )
 
 
 def numbers(header: Cell, cells: list[Cell], note: Cell = "", width: float = 0.0) -> Column:
@@ -59,12 +72,16 @@ def with_95(header: Cell) -> Cell:
     return (header, " [95\N{NARROW NO-BREAK SPACE}%]")
 
 
-def estimate(frame: pd.DataFrame, name: str, header: Cell, show: Callable = with_interval) -> Column:
+def estimate(
+    frame: pd.DataFrame, name: str, header: Cell, show: Callable = with_interval
+) -> Column:
     ends = zip(frame[name], frame[f"{name}_low"], frame[f"{name}_high"])
     return numbers(with_95(header), [show(*end) for end in ends])
 
 
-def arrow(frame: pd.DataFrame, before: str, after: str, header: str, show: Callable = points) -> Column:
+def arrow(
+    frame: pd.DataFrame, before: str, after: str, header: str, show: Callable = points
+) -> Column:
     return numbers(header, [f"{show(a)} → {show(b)}" for a, b in zip(frame[before], frame[after])])
 
 
@@ -76,8 +93,16 @@ def key_columns(frame: pd.DataFrame, *columns: str) -> list[Column]:
     if "eval_task" not in columns:
         headers["task"] = "task"
     shown = {"model": lambda name: str(name).removesuffix("-recorded")}
-    notes = {"model": "model {}", "task": "task {}", "eval_task": "tested on {}", "decoding": "decoding {}"}
-    return [text(frame, name, headers.get(name, name), shown.get(name, str), notes.get(name, "")) for name in columns]
+    notes = {
+        "model": "model {}",
+        "task": "task {}",
+        "eval_task": "tested on {}",
+        "decoding": "decoding {}",
+    }
+    return [
+        text(frame, name, headers.get(name, name), shown.get(name, str), notes.get(name, ""))
+        for name in columns
+    ]
 
 
 def seeds(frame: pd.DataFrame) -> Column:

@@ -4,16 +4,23 @@ from hardgrpo.report import plotting
 
 
 def draw(curves, series: list[tuple[str, float, str]]):
-    """Return (figure, drawn rows, {column of `curves`: axes of the column}). The figure has a stack of panels for each model, task
-    and recipe, with a panel for each of `series`: (column of `curves`, scale, label of the axis).
+    """Return (figure, drawn rows, {column of `curves`: axes of the column}). The figure has a stack
+    of panels for each model, task and recipe, with a panel for each of `series`: (column of
+    `curves`, scale, label of the axis).
     """
     columns_drawn = ["model", "task", "policy", "recipe", "first", "step"]
-    columns_drawn += [f"{name}{end}" for name, *_ in series for end in ("", "_low", "_high")] + ["seeds"]
+    columns_drawn += [f"{name}{end}" for name, *_ in series for end in ("", "_low", "_high")] + [
+        "seeds"
+    ]
     models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
     groups = plotting.groups(curves, ["model", "task", "recipe"])
-    columns = len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3 if len(groups) <= 6 else 4
+    columns = (
+        len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3 if len(groups) <= 6 else 4
+    )
     rows = -(-len(groups) // columns)
-    figure, axes = plotting.panels(len(series) * columns * rows, height=1.9 if len(series) < 3 else 1.6, columns=columns)
+    figure, axes = plotting.panels(
+        len(series) * columns * rows, height=1.9 if len(series) < 3 else 1.6, columns=columns
+    )
     panels = {name: [] for name, *_ in series}
     for index, ((model, task, _), group) in enumerate(groups):
         first_axis = len(series) * columns * (index // columns) + index % columns
@@ -30,7 +37,9 @@ def draw(curves, series: list[tuple[str, float, str]]):
                 axis.set_ylabel(text)
             panels[name].append(axis)
         stack[-1].set_xlabel("GRPO updates")
-        plotting.title(stack[0], plotting.panel_title(model, task, task, models, group), plotting.seeds(group))
+        plotting.title(
+            stack[0], plotting.panel_title(model, task, task, models, group), plotting.seeds(group)
+        )
     axes_drawn = [axis for of_column in panels.values() for axis in of_column]
     for axis in axes:
         if axis not in axes_drawn:

@@ -1,4 +1,5 @@
-"""The picture of docs/which-prompts.md: the lead of each way of choosing over a random choice, in every case of the committed studies."""
+"""The picture of docs/which-prompts.md: the lead of each way of choosing over a random choice, in
+every case of the committed studies."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -6,16 +7,29 @@ import pandas as pd
 from hardgrpo.analysis import random_choice
 from hardgrpo.report import plotting
 
-COLORS = {random_choice.BETTER: "#009E73", random_choice.OPEN: "0.6", random_choice.WORSE: "#D55E00"}
+COLORS = {
+    random_choice.BETTER: "#009E73",
+    random_choice.OPEN: "0.6",
+    random_choice.WORSE: "#D55E00",
+}
 FARTHEST = 20.0  # points; a lead beyond is drawn as an arrow at the edge
 ROW = 0.3  # inches
 
 
 def draw(cases: pd.DataFrame, needs: dict[str, str], title: str):
-    """The figure. `cases` has the columns of docs/which-prompts.csv, `needs` the words for what must be known before, in order."""
+    """The figure. `cases` has the columns of docs/which-prompts.csv, `needs` the words for what
+    must be known before, in order."""
     plt.style.use(plotting.STYLE)
-    groups = [(words, cases[cases.needs == need]) for need, words in needs.items() if (cases.needs == need).any()]
-    ways = [(words, way, rows) for words, group in groups for way, rows in group.groupby("way", sort=False)]
+    groups = [
+        (words, cases[cases.needs == need])
+        for need, words in needs.items()
+        if (cases.needs == need).any()
+    ]
+    ways = [
+        (words, way, rows)
+        for words, group in groups
+        for way, rows in group.groupby("way", sort=False)
+    ]
     height = 1.1 + ROW * (len(ways) + len(groups))
     figure, axis = plt.subplots(figsize=(plotting.WIDE, height))
     figure.subplots_adjust(
@@ -38,14 +52,31 @@ def draw(cases: pd.DataFrame, needs: dict[str, str], title: str):
     to_axis = axis.get_yaxis_transform()
     heads = {1.16: "labels", 1.30: "better", 1.41: "open", 1.53: "worse"}
     for x, head in heads.items():
-        axis.text(x, places[0] + 1.0, head, transform=to_axis, ha="right", va="center", color="0.35", fontsize=7)
+        axis.text(
+            x,
+            places[0] + 1.0,
+            head,
+            transform=to_axis,
+            ha="right",
+            va="center",
+            color="0.35",
+            fontsize=7,
+        )
     for place, (_, _, rows) in zip(places, ways):
         labels = plotting.format_range(rows.labels)
         axis.text(1.16, place, labels, transform=to_axis, ha="right", va="center", fontsize=8)
         for x, verdict in zip((1.30, 1.41, 1.53), COLORS):
             count = int((rows.verdict == verdict).sum())
-            look = {"color": COLORS[verdict] if count and verdict != random_choice.OPEN else "0.35" if count else "0.75"}
-            axis.text(x, place, str(count), transform=to_axis, ha="right", va="center", fontsize=8, **look)
+            look = {
+                "color": COLORS[verdict]
+                if count and verdict != random_choice.OPEN
+                else "0.35"
+                if count
+                else "0.75"
+            }
+            axis.text(
+                x, place, str(count), transform=to_axis, ha="right", va="center", fontsize=8, **look
+            )
     for words in dict.fromkeys(words for words, _, _ in ways):
         of_group = [place for place, (name, _, _) in zip(places, ways) if name == words]
         axis.axhspan(min(of_group) - 0.5, max(of_group) + 0.5, color="0.965", zorder=0, linewidth=0)
@@ -53,16 +84,41 @@ def draw(cases: pd.DataFrame, needs: dict[str, str], title: str):
             " of the whole pool", "\nof the whole pool"
         )
         text = text.replace("a small labelled sample", "a small\nlabelled sample")
-        axis.text(-0.75, sum(of_group) / len(of_group), text, transform=to_axis, ha="left", va="center", fontsize=7, color="0.25")
-    axis.text(-0.3, places[0] + 1.0, "← loses to random", ha="right", va="center", color=COLORS[random_choice.WORSE], fontsize=7)
-    axis.text(0.3, places[0] + 1.0, "beats random →", ha="left", va="center", color=COLORS[random_choice.BETTER], fontsize=7)
+        axis.text(
+            -0.75,
+            sum(of_group) / len(of_group),
+            text,
+            transform=to_axis,
+            ha="left",
+            va="center",
+            fontsize=7,
+            color="0.25",
+        )
+    axis.text(
+        -0.3,
+        places[0] + 1.0,
+        "← loses to random",
+        ha="right",
+        va="center",
+        color=COLORS[random_choice.WORSE],
+        fontsize=7,
+    )
+    axis.text(
+        0.3,
+        places[0] + 1.0,
+        "beats random →",
+        ha="left",
+        va="center",
+        color=COLORS[random_choice.BETTER],
+        fontsize=7,
+    )
     figure.suptitle(title, fontsize=9, fontweight="bold", x=0.01, ha="left")
     return figure
 
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
-    """A dot with its interval for each case: coloured if told apart from a random choice, hollow if the trained model is no better than
-    its base."""
+    """A dot with its interval for each case: coloured if told apart from a random choice, hollow if
+    the trained model is no better than its base."""
     for index, row in enumerate(rows.itertuples()):
         y = place + plotting.spread(index, len(rows), 0.7)
         told_apart = row.verdict != random_choice.OPEN
@@ -70,8 +126,22 @@ def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
         low, middle, high = (100 * value for value in (row.low, row.difference, row.high))
         if abs(middle) > FARTHEST:
             edge = FARTHEST if middle > 0 else -FARTHEST
-            axis.plot([0.985 * edge], [y], marker=">" if middle > 0 else "<", markersize=5, clip_on=False, **look)
+            axis.plot(
+                [0.985 * edge],
+                [y],
+                marker=">" if middle > 0 else "<",
+                markersize=5,
+                clip_on=False,
+                **look,
+            )
             continue
-        axis.plot([max(low, -FARTHEST), min(high, FARTHEST)], [y, y], linewidth=1.6 if told_apart else 0.8, **look)
+        axis.plot(
+            [max(low, -FARTHEST), min(high, FARTHEST)],
+            [y, y],
+            linewidth=1.6 if told_apart else 0.8,
+            **look,
+        )
         fill = "white" if row.gain <= 0 else look["color"]
-        axis.plot([middle], [y], "o", markersize=5 if told_apart else 3, markerfacecolor=fill, **look)
+        axis.plot(
+            [middle], [y], "o", markersize=5 if told_apart else 3, markerfacecolor=fill, **look
+        )

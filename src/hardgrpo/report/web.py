@@ -19,7 +19,9 @@ def page(title: str, columns: list[Column]) -> str:
 
 def template(name: str, **filters: Callable) -> jinja2.Template:
     loader = jinja2.FileSystemLoader(TEMPLATES)
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters |= filters
     return environment.get_template(name)
 

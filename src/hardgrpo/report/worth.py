@@ -1,22 +1,39 @@
-"""The page "Was it worth it?": what each arm of a study gained, against no training and against a random choice, and what it cost."""
+"""The page "Was it worth it?": what each arm of a study gained, against no training and against a
+random choice, and what it cost."""
 
 import pandas as pd
 
 from hardgrpo.analysis import random_choice
 from hardgrpo.analysis.columns import RUNS
-from hardgrpo.analysis.formats import MINUS, UNKNOWN, integer, is_known, points, round_parts, signed, signed_interval
+from hardgrpo.analysis.formats import (
+    MINUS,
+    UNKNOWN,
+    integer,
+    is_known,
+    points,
+    round_parts,
+    signed,
+    signed_interval,
+)
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report import web
 
 YES, ACCURACY_FELL, NOT_SHOWN = "yes", "no, accuracy fell", "not shown"
-GREEDY_FELL, WORSE_THAN_RANDOM, NOT_BETTER = "no, greedy accuracy fell", "no, random is better", "not told apart from random"
+GREEDY_FELL, WORSE_THAN_RANDOM, NOT_BETTER = (
+    "no, greedy accuracy fell",
+    "no, random is better",
+    "not told apart from random",
+)
 UNKNOWN_WORTH = "cannot be said"
 
 
 def page(study: dict, tables: dict[str, pd.DataFrame], prices: dict) -> str:
-    """The page. `study` comes from settings.study_design, `tables` are those of registry.WORTH, `prices` come from settings.prices."""
+    """The page. `study` comes from settings.study_design, `tables` are those of registry.WORTH,
+    `prices` come from settings.prices."""
     groups = of_models_and_tasks(study["policy_settings"], **tables, prices=prices)
-    return web.template("worth.html").render(title=study["title"], own_bases=study["own_bases"], groups=groups)
+    return web.template("worth.html").render(
+        title=study["title"], own_bases=study["own_bases"], groups=groups
+    )
 
 
 def of_models_and_tasks(
@@ -28,23 +45,32 @@ def of_models_and_tasks(
     contamination: pd.DataFrame,
     prices: dict,
 ) -> list[dict]:
-    """The page's entries for each model and task. `policies` holds the settings of the study's policies by name."""
+    """The page's entries for each model and task. `policies` holds the settings of the study's
+    policies by name."""
     own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
     rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
     rows = rows.merge(spent[[*RUNS, "labels", "tokens", "seconds"]], on=RUNS)
     greedy = own_test_rows(gains)
     greedy = greedy[greedy.decoding == "greedy"]
-    greedy_columns = {name: f"greedy_{name}" for name in ("base_accuracy", "gain", "gain_low", "gain_high")}
-    rows = rows.merge(greedy[[*RUNS, *greedy_columns]].rename(columns=greedy_columns), on=RUNS, how="left")
+    greedy_columns = {
+        name: f"greedy_{name}" for name in ("base_accuracy", "gain", "gain_low", "gain_high")
+    }
+    rows = rows.merge(
+        greedy[[*RUNS, *greedy_columns]].rename(columns=greedy_columns), on=RUNS, how="left"
+    )
     comparisons = pd.DataFrame(
         random_choice.comparisons(differences, policies),
         columns=[*RUNS, "budget", "difference", "low", "high", "p", "seeds"],
     )
     lead_columns = {"difference": "lead", "low": "lead_low", "high": "lead_high", "p": "lead_p"}
-    rows = rows.merge(comparisons[[*RUNS, *lead_columns]].rename(columns=lead_columns), on=RUNS, how="left")
+    rows = rows.merge(
+        comparisons[[*RUNS, *lead_columns]].rename(columns=lead_columns), on=RUNS, how="left"
+    )
     groups = []
     for (model, task), group in rows.groupby(["model", "task"], sort=False):
-        arms = sorted((arm(row, prices) for row in group.itertuples()), key=lambda entry: entry["order"])
+        arms = sorted(
+            (arm(row, prices) for row in group.itertuples()), key=lambda entry: entry["order"]
+        )
         groups.append(
             {
                 "model": model,
@@ -62,20 +88,26 @@ def of_models_and_tasks(
 
 
 def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
-    """Numbers of test questions that equal or are near a question of the task's pool, and of repeated questions; None if
-    unknown."""
+    """Numbers of test questions that equal or are near a question of the task's pool, and of
+    repeated questions; None if unknown."""
     rows = contamination[(contamination.task == task) & (contamination.eval_task == task)]
-    return {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")} if len(rows) else None
+    return (
+        {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")}
+        if len(rows)
+        else None
+    )
 
 
 def arm(row, prices: dict) -> dict:
-    """The page's entries for one arm. `row` joins the tables `gains` (sampled and greedy), `parts` and `spent` with the comparisons of
-    random_choice."""
+    """The page's entries for one arm. `row` joins the tables `gains` (sampled and greedy), `parts`
+    and `spent` with the comparisons of random_choice."""
     finishing, correctness = round_parts(row.gain, [row.finishing, row.correctness])
     hours = row.seconds * row.seeds / 3600
     gpus_by_recipe, price = prices["gpus"][row.model], prices["label"].get(row.policy)
     gpus = gpus_by_recipe.get(row.recipe, 0)  # 0 for recorded runs
-    points_per_label = row.gain / row.labels if is_known(row.labels) and row.labels else float("nan")
+    points_per_label = (
+        row.gain / row.labels if is_known(row.labels) and row.labels else float("nan")
+    )
     worth = worth_it(row)
     return {
         "name": row.arm,
@@ -83,7 +115,8 @@ def arm(row, prices: dict) -> dict:
         "mark": {YES: "yes"}.get(worth, "no" if worth.startswith("no,") else "open"),
         "order": (worth != YES, -points_per_label if is_known(points_per_label) else 0.0, row.arm),
         "before": points(row.base_accuracy),
-        "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",  # the sum of the printed numbers
+        # the sum of the printed numbers
+        "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",
         "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
         "gain_alone": signed(row.gain),
         "greedy": with_interval(row.greedy_gain, row.greedy_gain_low, row.greedy_gain_high),
@@ -94,10 +127,18 @@ def arm(row, prices: dict) -> dict:
         "correctness": signed_interval(correctness, row.correctness_low, row.correctness_high),
         "labels": integer(row.labels),
         "label_cost": UNKNOWN if price is None else f"{row.labels * price:,.2f}",
-        "per_100_labels": f"{100 * 100 * points_per_label:+.2f}".replace("-", MINUS) if is_known(points_per_label) else UNKNOWN,
+        "per_100_labels": f"{100 * 100 * points_per_label:+.2f}".replace("-", MINUS)
+        if is_known(points_per_label)
+        else UNKNOWN,
         "runs": int(row.seeds),
-        "time": UNKNOWN if not is_known(hours) else f"{hours * gpus:.2f} GPU-hours" if gpus else duration(hours),
-        "training_cost": f"{hours * gpus * prices['gpu_hour']:,.2f}" if gpus and is_known(hours) else UNKNOWN,
+        "time": UNKNOWN
+        if not is_known(hours)
+        else f"{hours * gpus:.2f} GPU-hours"
+        if gpus
+        else duration(hours),
+        "training_cost": f"{hours * gpus * prices['gpu_hour']:,.2f}"
+        if gpus and is_known(hours)
+        else UNKNOWN,
     }
 
 
@@ -116,8 +157,9 @@ def printed_points(share: float) -> float:
 
 
 def worth_it(row) -> str:
-    """The answer for an arm. `yes` needs a gain over no training, no fall of greedy accuracy and, where the study compares the arm with a
-    random choice of as many prompts, a lead over it (Holm's correction within the case)."""
+    """The answer for an arm. `yes` needs a gain over no training, no fall of greedy accuracy and,
+    where the study compares the arm with a random choice of as many prompts, a lead over it (Holm's
+    correction within the case)."""
     if not is_known(row.gain_low, row.gain_high) or row.gain_low == row.gain_high:
         return UNKNOWN_WORTH
     if row.gain_high < 0:
@@ -133,7 +175,8 @@ def worth_it(row) -> str:
 
 
 def answer(arms: list[dict]) -> str:
-    """The page's first sentence about a model and a task. `arms` are sorted: those worth it first, then by points per label, descending."""
+    """The page's first sentence about a model and a task. `arms` are sorted: those worth it first,
+    then by points per label, descending."""
     worth = [entry for entry in arms if entry["worth_it"] == YES]
     if not worth:
         fell = sum(entry["worth_it"] == GREEDY_FELL for entry in arms)
@@ -141,7 +184,8 @@ def answer(arms: list[dict]) -> str:
         return f"no way of choosing was shown to be worth its labels{reason}."
     best = worth[0]
     sentence = f"{best['name']}: {best['gain_alone']} points for {best['labels']} labels"
-    better_than_random = [entry for entry in worth if entry["lead"] != UNKNOWN]  # worth it only if shown to be better
+    # worth it only if shown to be better
+    better_than_random = [entry for entry in worth if entry["lead"] != UNKNOWN]
     if better_than_random:
         best_of_these = better_than_random[0]
         lead_text = f"{best_of_these['lead_alone']} points more than a random choice"
@@ -151,4 +195,8 @@ def answer(arms: list[dict]) -> str:
             else f"{sentence}; {best_of_these['name']} gains {lead_text}, for {best_of_these['labels']} labels."
         )
     compared = any(entry["lead"] != UNKNOWN for entry in arms)
-    return f"{sentence}; no way of choosing was shown to beat a random choice." if compared else f"{sentence}."
+    return (
+        f"{sentence}; no way of choosing was shown to beat a random choice."
+        if compared
+        else f"{sentence}."
+    )

@@ -1,6 +1,7 @@
 """Check before the first submission that a Slurm cluster can run all jobs of a study.
 
-Without this check, Slurm would refuse an impossible job at its submission, perhaps hours later, or leave the job pending for ever.
+Without this check, Slurm would refuse an impossible job at its submission, perhaps hours later, or
+leave the job pending for ever.
 """
 
 import functools
@@ -22,7 +23,8 @@ class Request:
     """The resources that a job requests."""
 
     rule: str
-    partition: str | None = None  # one name, or several separated by commas; None: the cluster's default
+    # one name, or several separated by commas; None: the cluster's default
+    partition: str | None = None
     gpus: int = 0
     gpu_name: str | None = None
     mem_mb: int = 0
@@ -40,7 +42,8 @@ class Node:
 
     cpus: int
     mem_mb: int
-    gpus: dict[str, int] = field(default_factory=dict)  # {kind: number}; "" stands for GPUs without a named kind
+    # {kind: number}; "" stands for GPUs without a named kind
+    gpus: dict[str, int] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
 
@@ -57,11 +60,14 @@ class Partition:
     minutes: float = math.inf
     default: bool = False
     open: bool = True
-    nodes: tuple[Node, ...] = ()  # their CPUs and memory are capped at the partition's limits for one node
+    # their CPUs and memory are capped at the partition's limits for one node
+    nodes: tuple[Node, ...] = ()
     qos: str | None = None
 
 
-def problems(requests: Iterable[Request], partitions: list[Partition], accounts: set[str] | None) -> list[str]:
+def problems(
+    requests: Iterable[Request], partitions: list[Partition], accounts: set[str] | None
+) -> list[str]:
     """One line for each rule and resource that the cluster cannot provide.
 
     `accounts` are the user's accounts in lower case; None if the cluster does not list accounts.
@@ -70,7 +76,9 @@ def problems(requests: Iterable[Request], partitions: list[Partition], accounts:
     for request in requests:
         for resource, amount, text in _problems(request, partitions, accounts):
             key = (request.rule, resource, request.partition)
-            largest[key] = max(largest.get(key, (0, "")), (amount, f"rule {request.rule}: {resource}: {text}"))
+            largest[key] = max(
+                largest.get(key, (0, "")), (amount, f"rule {request.rule}: {resource}: {text}")
+            )
     return [text for _, text in largest.values()]
 
 
@@ -95,7 +103,11 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         yield "slurm_partition", 0, text
     for name in names:
         if name in partitions_by_name and not partitions_by_name[name].open:
-            yield "slurm_partition", 0, f"'{name}' takes no jobs at present; wait, or name another in slurm/config.yaml"
+            yield (
+                "slurm_partition",
+                0,
+                f"'{name}' takes no jobs at present; wait, or name another in slurm/config.yaml",
+            )
     if unknown_names:
         return
     place = f"in partition {','.join(names)}"
@@ -104,7 +116,8 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         text = f"{request.minutes} min requested, at most {longest:.0f} allowed {place}; set longest_runtime: {longest:.0f} in slurm/config.yaml"
         yield "runtime", request.minutes, text
     nodes = [node for name in names for node in partitions_by_name[name].nodes]
-    if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", request.constraint or ""):  # Slurm itself checks more complex constraints
+    # Slurm itself checks more complex constraints
+    if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", request.constraint or ""):
         needed_features = set(request.constraint.split("&"))
         features = sorted(set().union(*(node.features for node in nodes)))
         nodes = [node for node in nodes if needed_features <= node.features]
@@ -138,7 +151,13 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
             "correct gpu_partition or gpu_name in slurm/config.yaml, or the model's gpus in config/models.yaml"
             + (f" (kinds there: {kinds})" if kinds else ""),
         ),
-        ("mem_mb", request.mem_mb, lambda node: node.mem_mb, "MB", f"name larger nodes, or set-resources {request.rule}:mem_mb"),
+        (
+            "mem_mb",
+            request.mem_mb,
+            lambda node: node.mem_mb,
+            "MB",
+            f"name larger nodes, or set-resources {request.rule}:mem_mb",
+        ),
         (
             "cpus_per_task",
             request.cpus,
@@ -152,31 +171,59 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         capacity = max(map(capacity_of, nodes), default=0)
         if amount > capacity:
             exceeded = True
-            yield resource, amount, f"{amount} {unit} requested on one node, at most {capacity} {place}; {advice}"
-    if not exceeded and not any(all(amount <= capacity_of(node) for _, amount, capacity_of, _, _ in limits) for node in nodes):
+            yield (
+                resource,
+                amount,
+                f"{amount} {unit} requested on one node, at most {capacity} {place}; {advice}",
+            )
+    if not exceeded and not any(
+        all(amount <= capacity_of(node) for _, amount, capacity_of, _, _ in limits)
+        for node in nodes
+    ):
         together = ", ".join(f"{amount} {unit}" for _, amount, _, unit, _ in limits if amount)
-        yield "node", 0, f"no single node {place} has {together}; lower one of them with set-resources"
+        yield (
+            "node",
+            0,
+            f"no single node {place} has {together}; lower one of them with set-resources",
+        )
 
 
 def read_partitions(partitions: str, nodes: str) -> list[Partition]:
-    """The cluster's partitions, from the output of `scontrol -o show partition` and `scontrol -o show node`."""
-    cluster_nodes = [_node(fields) for fields in map(_fields, nodes.splitlines()) if "NodeName" in fields]
+    """The cluster's partitions, from the output of `scontrol -o show partition` and `scontrol -o
+    show node`."""
+    cluster_nodes = [
+        _node(fields) for fields in map(_fields, nodes.splitlines()) if "NodeName" in fields
+    ]
     cluster_partitions = []
     for fields in map(_fields, partitions.splitlines()):
         if "PartitionName" in fields:
             name = fields["PartitionName"]
-            partition_nodes = tuple(_allowed(node, fields) for node in cluster_nodes if name in node.partitions)
-            is_open = fields.get("State", "UP") in ("UP", "DOWN")  # a partition that is DOWN still queues jobs
+            partition_nodes = tuple(
+                _allowed(node, fields) for node in cluster_nodes if name in node.partitions
+            )
+            # a partition that is DOWN still queues jobs
+            is_open = fields.get("State", "UP") in ("UP", "DOWN")
             qos = None if fields.get("QoS", "N/A") == "N/A" else fields["QoS"]
             cluster_partitions.append(
-                Partition(name, minutes(fields.get("MaxTime", "")), fields.get("Default") == "YES", is_open, partition_nodes, qos)
+                Partition(
+                    name,
+                    minutes(fields.get("MaxTime", "")),
+                    fields.get("Default") == "YES",
+                    is_open,
+                    partition_nodes,
+                    qos,
+                )
             )
     return cluster_partitions
 
 
 def _allowed(node: Node, partition: dict[str, str]) -> Node:
     """The node with its CPUs and memory capped at the partition's limits for one node."""
-    limits = {name: int(partition[name]) for name in ("MaxCPUsPerNode", "MaxMemPerNode") if partition.get(name, "").isdigit()}
+    limits = {
+        name: int(partition[name])
+        for name in ("MaxCPUsPerNode", "MaxMemPerNode")
+        if partition.get(name, "").isdigit()
+    }
     cpus, mem_mb = limits.get("MaxCPUsPerNode", node.cpus), limits.get("MaxMemPerNode", node.mem_mb)
     return replace(node, cpus=min(cpus, node.cpus), mem_mb=min(mem_mb, node.mem_mb))
 
@@ -187,7 +234,8 @@ def _fields(line: str) -> dict[str, str]:
 
 def _node(fields: dict[str, str]) -> Node:
     gpus: dict[str, int] = {}
-    for entry in re.sub(r"\([^)]*\)", "", fields.get("Gres", "")).split(","):  # gpu:h100:4(S:0-1), gpu:4, gpu:1g.10gb:7
+    # gpu:h100:4(S:0-1), gpu:4, gpu:1g.10gb:7
+    for entry in re.sub(r"\([^)]*\)", "", fields.get("Gres", "")).split(","):
         name, *details = entry.split(":")
         if name == "gpu":
             count = int(details.pop()) if details and details[-1].isdigit() else 1
@@ -214,7 +262,9 @@ def check(requests: Iterable[Request], at_once: int) -> None:
             " laptop"
         )
     requests, config = list(requests), read_config()
-    partitions = read_partitions(*(_ask("scontrol", "-a", "-o", "show", kind) for kind in ("partition", "node")))
+    partitions = read_partitions(
+        *(_ask("scontrol", "-a", "-o", "show", kind) for kind in ("partition", "node"))
+    )
     distinct = sorted(set(requests), key=str)
     with_account = any(request.account for request in distinct)
     accounts = _accounts() if with_account else None
@@ -253,33 +303,55 @@ REPLACEMENTS = {
 
 
 def extra_problems(requests: Iterable[Request]) -> list[str]:
-    """One line for each option in slurm_extra that Snakemake's plugin refuses because the plugin sets the option itself."""
+    """One line for each option in slurm_extra that Snakemake's plugin refuses because the plugin
+    sets the option itself."""
     from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
 
     lines = {}
     for request in requests:
         for pattern, name in get_forbidden_slurm_options().items():
             if option := re.search(pattern, request.extra or ""):
-                remedy = f"write {REPLACEMENTS[name]} instead" if name in REPLACEMENTS else "leave it out: the workflow sets it"
-                text = (
-                    f"slurm_extra: '{option.group().strip(' =')}' cannot stand there, because Snakemake sets this option; {remedy}"
+                remedy = (
+                    f"write {REPLACEMENTS[name]} instead"
+                    if name in REPLACEMENTS
+                    else "leave it out: the workflow sets it"
                 )
+                text = f"slurm_extra: '{option.group().strip(' =')}' cannot stand there, because Snakemake sets this option; {remedy}"
                 lines.setdefault(name, text.replace("RULE", request.rule))
     return list(lines.values())
 
 
-def limit_problems(requests: list[Request], partitions: list[Partition], cluster: str, at_once: int) -> list[str]:
-    """One line for each request that exceeds a limit of the cluster's accounting; no lines if sacctmgr does not answer."""
+def limit_problems(
+    requests: list[Request], partitions: list[Partition], cluster: str, at_once: int
+) -> list[str]:
+    """One line for each request that exceeds a limit of the cluster's accounting; no lines if
+    sacctmgr does not answer."""
     user = getpass.getuser()
     columns = ",".join(slurm_limits.ASSOCIATION)
     try:
         user_rows = _ask("sacctmgr", "-nP", "show", "assoc", f"user={user}", f"format={columns}")
-        accounts = ",".join(sorted({row["account"] for row in slurm_limits.rows(slurm_limits.ASSOCIATION, user_rows)}))
+        accounts = ",".join(
+            sorted(
+                {row["account"] for row in slurm_limits.rows(slurm_limits.ASSOCIATION, user_rows)}
+            )
+        )
         account_rows = (
-            _ask("sacctmgr", "-nP", "show", "assoc", f"account={accounts}", "user=", f"format={columns}") if accounts else ""
+            _ask(
+                "sacctmgr",
+                "-nP",
+                "show",
+                "assoc",
+                f"account={accounts}",
+                "user=",
+                f"format={columns}",
+            )
+            if accounts
+            else ""
         )
         qos = _ask("sacctmgr", "-nP", "show", "qos", f"format={','.join(slurm_limits.QOS)}")
-        default_account = _ask("sacctmgr", "-nP", "show", "user", user, "format=defaultaccount").strip()
+        default_account = _ask(
+            "sacctmgr", "-nP", "show", "user", user, "format=defaultaccount"
+        ).strip()
     except (UserError, OSError):
         return []
     accounting = slurm_limits.read_accounting(user_rows + account_rows, qos, user, cluster)
@@ -287,35 +359,59 @@ def limit_problems(requests: list[Request], partitions: list[Partition], cluster
     default = next((partition.name for partition in partitions if partition.default), "")
 
     @functools.cache
-    def levels(account: str | None, qos: str | None, partition: str | None) -> list[slurm_limits.Level]:
+    def levels(
+        account: str | None, qos: str | None, partition: str | None
+    ) -> list[slurm_limits.Level]:
         name = (partition or default).partition(",")[0]
         return accounting.levels(account or default_account, qos, name, partition_qos.get(name))
 
-    unknown_qos = sorted({request.qos for request in requests if request.qos} - accounting.qos.keys())
-    jobs = [(request, levels(request.account, request.qos, request.partition)) for request in requests]
+    unknown_qos = sorted(
+        {request.qos for request in requests if request.qos} - accounting.qos.keys()
+    )
+    jobs = [
+        (request, levels(request.account, request.qos, request.partition)) for request in requests
+    ]
     largest: dict[tuple, tuple] = {}
     for rule, resource, amount, text in slurm_limits.problems(jobs, at_once):
-        largest[rule, resource] = max(largest.get((rule, resource), (-math.inf, "")), (amount, text))
-    lines = [f"slurm-qos: the cluster has no QOS '{name}', expected one of {', '.join(accounting.qos)}" for name in unknown_qos]
+        largest[rule, resource] = max(
+            largest.get((rule, resource), (-math.inf, "")), (amount, text)
+        )
+    lines = [
+        f"slurm-qos: the cluster has no QOS '{name}', expected one of {', '.join(accounting.qos)}"
+        for name in unknown_qos
+    ]
     return lines + [
-        f"rule {rule}: {resource}: {text}" if rule else f"{resource}: {text}" for (rule, resource), (_, text) in largest.items()
+        f"rule {rule}: {resource}: {text}" if rule else f"{resource}: {text}"
+        for (rule, resource), (_, text) in largest.items()
     ]
 
 
-STATUS_INTERVAL_SECONDS = 200  # the longest interval between two status checks of Snakemake's plugin, with a margin
+# the longest interval between two status checks of Snakemake's plugin, with a margin
+STATUS_INTERVAL_SECONDS = 200
 
 
 def status_command(preferred: str, first_check: int) -> str:
-    """The command with which Snakemake's plugin queries the states of jobs: `preferred` (sacct or squeue) if this cluster supports it,
-    else the alternative.
+    """The command with which Snakemake's plugin queries the states of jobs: `preferred` (sacct or
+    squeue) if this cluster supports it, else the alternative.
 
-    `first_check`: the profile's slurm-init-seconds-before-status-checks, in seconds. Raise a `UserError` if neither command works.
+    `first_check`: the profile's slurm-init-seconds-before-status-checks, in seconds. Raise a
+    `UserError` if neither command works.
     """
-    # squeue forgets a job MinJobAge seconds after its end. The plugin falls back to sacct if MinJobAge is below three times first_check.
+    # squeue forgets a job MinJobAge seconds after its end. The plugin falls back to sacct if
+    # MinJobAge is below three times first_check.
     age = re.match(r"\d+", read_config().get("MinJobAge", ""))
     needed_seconds = max(STATUS_INTERVAL_SECONDS, 3 * first_check)
     is_usable = {
-        "sacct": lambda: _answers("sacct", "-X", "-n", "-P", "--clusters", "all", "--format=JobIDRaw,State", "--name=hardgrpo"),
+        "sacct": lambda: _answers(
+            "sacct",
+            "-X",
+            "-n",
+            "-P",
+            "--clusters",
+            "all",
+            "--format=JobIDRaw,State",
+            "--name=hardgrpo",
+        ),
         "squeue": lambda: age is not None and int(age.group()) >= needed_seconds,
     }
     for command in sorted(is_usable, key=preferred.__ne__):
@@ -337,21 +433,28 @@ def _answers(*command: str) -> bool:
 
 
 def _ask(*command: str) -> str:
-    """The output of a command of Slurm. Raise a `UserError` if the command fails or does not answer within 60 s."""
+    """The output of a command of Slurm. Raise a `UserError` if the command fails or does not answer
+    within 60 s."""
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
-        raise UserError(f"{' '.join(command)}: no answer in 60 s; ask the cluster's status page, and start again later") from None
+        raise UserError(
+            f"{' '.join(command)}: no answer in 60 s; ask the cluster's status page, and start again later"
+        ) from None
     if process.returncode:
         message = (process.stderr or process.stdout).strip().replace("\n", "; ")
-        raise UserError(f"{' '.join(command)}: {message}; check that this machine reaches Slurm, and start again")
+        raise UserError(
+            f"{' '.join(command)}: {message}; check that this machine reaches Slurm, and start again"
+        )
     return process.stdout
 
 
 def _accounts() -> set[str] | None:
     """The accounts that this user may charge; None if the cluster does not list them."""
     try:
-        output = _ask("sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=account")
+        output = _ask(
+            "sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=account"
+        )
     except (UserError, OSError):
         return None
     return {line.strip().lower() for line in output.splitlines() if line.strip()} or None

@@ -1,7 +1,9 @@
-"""Find the project's files that a program uses by following its imports, and compute one checksum over them.
+"""Find the project's files that a program uses by following its imports, and compute one checksum
+over them.
 
-A cheap rule has this checksum as a parameter, so Snakemake reruns the rule when one of the files changes. The files are not inputs of
-the rule because Snakemake compares inputs by modification time, and cloning sets all times anew.
+A cheap rule has this checksum as a parameter, so Snakemake reruns the rule when one of the files
+changes. The files are not inputs of the rule because Snakemake compares inputs by modification
+time, and cloning sets all times anew.
 """
 
 import functools
@@ -11,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2]  # the folder that holds the package
-# A regular expression finds the imports, because parsing a hundred modules with `ast` took a quarter of the time of a plan. ruff
-# ensures that a line has only one import.
+# A regular expression finds the imports, because parsing a hundred modules with `ast` took a
+# quarter of the time of a plan. ruff ensures that a line has only one import.
 IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|.*)", re.MULTILINE)
 NOT_A_NAME = re.compile(r"#.*|\bas\s+\w+")
 FILE_NAME = re.compile(r"""(?=["']([\w./-]*\.[\w-]+)["'])""")
@@ -27,8 +29,8 @@ def checksum(*programs: Path) -> str:
 
 
 def files_of(*programs: Path) -> list[Path]:
-    """The programs, all modules that the programs import directly or indirectly, and the files that any of them name in strings
-    (templates, styles), sorted by path."""
+    """The programs, all modules that the programs import directly or indirectly, and the files that
+    any of them name in strings (templates, styles), sorted by path."""
     queue = [Path(program).resolve() for program in programs]
     paths = set(queue)
     while queue:
@@ -41,22 +43,28 @@ def files_of(*programs: Path) -> list[Path]:
 
 @functools.cache
 def dependencies(path: Path) -> frozenset[Path]:
-    """The project's files that a Python file names: imported modules, and files in the same folder or its `templates` named in
-    strings."""
+    """The project's files that a Python file names: imported modules, and files in the same folder
+    or its `templates` named in strings."""
     text, paths = path.read_text(encoding="utf-8"), set()
     for module, names in IMPORT.findall(text):
-        for name in re.findall(r"[\w.]+", NOT_A_NAME.sub("", names)):  # a name imported from a package may be a module
+        # a name imported from a package may be a module
+        for name in re.findall(r"[\w.]+", NOT_A_NAME.sub("", names)):
             paths |= set(_modules(path, f"{module}.{name}" if module else name))
     for name in set(FILE_NAME.findall(text)):
-        paths |= {neighbour for folder in (path.parent, path.parent / "templates") if (neighbour := folder / name).is_file()}
+        paths |= {
+            neighbour
+            for folder in (path.parent, path.parent / "templates")
+            if (neighbour := folder / name).is_file()
+        }
     return frozenset(paths)
 
 
 def _modules(path: Path, name: str) -> Iterator[Path]:
-    """The files that `import name` in the file `path` runs, including `__init__.py` of packages. Files outside this project are
-    left out."""
+    """The files that `import name` in the file `path` runs, including `__init__.py` of packages.
+    Files outside this project are left out."""
     parts = name.split(".")
-    root = SOURCE if parts[0] == "hardgrpo" else path.parent  # a program may import from its own folder
+    # a program may import from its own folder
+    root = SOURCE if parts[0] == "hardgrpo" else path.parent
     for end in range(1, len(parts) + 1):
         module = root.joinpath(*parts[:end])
         for candidate in (module.with_suffix(".py"), module / "__init__.py"):

@@ -1,4 +1,5 @@
-"""Choose the Python that runs a program (vLLM has its own environment), and check the GPUs of a job."""
+"""Choose the Python that runs a program (vLLM has its own environment), and check the GPUs of a
+job."""
 
 import importlib.metadata
 import importlib.util
@@ -15,22 +16,41 @@ SOURCE = ROOT / "src"  # added to PYTHONPATH, because another Python may lack th
 GPU_ENVIRONMENT, CPU_ENVIRONMENT = ".venv-gpu", ".venv-vllm-cpu"
 PYTHON_VARIABLE = "HARDGRPO_VLLM_PYTHON"
 STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
-# Compute nodes have no internet, but TRL, transformers and vLLM would otherwise try to download files.
+# Compute nodes have no internet, but TRL, transformers and vLLM would otherwise try to download
+# files.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-# By default glibc returns large blocks to the system after every use, and the system zeroes the blocks again. Keeping the blocks makes
-# sampling with a growing cache 1.6 times as fast on a CPU. A process reads these variables when it starts, so the workflow sets them.
+# By default glibc returns large blocks to the system after every use, and the system zeroes the
+# blocks again. Keeping the blocks makes sampling with a growing cache 1.6 times as fast on a CPU. A
+# process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
-# With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on the CPU. A rehearsal is a cheap
-# test of a profile and a cluster; the tests also use rehearsals.
+# With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
+# the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
-# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family (`gpu`, `big`, a site's own) are not
-# compared.
-GPU_FAMILIES = ["gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30", "a10", "v100"]
+# Families of GPUs as they appear in schedulers' names of GPUs. Names without a family (`gpu`,
+# `big`, a site's own) are not compared.
+GPU_FAMILIES = [
+    "gb200",
+    "gh200",
+    "b200",
+    "b100",
+    "h200",
+    "h100",
+    "h800",
+    "a100",
+    "a800",
+    "l40",
+    "l4",
+    "a40",
+    "a30",
+    "a10",
+    "v100",
+]
 GPU_FAMILIES += ["p100", "t4", "mi300", "mi250", "mi210", "rtx"]
 
 
 def choose_engine(engine: str, gpus: int) -> str:
-    """The engine to use. `auto` is vLLM if its build for the job's hardware is installed, else transformers."""
+    """The engine to use. `auto` is vLLM if its build for the job's hardware is installed, else
+    transformers."""
     if engine != "auto":
         return engine
     is_importable = importlib.util.find_spec("vllm") and (gpus or not has_gpu_build())
@@ -38,7 +58,8 @@ def choose_engine(engine: str, gpus: int) -> str:
 
 
 def has_gpu_build() -> bool:
-    """Whether this Python has vLLM's build for GPUs. A container image has this build even in jobs without GPUs."""
+    """Whether this Python has vLLM's build for GPUs. A container image has this build even in jobs
+    without GPUs."""
     try:
         return "cpu" not in importlib.metadata.version("vllm")
     except importlib.metadata.PackageNotFoundError:  # the build for CPUs has the name vllm-cpu
@@ -46,19 +67,23 @@ def has_gpu_build() -> bool:
 
 
 def vllm_python(gpus: int) -> str:
-    """The path of the Python for vLLM and bitsandbytes, which may be missing: HARDGRPO_VLLM_PYTHON if set, else the Python of
-    `.venv-gpu` (`gpus` > 0) or `.venv-vllm-cpu`."""
-    return os.environ.get(PYTHON_VARIABLE) or str(ROOT / (GPU_ENVIRONMENT if gpus else CPU_ENVIRONMENT) / "bin/python")
+    """The path of the Python for vLLM and bitsandbytes, which may be missing: HARDGRPO_VLLM_PYTHON
+    if set, else the Python of `.venv-gpu` (`gpus` > 0) or `.venv-vllm-cpu`."""
+    return os.environ.get(PYTHON_VARIABLE) or str(
+        ROOT / (GPU_ENVIRONMENT if gpus else CPU_ENVIRONMENT) / "bin/python"
+    )
 
 
 def use(*packages: str, gpus: int = 0) -> None:
-    """Restart this program with `vllm_python(gpus)` if the current Python lacks one of `packages` (vllm, bitsandbytes) or, with
-    `gpus` > 0, a torch for GPUs.
+    """Restart this program with `vllm_python(gpus)` if the current Python lacks one of `packages`
+    (vllm, bitsandbytes) or, with `gpus` > 0, a torch for GPUs.
 
     Call this function before heavy imports. Raise a `UserError` if neither Python has the packages.
     """
     os.environ.update(OFFLINE)
-    missing_packages = [package for package in packages if importlib.util.find_spec(package) is None]
+    missing_packages = [
+        package for package in packages if importlib.util.find_spec(package) is None
+    ]
     if gpus and node.cuda_version() is None:
         missing_packages.append("torch for GPUs")
     if not missing_packages:
@@ -66,13 +91,23 @@ def use(*packages: str, gpus: int = 0) -> None:
     python = vllm_python(gpus)
     if os.access(python, os.X_OK) and STARTED_AGAIN not in os.environ:
         sys.stdout.flush()
-        path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])  # for the tools beside that Python
-        python_paths = {"PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))}
+        # for the tools beside that Python
+        path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])
+        python_paths = {
+            "PATH": path,
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])
+            ),
+        }
         os.execve(python, [python, *sys.argv], os.environ | python_paths | {STARTED_AGAIN: python})
     if STARTED_AGAIN in os.environ:
         place = f"{os.environ[STARTED_AGAIN]} does not have it either"
     else:
-        place = f"{python} ({PYTHON_VARIABLE}) cannot be run" if PYTHON_VARIABLE in os.environ else "this Python does not have it"
+        place = (
+            f"{python} ({PYTHON_VARIABLE}) cannot be run"
+            if PYTHON_VARIABLE in os.environ
+            else "this Python does not have it"
+        )
     raise UserError(
         f"{missing_packages[0]} is not installed ({place}); install it with `make gpu` (NVIDIA GPUs)"
         + (
@@ -85,13 +120,21 @@ def use(*packages: str, gpus: int = 0) -> None:
 
 def add_gpu_arguments(parser) -> None:
     """Add --gpus, --gpu-name and --gpu-gib to a program's arguments."""
-    parser.add_argument("--gpus", type=int, default=0, help="GPUs that the program needs; 0: compute on the CPU")
+    parser.add_argument(
+        "--gpus", type=int, default=0, help="GPUs that the program needs; 0: compute on the CPU"
+    )
     parser.add_argument("--gpu-name", help="requested kind of GPU, by the scheduler's name")
-    parser.add_argument("--gpu-gib", type=float, default=0.0, help="memory in GiB that the program needs on each GPU")
+    parser.add_argument(
+        "--gpu-gib",
+        type=float,
+        default=0.0,
+        help="memory in GiB that the program needs on each GPU",
+    )
 
 
 def granted_gpus(requested: int) -> int:
-    """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a `UserError` if the scheduler granted fewer.
+    """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a
+    `UserError` if the scheduler granted fewer.
 
     Call this function before heavy imports: in a rehearsal, the function hides the GPUs from CUDA.
     """
@@ -124,7 +167,8 @@ def granted_gpus(requested: int) -> int:
 def visible_gpus(entries: str) -> int:
     """The number of GPUs that CUDA shows for a value of CUDA_VISIBLE_DEVICES.
 
-    CUDA stops at the first entry that is not a GPU (`-1`, or Slurm's `NoDevFiles`), and shows at most one MIG slice.
+    CUDA stops at the first entry that is not a GPU (`-1`, or Slurm's `NoDevFiles`), and shows at
+    most one MIG slice.
     """
     count = 0
     for entry in entries.split(","):
@@ -144,14 +188,17 @@ def gpu_family(name: str) -> str | None:
         (
             kind
             for kind in GPU_FAMILIES
-            if any(re.fullmatch(rf"{kind}[a-z]*" if kind != "rtx" else "rtx.*", word) for word in words)
+            if any(
+                re.fullmatch(rf"{kind}[a-z]*" if kind != "rtx" else "rtx.*", word) for word in words
+            )
         ),
         None,
     )
 
 
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
-    """Raise a `UserError` if the visible GPUs are fewer or smaller (`gib`) than requested, or of another kind.
+    """Raise a `UserError` if the visible GPUs are fewer or smaller (`gib`) than requested, or of
+    another kind.
 
     Without this check a 4B model would run silently on the CPU for weeks.
     """

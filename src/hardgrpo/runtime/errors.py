@@ -1,4 +1,5 @@
-"""Report errors that a user can cause: the program ends with one clear line and exit status 1, and leaves no half-written files."""
+"""Report errors that a user can cause: the program ends with one clear line and exit status 1, and
+leaves no half-written files."""
 
 import base64
 import contextlib
@@ -15,11 +16,11 @@ import hardgrpo
 
 
 class UserError(Exception):
-    """An error that a user can cause. The message names the place, the problem, the expectation and the remedy, and has no
-    traceback.
+    """An error that a user can cause. The message names the place, the problem, the expectation and
+    the remedy, and has no traceback.
 
-    `lines` are further lines of the message. Control characters are escaped, because a message may quote a model's output.
-    Passwords in addresses are removed.
+    `lines` are further lines of the message. Control characters are escaped, because a message may
+    quote a model's output. Passwords in addresses are removed.
     """
 
     def __init__(self, message: object, *lines: object):
@@ -27,7 +28,8 @@ class UserError(Exception):
 
 
 class Unreadable(UserError):
-    """A file exists but cannot be read at present. The file may be intact and must not be removed."""
+    """A file exists but cannot be read at present. The file may be intact and must not be
+    removed."""
 
 
 class RowError(UserError):
@@ -42,8 +44,8 @@ FIRST_ROWS = 5  # number of rows listed in a message about many rows
 
 
 def refuse_rows(row_errors: list[RowError]) -> None:
-    """Raise one error for all errors in `row_errors`: the first in full, the places of the first `FIRST_ROWS`, and the number of
-    errors.
+    """Raise one error for all errors in `row_errors`: the first in full, the places of the first
+    `FIRST_ROWS`, and the number of errors.
 
     Do nothing if `row_errors` is empty.
     """
@@ -54,9 +56,13 @@ def refuse_rows(row_errors: list[RowError]) -> None:
     first, places = row_errors[0], []
     for error in row_errors[:FIRST_ROWS]:
         place = error.row if error.path == first.path else f"{error.path}: {error.row}"
-        places.append(place if error.problem == first.problem else f"{place} ({error.problem[:100]})")
+        places.append(
+            place if error.problem == first.problem else f"{place} ({error.problem[:100]})"
+        )
     ellipsis = ", ..." if len(row_errors) > FIRST_ROWS else ""
-    raise UserError(f"{first}. {len(row_errors):,} rows are wrong: {', '.join(places)}{ellipsis}") from None
+    raise UserError(
+        f"{first}. {len(row_errors):,} rows are wrong: {', '.join(places)}{ellipsis}"
+    ) from None
 
 
 SHORTEST_SECRET = 6  # characters; a shorter value would match parts of ordinary words
@@ -65,12 +71,22 @@ LONGEST_REASON = 500  # characters of a library's message about a model
 
 
 def printable(text: object) -> str:
-    """Text on one line of at most about LONGEST_MESSAGE characters, without passwords, and with unprintable characters (control
-    characters, bidirectional marks, surrogates) escaped as \\x1b, \\u202e."""
+    """Text on one line of at most about LONGEST_MESSAGE characters, without passwords, and with
+    unprintable characters (control characters, bidirectional marks, surrogates) escaped as \\x1b,
+    \\u202e."""
     line = without_passwords(str(text))
-    # repr escapes unprintable characters, but also backslashes and quotes, so apply it only to the unprintable characters.
-    line = line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
+    # repr escapes unprintable characters, but also backslashes and quotes, so apply it only to the
+    # unprintable characters.
+    line = (
+        line
+        if line.isprintable()
+        else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    )
+    return (
+        line
+        if len(line) <= LONGEST_MESSAGE
+        else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
+    )
 
 
 # Endings of the names of variables whose values are secrets
@@ -89,19 +105,22 @@ SECRET_NAMES = (
 _hidden_names: set[str] = set()  # further variables whose values are secrets
 IN_ADDRESS = re.compile(r"(?<=//)[^/\s'\"]*@")  # account and password
 IN_QUERY = re.compile(  # secrets in the query of a signed address
-    r"(?<=[?&])([\w-]*(?:signature|token|credential|password|secret|key)|sig)=[^&\s'\"<>()]+", re.IGNORECASE
+    r"(?<=[?&])([\w-]*(?:signature|token|credential|password|secret|key)|sig)=[^&\s'\"<>()]+",
+    re.IGNORECASE,
 )
 
 
 def without_passwords(text: str) -> str:
-    """Text without accounts and passwords of addresses, and without the secrets of this process's environment."""
+    """Text without accounts and passwords of addresses, and without the secrets of this process's
+    environment."""
     for secret in sorted(_secrets(), key=len, reverse=True):
         text = text.replace(secret, "...")
     return IN_QUERY.sub(r"\1=...", IN_ADDRESS.sub("", text))
 
 
 def hide(variable: str) -> None:
-    """Treat the value of an environment variable as a secret in all messages of this process, whatever the variable's name."""
+    """Treat the value of an environment variable as a secret in all messages of this process,
+    whatever the variable's name."""
     _hidden_names.add(variable)
 
 
@@ -113,11 +132,16 @@ def _secrets() -> set[str]:
             secrets |= {value, value.strip()}
         is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
         has_account = "@" in value and ("//" in value or is_proxy)
-        for address in value.split() if has_account else ():  # not urlsplit: passwords may hold characters that addresses may not
+        # not urlsplit: passwords may hold characters that addresses may not
+        for address in value.split() if has_account else ():
             _, slashes, place = address.partition("//")
             account = (place if slashes else address).rpartition("@")[0]
             secrets |= {account, account.partition(":")[2]}
-    forms = {form for secret in secrets for form in (secret, urllib.parse.quote(secret, safe=""), urllib.parse.unquote(secret))}
+    forms = {
+        form
+        for secret in secrets
+        for form in (secret, urllib.parse.quote(secret, safe=""), urllib.parse.unquote(secret))
+    }
     forms |= {base64.b64encode(form.encode("utf-8", "replace")).decode() for form in forms}
     return {form for form in forms if len(form) >= SHORTEST_SECRET}
 
@@ -127,21 +151,31 @@ def first_entries(entries: Sequence[str], number: int = 5) -> str:
     return ", ".join(entries[:number]) + (", ..." if len(entries) > number else "")
 
 
-# Libraries that write files in native code raise their own exceptions for a full disk, with the system's words in the message.
-DISK_FULL_WORDS = ("No space left on device", "File too large", "Disk quota exceeded", "os error 28", "os error 27")
+# Libraries that write files in native code raise their own exceptions for a full disk, with the
+# system's words in the message.
+DISK_FULL_WORDS = (
+    "No space left on device",
+    "File too large",
+    "Disk quota exceeded",
+    "os error 28",
+    "os error 27",
+)
 
 
 def run(main: Callable[[], None]) -> None:
-    """Call a program's `main`. An error that a user can cause becomes one line on stderr and exit status 1."""
+    """Call a program's `main`. An error that a user can cause becomes one line on stderr and exit
+    status 1."""
     sys.excepthook = show_traceback
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set in hardgrpo/__init__.py, while modules are loaded
+    # set in hardgrpo/__init__.py, while modules are loaded
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main()
     except UserError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends Python at once, also during its exit
+        # a second Ctrl-C ends Python at once, also during its exit
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         sys.exit("error: interrupted; start the same command again to resume")
     except BrokenPipeError:
         sys.exit(1)
@@ -149,35 +183,51 @@ def run(main: Callable[[], None]) -> None:
         message = explain(error)
         if message is None:
             raise
-        sys.unraisablehook = lambda _: None  # the libraries' exit handlers may fail for the same reason
+        # the libraries' exit handlers may fail for the same reason
+        sys.unraisablehook = lambda _: None
         sys.exit(f"error: {message}")
 
 
 def show_traceback(kind: type, error: BaseException, trace) -> None:
-    """A `sys.excepthook`: print the traceback of a bug. Each line is made `printable`, because a traceback may quote text of a
-    model or dataset."""
+    """A `sys.excepthook`: print the traceback of a bug. Each line is made `printable`, because a
+    traceback may quote text of a model or dataset."""
     for line in "".join(traceback.format_exception(kind, error, trace)).splitlines():
         print(printable(line), file=sys.stderr)
 
 
-UNUSABLE, CHOOSE_ANOTHER = "the model, its tokenizer or chat template cannot be used", "fetch it again, or choose another"
+UNUSABLE, CHOOSE_ANOTHER = (
+    "the model, its tokenizer or chat template cannot be used",
+    "fetch it again, or choose another",
+)
 
 
 @contextlib.contextmanager
-def while_loading(path: object, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER) -> Iterator[None]:
-    """Turn the many errors that libraries raise for damaged files of the model in `path` into a `UserError`."""
+def while_loading(
+    path: object, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER
+) -> Iterator[None]:
+    """Turn the many errors that libraries raise for damaged files of the model in `path` into a
+    `UserError`."""
     try:
         yield
     except (UserError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # the errors of tokenizers, a Rust library, are not subclasses of `Exception`
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException" or explain(error) is not None:
+    except (
+        BaseException
+    ) as error:  # the errors of tokenizers, a Rust library, are not subclasses of `Exception`
+        if (
+            not isinstance(error, Exception)
+            and type(error).__name__ != "PanicException"
+            or explain(error) is not None
+        ):
             raise
         raise unusable(path, type(error).__name__, str(error), problem, remedy) from None
 
 
-def unusable(path: object, kind: str, reason: str, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER) -> UserError:
-    """The error about a model whose files cannot be used. `kind` and `reason` are the type and the text of a library's exception."""
+def unusable(
+    path: object, kind: str, reason: str, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER
+) -> UserError:
+    """The error about a model whose files cannot be used. `kind` and `reason` are the type and the
+    text of a library's exception."""
     reason = " ".join(f"{kind}: {reason}".split())[:LONGEST_REASON].removesuffix(":")
     return UserError(f"{path}: {problem} ({reason}); {remedy}")
 
@@ -191,12 +241,23 @@ GPU_FULL_WORDS = (
 )
 
 
-DISK_ERRORS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.EBUSY, errno.ENOTEMPTY)
+DISK_ERRORS = (
+    errno.EIO,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EBUSY,
+    errno.ENOTEMPTY,
+)
 
 
 def explain(error: BaseException) -> str | None:
-    """One line about a failure of the machine (disk, permissions, memory, GPU); None for any other error, which is a bug."""
-    if type(error).__name__ == "OutOfMemoryError" or any(words.lower() in str(error).lower() for words in GPU_FULL_WORDS):
+    """One line about a failure of the machine (disk, permissions, memory, GPU); None for any other
+    error, which is a bug."""
+    if type(error).__name__ == "OutOfMemoryError" or any(
+        words.lower() in str(error).lower() for words in GPU_FULL_WORDS
+    ):
         return (
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the model's micro_batch or vllm_memory (training) or the"
             " task's completion_tokens, let vLLM sleep, or give the model more `gpus` in config/models.yaml; finished results are untouched"

@@ -25,16 +25,20 @@ Kinds = dict[str, type | tuple[type, ...]]  # {key of a row: its type or types}
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`. Rename it to `path` if the block succeeds; remove it if the block fails.
+    """Yield a temporary path beside `path`. Rename it to `path` if the block succeeds; remove it if
+    the block fails.
 
-    Leftovers of a killed process are removed first. A folder replaces an existing folder only if the existing folder is empty, or if both
-    hold a file of the same name (the same kind of result). A file never replaces a folder.
+    Leftovers of a killed process are removed first. A folder replaces an existing folder only if
+    the existing folder is empty, or if both hold a file of the same name (the same kind of result).
+    A file never replaces a folder.
     """
     path = output_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise UserError(f"{path} cannot be written: a file is where its folder should be; name another output") from None
+        raise UserError(
+            f"{path} cannot be written: a file is where its folder should be; name another output"
+        ) from None
     temporary = path.with_name(f".{path.name}.tmp")
     _remove(temporary)
     try:
@@ -44,10 +48,13 @@ def atomic(path: str | Path) -> Iterator[Path]:
                 os.fsync(stream.fileno())
         if path.is_dir():
             old, new = (
-                {p.name for p in folder.iterdir()} - {".seals"} if folder.is_dir() else set() for folder in (path, temporary)
+                {p.name for p in folder.iterdir()} - {".seals"} if folder.is_dir() else set()
+                for folder in (path, temporary)
             )
             if temporary.is_file() or (old and not old & new):
-                raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
+                raise UserError(
+                    f"{path}: a folder with other content is in the way; name another output or move it away"
+                )
             if path.is_symlink():
                 raise UserError(
                     f"{path}: a link to a folder is in the way; remove the link, or name the folder itself as the output"
@@ -76,22 +83,28 @@ def _remove(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write UTF-8 text. A `.gz` file is compressed without name and time, so that equal texts give equal files."""
+    """Write UTF-8 text. A `.gz` file is compressed without name and time, so that equal texts give
+    equal files."""
     with atomic(path) as temporary:
-        # A completion that ends within a character may hold half a surrogate pair, which UTF-8 cannot encode: replace it by "?".
+        # A completion that ends within a character may hold half a surrogate pair, which UTF-8
+        # cannot encode: replace it by "?".
         data = text.encode("utf-8", "replace")
         if str(path).endswith(".gz"):
             buffer = io.BytesIO()
-            with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0, compresslevel=6) as stream:
+            with gzip.GzipFile(
+                filename="", fileobj=buffer, mode="wb", mtime=0, compresslevel=6
+            ) as stream:
                 stream.write(data)
             data = buffer.getvalue()
         temporary.write_bytes(data)
 
 
 def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8") -> str:
-    """Read UTF-8 text and decompress `.gz`. Raise a `UserError` if the file is missing, truncated or garbled.
+    """Read UTF-8 text and decompress `.gz`. Raise a `UserError` if the file is missing, truncated
+    or garbled.
 
-    `errors` and `encoding` are the parameters of `bytes.decode`: how to treat bytes that are not UTF-8, and a variant of UTF.
+    `errors` and `encoding` are the parameters of `bytes.decode`: how to treat bytes that are not
+    UTF-8, and a variant of UTF.
     """
     data = read_bytes(path)
     try:
@@ -99,19 +112,28 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
             data = decompress(data, path)
         return data.decode(encoding, errors)
     except (EOFError, zlib.error, OSError) as error:
-        raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
+        raise UserError(
+            f"{path}: the file is truncated or damaged ({error}); delete it and run again"
+        ) from None
     except UnicodeDecodeError as error:
-        by_mark = " (UTF-16 by its mark)" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ""
+        by_mark = (
+            " (UTF-16 by its mark)"
+            if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            else ""
+        )
         by_excel = " (in Excel: CSV UTF-8)" if str(path).lower().endswith((".csv", ".tsv")) else ""
-        raise UserError(f"{path}: byte {error.start}: not UTF-8 text{by_mark}; save the file as UTF-8{by_excel}") from None
+        raise UserError(
+            f"{path}: byte {error.start}: not UTF-8 text{by_mark}; save the file as UTF-8{by_excel}"
+        ) from None
 
 
-UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100  # limits of the unpacked size: bytes, times the packed size; the larger applies
+# limits of the unpacked size: bytes, times the packed size; the larger applies
+UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100
 
 
 def decompress(data: bytes, path: str | Path) -> bytes:
-    """The content of a gzip file. Raise a `UserError` once the content exceeds both UNPACKED_BYTES and UNPACKED_TIMES the packed
-    size."""
+    """The content of a gzip file. Raise a `UserError` once the content exceeds both UNPACKED_BYTES
+    and UNPACKED_TIMES the packed size."""
     limit, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         while part := stream.read(2**20):
@@ -130,7 +152,9 @@ def read_user_text(path: str | Path) -> str:
     utf16 = byte_order_mark(path) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     text = read_text(path, encoding="utf-16" if utf16 else "utf-8-sig")
     if len(text) > 3 and any(set(text[offset:100:2]) == {"\0"} for offset in (0, 1)):
-        raise UserError(f"{path}: UTF-16 text without a byte order mark, or UTF-32; save the file as UTF-8")
+        raise UserError(
+            f"{path}: UTF-16 text without a byte order mark, or UTF-32; save the file as UTF-8"
+        )
     return text
 
 
@@ -145,7 +169,8 @@ def byte_order_mark(path: str | Path) -> bytes:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file. Raise a `UserError` if the file is missing or differs from its seal."""
+    """The content of a file. Raise a `UserError` if the file is missing or differs from its
+    seal."""
     try:
         return seals.read(path)
     except FileNotFoundError:
@@ -169,14 +194,19 @@ def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def read_jsonl(path: str | Path, keys: Kinds, errors: str = "strict", optional: Kinds | None = None) -> list[dict]:
-    """The rows of a JSON Lines file, at least one. Raise a `UserError` unless each row is an object that has `keys` with these types;
-    `optional` keys may be missing or null."""
+def read_jsonl(
+    path: str | Path, keys: Kinds, errors: str = "strict", optional: Kinds | None = None
+) -> list[dict]:
+    """The rows of a JSON Lines file, at least one. Raise a `UserError` unless each row is an object
+    that has `keys` with these types; `optional` keys may be missing or null."""
     return [row for _, row in parse_jsonl(read_text(path, errors), path, keys, optional)]
 
 
-def parse_jsonl(text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None) -> list[tuple[int, dict]]:
-    """[(line number from 1, row)] of the text of a JSON Lines file, which may start with a byte order mark. See `read_jsonl`."""
+def parse_jsonl(
+    text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None
+) -> list[tuple[int, dict]]:
+    """[(line number from 1, row)] of the text of a JSON Lines file, which may start with a byte
+    order mark. See `read_jsonl`."""
     rows, row_errors, kinds = [], [], keys | (optional or {})
     for line, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not content.strip():
@@ -200,15 +230,24 @@ def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds)
         if row.get(key) is None:
             if key not in keys:
                 continue
-            raise RowError(path, f"line {line}", f"'{key}' is missing", f"found {', '.join(row) or 'nothing'}")
-        if not isinstance(row[key], types) or isinstance(row[key], bool) and bool not in _as_tuple(types):
+            raise RowError(
+                path, f"line {line}", f"'{key}' is missing", f"found {', '.join(row) or 'nothing'}"
+            )
+        if (
+            not isinstance(row[key], types)
+            or isinstance(row[key], bool)
+            and bool not in _as_tuple(types)
+        ):
             expected = " or ".join(t.__name__ for t in _as_tuple(types))
-            raise RowError(path, f"line {line}", f"'{key}' is {type(row[key]).__name__}, expected {expected}")
+            raise RowError(
+                path, f"line {line}", f"'{key}' is {type(row[key]).__name__}, expected {expected}"
+            )
     return row
 
 
 def read_yaml(path: str | Path):
-    """The content of a YAML file. Raise a `UserError` if the file is invalid, or if aliases make the content endless or huge."""
+    """The content of a YAML file. Raise a `UserError` if the file is invalid, or if aliases make
+    the content endless or huge."""
     return parse_yaml(read_text(path), path)
 
 
@@ -217,18 +256,23 @@ def _as_tuple(types) -> tuple:
 
 
 def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
-    """Write a CSV file with exactly `columns`. None and nan become empty cells; floats keep every digit (repr)."""
+    """Write a CSV file with exactly `columns`. None and nan become empty cells; floats keep every
+    digit (repr)."""
     rows = list(rows)
     for row in rows:
         if set(row) - set(columns):
             raise ValueError(f"{path}: unknown columns {sorted(set(row) - set(columns))}")
-    write_text(path, csv_text(columns, [[_cell(row[column]) for column in columns] for row in rows]))
+    write_text(
+        path, csv_text(columns, [[_cell(row[column]) for column in columns] for row in rows])
+    )
 
 
 def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
     """The text of a CSV file with a header."""
     # The writer does not quote a lone carriage return, which readers take as the end of a row.
-    has_carriage_return = any("\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str))
+    has_carriage_return = any(
+        "\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str)
+    )
     buffer = io.StringIO()
     quoting = csv.QUOTE_ALL if has_carriage_return else csv.QUOTE_MINIMAL
     writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n", quoting=quoting)
@@ -237,9 +281,14 @@ def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
 
 
 def round_floats(rows: Iterable[dict], digits: int = 10) -> list[dict]:
-    """The rows with floats rounded to `digits` significant digits. The first ten digits are the same on every machine."""
+    """The rows with floats rounded to `digits` significant digits. The first ten digits are the
+    same on every machine."""
     return [
-        {key: float(f"{value:.{digits}g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows
+        {
+            key: float(f"{value:.{digits}g}") if isinstance(value, float) else value
+            for key, value in row.items()
+        }
+        for row in rows
     ]
 
 
@@ -249,11 +298,14 @@ def _cell(value):
     return int(value) if isinstance(value, bool) else value
 
 
-def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None) -> list[dict]:
+def read_rows(
+    path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None
+) -> list[dict]:
     """The rows of a CSV file as {name of a column: converted cell}.
 
-    `columns` and `optional` map the names of columns to the functions that convert their cells; other columns are left out. Empty
-    cells and missing optional columns become None. Raise a `UserError` for a missing column or a cell that cannot be converted.
+    `columns` and `optional` map the names of columns to the functions that convert their cells;
+    other columns are left out. Empty cells and missing optional columns become None. Raise a
+    `UserError` for a missing column or a cell that cannot be converted.
     """
     return convert_rows(path, *read_cells(path), columns, optional)
 
@@ -270,12 +322,17 @@ def convert_rows(
     optional: dict[str, Callable] | None = None,
     place: Callable[[int], str] = _place_of,
 ) -> list[dict]:
-    """`read_rows` for a header and cells in memory; `place` maps the index of a row to its place in the file."""
+    """`read_rows` for a header and cells in memory; `place` maps the index of a row to its place in
+    the file."""
     missing_columns = [column for column in columns if column not in header]
     if missing_columns:
-        raise UserError(f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}")
+        raise UserError(
+            f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}"
+        )
     rows, row_errors = [], []
-    kinds = columns | {column: convert for column, convert in (optional or {}).items() if column in header}
+    kinds = columns | {
+        column: convert for column, convert in (optional or {}).items() if column in header
+    }
     for index, raw in enumerate(dict(zip(header, row)) for row in cells):
         row = dict.fromkeys(optional or {})
         for column, convert in kinds.items():
@@ -283,7 +340,11 @@ def convert_rows(
                 row[column] = _convert_cell(convert, raw[column])
             except ValueError:
                 row_errors.append(
-                    RowError(path, place(index), f"column '{column}' is '{raw[column]}', expected {convert.__name__}")
+                    RowError(
+                        path,
+                        place(index),
+                        f"column '{column}' is '{raw[column]}', expected {convert.__name__}",
+                    )
                 )
                 break
         rows.append(row)
@@ -292,19 +353,28 @@ def convert_rows(
 
 
 def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
-    """(header, rows) of a CSV file, as text. Raise a `UserError` for repeated column names and rows shorter or longer than the
-    header."""
+    """(header, rows) of a CSV file, as text. Raise a `UserError` for repeated column names and rows
+    shorter or longer than the header."""
     csv.field_size_limit(2**31 - 1)  # models write long answers
-    reader = csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
+    reader = csv.reader(
+        io.StringIO(read_text(path).removeprefix("\ufeff"), newline=""), strict=True
+    )
     try:
         header, *cells = list(filter(None, reader)) or [[]]
     except csv.Error as error:
-        raise UserError(f"{path}: line {reader.line_num}: not valid CSV ({error}); correct the quoting") from None
+        raise UserError(
+            f"{path}: line {reader.line_num}: not valid CSV ({error}); correct the quoting"
+        ) from None
     check_cells(path, header, cells)
     return header, cells
 
 
-def check_cells(path: str | Path, header: list[str], cells: list[list[str]], place: Callable[[int], str] = _place_of) -> None:
+def check_cells(
+    path: str | Path,
+    header: list[str],
+    cells: list[list[str]],
+    place: Callable[[int], str] = _place_of,
+) -> None:
     """Raise a `UserError` for repeated column names and rows shorter or longer than the header."""
     repeated_name = first_repeated(header)
     if repeated_name is not None:
@@ -312,7 +382,12 @@ def check_cells(path: str | Path, header: list[str], cells: list[list[str]], pla
     remedy = "correct the row, or make the file again if it was truncated"
     refuse_rows(
         [
-            RowError(path, place(index), f"more or fewer cells than the header's {len(header)} (here {len(row)})", remedy)
+            RowError(
+                path,
+                place(index),
+                f"more or fewer cells than the header's {len(header)} (here {len(row)})",
+                remedy,
+            )
             for index, row in enumerate(cells)
             if len(row) != len(header)
         ]
@@ -323,23 +398,33 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?|-?inf", re.ASCII)
 
 
 def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
-    """Raise a `UserError` if a cell of these columns is neither empty nor a number. pandas would accept ' 3' and False as numbers."""
+    """Raise a `UserError` if a cell of these columns is neither empty nor a number. pandas would
+    accept ' 3' and False as numbers."""
     header, cells = read_cells(path)
     for name, values in zip(header, zip(*cells)):
         for value in set(values) if name in columns else ():
             if value and not NUMBER.fullmatch(value):
-                raise UserError(f"{path}: row {values.index(value) + 2}: column '{name}' is '{value}', expected a number")
+                raise UserError(
+                    f"{path}: row {values.index(value) + 2}: column '{name}' is '{value}', expected a number"
+                )
 
 
 def _convert_cell(convert: Callable, cell: str):
-    """The converted cell; None for an empty cell. Raise `ValueError` also for '1_0', ' 1', 'nan' and digits of other scripts."""
-    if convert in (int, float) and (not cell.isascii() or "_" in cell or cell != cell.strip() or cell.lower().strip("+-") == "nan"):
+    """The converted cell; None for an empty cell. Raise `ValueError` also for '1_0', ' 1', 'nan'
+    and digits of other scripts."""
+    if convert in (int, float) and (
+        not cell.isascii()
+        or "_" in cell
+        or cell != cell.strip()
+        or cell.lower().strip("+-") == "nan"
+    ):
         raise ValueError
     return convert(cell) if cell != "" else None
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Hard-link `target` to `source`. Copy `source` if it belongs to another account or cannot be linked (another disk)."""
+    """Hard-link `target` to `source`. Copy `source` if it belongs to another account or cannot be
+    linked (another disk)."""
     source = source.resolve()  # a hub's cache holds symbolic links
     try:
         if source.stat().st_uid != os.geteuid():
@@ -349,8 +434,11 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def read_json(path: str | Path, name: str | None = None, remedy: str = "delete it and run again") -> dict:
-    """Read a JSON object. Raise a `UserError` for any other content; messages call the file `name` (default: the path)."""
+def read_json(
+    path: str | Path, name: str | None = None, remedy: str = "delete it and run again"
+) -> dict:
+    """Read a JSON object. Raise a `UserError` for any other content; messages call the file `name`
+    (default: the path)."""
     name = name or str(path)
     value = parse_json(read_text(path), name, remedy)
     if not isinstance(value, dict):
@@ -359,7 +447,8 @@ def read_json(path: str | Path, name: str | None = None, remedy: str = "delete i
 
 
 def listing(folder: str | Path) -> dict[str, dict]:
-    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all files except seals, sorted by path."""
+    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all files except seals,
+    sorted by path."""
     folder = Path(folder)
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
@@ -390,4 +479,11 @@ class _AsTables(argparse.Action):
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
     """Add --tables, the files of a study's tables, to a program's arguments."""
-    parser.add_argument("--tables", required=True, nargs="+", action=_AsTables, metavar="CSV", help="files of the study's tables")
+    parser.add_argument(
+        "--tables",
+        required=True,
+        nargs="+",
+        action=_AsTables,
+        metavar="CSV",
+        help="files of the study's tables",
+    )

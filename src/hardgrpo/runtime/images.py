@@ -1,4 +1,5 @@
-"""Container images for `--sdm apptainer`: their paths, and the host's folders that a container must see."""
+"""Container images for `--sdm apptainer`: their paths, and the host's folders that a container must
+see."""
 
 import os
 
@@ -20,11 +21,22 @@ def check() -> None:
 
 
 def outside(config: dict) -> list[str]:
-    """The folders outside the current folder that jobs read or write. A container sees only folders that are bound."""
+    """The folders outside the current folder that jobs read or write. A container sees only folders
+    that are bound."""
     sources = [model["source"] for model in config["models"].values()]
-    models = [os.path.expanduser(source["path"]) for source in sources if source["kind"] == "folder"]
+    models = [
+        os.path.expanduser(source["path"]) for source in sources if source["kind"] == "folder"
+    ]
     folders = [config["data"], *(os.path.join(config["data"], path) for path in models)]
     # The targets of symbolic links in the current folder must be bound, too.
-    paths = [os.path.abspath(path) for path in folders] + [os.path.realpath(path) for path in ("results", "paper", *folders)]
+    paths = [os.path.abspath(path) for path in folders] + [
+        os.path.realpath(path) for path in ("results", "paper", *folders)
+    ]
     current_folder = os.path.join(os.getcwd(), "")
-    return sorted({path for path in paths if os.path.exists(path) and not os.path.join(path, "").startswith(current_folder)})
+    return sorted(
+        {
+            path
+            for path in paths
+            if os.path.exists(path) and not os.path.join(path, "").startswith(current_folder)
+        }
+    )

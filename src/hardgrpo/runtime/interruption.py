@@ -1,8 +1,9 @@
-"""Handle SIGTERM, which Slurm sends at a job's time limit, on preemption and for scancel, and the broken pipes that follow SIGTERM.
+"""Handle SIGTERM, which Slurm sends at a job's time limit, on preemption and for scancel, and the
+broken pipes that follow SIGTERM.
 
-Between `save_first()` and `stop_at_once()` the handler only records the signal, and the program checks `stop_requested()` wherever it
-can save its state and stop. Before `save_first()` and after `stop_at_once()` the state is already on disk, and the handler ends the program
-at once.
+Between `save_first()` and `stop_at_once()` the handler only records the signal, and the program
+checks `stop_requested()` wherever it can save its state and stop. Before `save_first()` and after
+`stop_at_once()` the state is already on disk, and the handler ends the program at once.
 """
 
 import contextlib
@@ -52,13 +53,18 @@ def _record(quiet: bool) -> None:
 
 
 def _exit() -> None:
-    # Raise no exception: Python drops exceptions in some places (imports, __del__), and the program would continue.
-    os.write(2, b"error: stopped by SIGTERM; start the same command again to resume from the saved state\n")
+    # Raise no exception: Python drops exceptions in some places (imports, __del__), and the program
+    # would continue.
+    os.write(
+        2,
+        b"error: stopped by SIGTERM; start the same command again to resume from the saved state\n",
+    )
     os._exit(1)
 
 
 def say(*words: str) -> None:
-    """Print a line. If the reader of the pipe is gone (see `_record`), print to stderr from then on."""
+    """Print a line. If the reader of the pipe is gone (see `_record`), print to stderr from then
+    on."""
     try:
         print(*words, flush=True)
     except BrokenPipeError:

@@ -10,21 +10,30 @@ from pathlib import Path
 from hardgrpo.runtime.errors import RowError, UserError
 
 
-def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False):
+def parse_json(
+    text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False
+):
     """The value of a JSON text: the content of the file `name`, or of its line number `line`.
 
-    Raise a `UserError` (for a line: a `RowError`) for invalid JSON, duplicate keys and, if `numbers`, for NaN, Infinity and numbers too
-    large for a float. Python's own parser rejects only invalid JSON.
+    Raise a `UserError` (for a line: a `RowError`) for invalid JSON, duplicate keys and, if
+    `numbers`, for NaN, Infinity and numbers too large for a float. Python's own parser rejects only
+    invalid JSON.
     """
 
     def refusal(problem: str, column: int = 0) -> UserError:
         place = f"line {line}" + (f", column {column}" if column else "")
-        return RowError(name, place, problem, remedy) if line else UserError(f"{name}: {problem}; {remedy}")
+        return (
+            RowError(name, place, problem, remedy)
+            if line
+            else UserError(f"{name}: {problem}; {remedy}")
+        )
 
     def as_dict(pairs: list[tuple]) -> dict:
         entries = dict(pairs)
         if len(entries) < len(pairs):
-            raise refusal(f"'{first_repeated([name for name, _ in pairs])}' occurs twice in an object")
+            raise refusal(
+                f"'{first_repeated([name for name, _ in pairs])}' occurs twice in an object"
+            )
         return entries
 
     def refuse_constant(constant: str):
@@ -38,14 +47,24 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
         float(value := int(digits))  # raises OverflowError if the number is too large
         return value
 
-    readers = {"parse_constant": refuse_constant, "parse_float": finite_float, "parse_int": bounded_int} if numbers else {}
+    readers = (
+        {"parse_constant": refuse_constant, "parse_float": finite_float, "parse_int": bounded_int}
+        if numbers
+        else {}
+    )
     try:
         return json.loads(text, object_pairs_hook=as_dict, **readers)
     except json.JSONDecodeError as error:
         if line:
             raise refusal(f"not valid JSON ({error.msg})", error.colno) from None
-        raise UserError(f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}") from None
-    except (ValueError, OverflowError, RecursionError):  # such as a number of hundreds of digits, or thousands of brackets
+        raise UserError(
+            f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}"
+        ) from None
+    except (
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ):  # such as a number of hundreds of digits, or thousands of brackets
         raise refusal("a number or a nesting that is too large for JSON") from None
 
 
@@ -55,7 +74,9 @@ def nested_entries(value: object) -> Iterator[object]:
     while queue:
         entry = queue.pop()
         yield entry
-        queue += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        queue += (
+            entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        )
 
 
 def first_repeated(names: list[str]) -> str | None:

@@ -1,4 +1,5 @@
-"""Refuse symbolic links that leave a folder, and copy files from folders that other accounts may change."""
+"""Refuse symbolic links that leave a folder, and copy files from folders that other accounts may
+change."""
 
 import os
 import shutil
@@ -20,16 +21,22 @@ def _check_target(path: Path, target: Path, folder: Path) -> None:
     root = folder.resolve()
     places = [root, root.parents[1] / "blobs"] if root.parent.name == "snapshots" else [root]
     if not any(target.is_relative_to(place) for place in places):
-        raise UserError(f"{path}: a link to {target}, which is outside of {folder}; put a copy of the file in its place")
+        raise UserError(
+            f"{path}: a link to {target}, which is outside of {folder}; put a copy of the file in its place"
+        )
 
 
 def copy_inside(path: Path, folder: Path, copy: Path) -> None:
-    """Copy `path`, an entry of `folder`, to `copy`. A file of this account is hard-linked if possible.
+    """Copy `path`, an entry of `folder`, to `copy`. A file of this account is hard-linked if
+    possible.
 
-    Raise a `UserError` if `path` is no regular file or leads out of `folder`. The file is checked and copied through one descriptor, so
-    another account cannot exchange the file between check and copy.
+    Raise a `UserError` if `path` is no regular file or leads out of `folder`. The file is checked
+    and copied through one descriptor, so another account cannot exchange the file between check and
+    copy.
     """
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
+    with open(
+        path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
+    ) as stream:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise UserError(f"{path}: not a regular file; put a copy of the file in its place")

@@ -1,6 +1,8 @@
-"""Check that a node can work with its GPUs before libraries are loaded, and set the folders of compilers' caches.
+"""Check that a node can work with its GPUs before libraries are loaded, and set the folders of
+compilers' caches.
 
-vLLM and the loss of TRL's trainers compile kernels on the node with Triton, which needs a C compiler and Python's header files.
+vLLM and the loss of TRL's trainers compile kernels on the node with Triton, which needs a C
+compiler and Python's header files.
 """
 
 import ctypes
@@ -19,8 +21,8 @@ from pathlib import Path
 from hardgrpo.runtime import ownership, user_settings
 from hardgrpo.runtime.errors import UserError
 
-# {variable that names a cache of compiled kernels: subfolder of this project's cache}. By default, libraries use caches in the home
-# folder, which is often small, slow or read-only on compute nodes.
+# {variable that names a cache of compiled kernels: subfolder of this project's cache}. By default,
+# libraries use caches in the home folder, which is often small, slow or read-only on compute nodes.
 CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
@@ -29,12 +31,14 @@ CACHES = {
 }
 DRIVERS = {"12": "525", "13": "580"}  # {major version of CUDA: the oldest driver that supports it}
 DRIVER = Path("/proc/driver/nvidia/version")
-PROGRAM = "#include <Python.h>\n#include <stdlib.h>\nint answer(void) { return 42; }\n"  # includes the headers that Triton needs
+# includes the headers that Triton needs
+PROGRAM = "#include <Python.h>\n#include <stdlib.h>\nint answer(void) { return 42; }\n"
 ALLOCATE = "import torch; torch.zeros(1, device='cuda')"
 
 
 def check(compiles: bool) -> None:
-    """Raise a `UserError` if this node's C library, caches or compiler cannot serve GPU programs. `check_driver` checks the driver.
+    """Raise a `UserError` if this node's C library, caches or compiler cannot serve GPU programs.
+    `check_driver` checks the driver.
 
     `compiles`: whether the program compiles kernels, which needs the caches and the compiler.
     """
@@ -45,16 +49,22 @@ def check(compiles: bool) -> None:
 
 
 def cuda_version() -> str | None:
-    """The version of CUDA that this Python's torch is built for, without importing torch; None for a build for CPUs."""
+    """The version of CUDA that this Python's torch is built for, without importing torch; None for
+    a build for CPUs."""
     torch_spec = importlib.util.find_spec("torch")
-    path = Path(torch_spec.origin).with_name("version.py") if torch_spec and torch_spec.origin else None
+    path = (
+        Path(torch_spec.origin).with_name("version.py")
+        if torch_spec and torch_spec.origin
+        else None
+    )
     text = path.read_text(encoding="utf-8") if path and path.exists() else ""
     version = re.search(r"^cuda\b[^=\n]*= *'([0-9.]+)'", text, re.MULTILINE)
     return version[1] if version else None
 
 
 def _check_glibc() -> None:
-    """Raise a `UserError` if this system's C library is older than the version in the wheel tag of an installed package."""
+    """Raise a `UserError` if this system's C library is older than the version in the wheel tag of
+    an installed package."""
     name, version = platform.libc_ver()
     if name != "glibc":
         return
@@ -63,7 +73,10 @@ def _check_glibc() -> None:
             wheel = importlib.metadata.distribution(package).read_text("WHEEL") or ""
         except importlib.metadata.PackageNotFoundError:
             continue
-        needed_version = min(((int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)", wheel)), default=(0, 0))
+        needed_version = min(
+            ((int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)", wheel)),
+            default=(0, 0),
+        )
         if tuple(map(int, version.split(".")[:2])) < needed_version:
             raise UserError(
                 f"glibc is {version} on this node, and {package} needs {needed_version[0]}.{needed_version[1]}: choose nodes with a newer system, or run jobs in"
@@ -72,12 +85,19 @@ def _check_glibc() -> None:
 
 
 def check_driver() -> None:
-    """Raise a `UserError` if no memory can be allocated on a GPU. Counting visible GPUs would not detect an old driver.
+    """Raise a `UserError` if no memory can be allocated on a GPU. Counting visible GPUs would not
+    detect an old driver.
 
     The allocation runs in a separate process, so that no memory stays in use.
     """
     try:
-        process = subprocess.run([sys.executable, "-c", ALLOCATE], capture_output=True, text=True, timeout=600, check=False)
+        process = subprocess.run(
+            [sys.executable, "-c", ALLOCATE],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
         lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
     except subprocess.TimeoutExpired:
         process, lines = None, ["no answer within ten minutes"]
@@ -94,12 +114,14 @@ def check_driver() -> None:
 
 
 def _set_caches() -> None:
-    """Set the unset variables of CACHES to folders of this node. Raise a `UserError` for a folder that cannot be written."""
+    """Set the unset variables of CACHES to folders of this node. Raise a `UserError` for a folder
+    that cannot be written."""
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
     default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
     for variable, part in CACHES.items():
         user_folder = os.environ.get(variable)
-        user_folder = None if user_folder == str(user_settings.INDUCTOR_FOLDER) else user_folder  # the default of CPU programs
+        # the default of CPU programs
+        user_folder = None if user_folder == str(user_settings.INDUCTOR_FOLDER) else user_folder
         folder = Path(user_folder) if user_folder else default_folder / part
         cache = f"{variable}={folder}" if user_folder else f"{folder} (the folder for {variable})"
         try:
@@ -121,10 +143,15 @@ def _set_caches() -> None:
 
 
 def _check_compiler(folder: Path) -> None:
-    """Raise a `UserError` if a C file cannot be compiled against Python's headers and loaded from `folder`, as Triton does."""
+    """Raise a `UserError` if a C file cannot be compiled against Python's headers and loaded from
+    `folder`, as Triton does."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if not compiler or not shutil.which(compiler):
-        problem = f"CC is {compiler}, which is not there" if compiler else "neither gcc nor clang is there"
+        problem = (
+            f"CC is {compiler}, which is not there"
+            if compiler
+            else "neither gcc nor clang is there"
+        )
         raise UserError(
             f"a C compiler is needed on this node to compile kernels ({problem}): load one for every job, such as precommand: module load gcc in"
             " slurm/config.yaml, or run jobs in containers (--sdm apptainer, docs/containers.md)"
@@ -134,7 +161,10 @@ def _check_compiler(folder: Path) -> None:
         source, library = Path(temporary) / "probe.c", Path(temporary) / "probe.so"
         source.write_text(PROGRAM)
         process = subprocess.run(
-            [compiler, source, "-shared", "-fPIC", f"-I{headers}", "-o", library], capture_output=True, text=True, check=False
+            [compiler, source, "-shared", "-fPIC", f"-I{headers}", "-o", library],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if process.returncode and "Python.h" in process.stderr:
             raise UserError(

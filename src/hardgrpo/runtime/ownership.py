@@ -1,4 +1,5 @@
-"""Decide whether a file or folder can be trusted: only trusted accounts can have created it or can change it.
+"""Decide whether a file or folder can be trusted: only trusted accounts can have created it or can
+change it.
 
     python -I src/hardgrpo/runtime/ownership.py [--owner ACCOUNT] PATH...     # the first problem, and exit status 1
 
@@ -20,12 +21,14 @@ ID_MAP = Path("/proc/self/uid_map")
 
 
 def problem(path: str | Path, owners: Iterable[int] = (), private: bool = False) -> str | None:
-    """The reason why `path` cannot be trusted, which names the file or folder at fault; None if `path` can be trusted.
+    """The reason why `path` cannot be trusted, which names the file or folder at fault; None if
+    `path` can be trusted.
 
-    The path and each folder above it must belong to this account, to root or to one of `owners` (account numbers), and no other account
-    may write to them. A folder with the sticky bit (/tmp) may be above the path. The path itself must not be a link. Links above it are
-    followed, and the path to the target is checked. A path that does not exist has no problem; check the path again after creating
-    it.
+    The path and each folder above it must belong to this account, to root or to one of `owners`
+    (account numbers), and no other account may write to them. A folder with the sticky bit (/tmp)
+    may be above the path. The path itself must not be a link. Links above it are followed, and the
+    path to the target is checked. A path that does not exist has no problem; check the path again
+    after creating it.
 
     With `private`, the path itself must belong to this account, and no other account may read it.
     """
@@ -66,7 +69,9 @@ def _parts(path: Path) -> list[str]:
     return [part for part in reversed(path.parts) if part != "/"]
 
 
-def _problem_of(entry: Path, status: os.stat_result, trusted: set[int], is_last: bool) -> str | None:
+def _problem_of(
+    entry: Path, status: os.stat_result, trusted: set[int], is_last: bool
+) -> str | None:
     if status.st_uid not in trusted:
         if not _is_of_the_host(status.st_uid):
             return f"{entry} belongs to {_account(status.st_uid)}"
@@ -82,20 +87,24 @@ def _problem_of(entry: Path, status: os.stat_result, trusted: set[int], is_last:
 
 
 def _is_own_group(group: int) -> bool:
-    """Whether a group is the private group of this account: its primary group, with the account's name and without other
-    members."""
+    """Whether a group is the private group of this account: its primary group, with the account's
+    name and without other members."""
     try:
         account, entry = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
         return False
-    return group == account.pw_gid and entry.gr_name == account.pw_name and set(entry.gr_mem) <= {account.pw_name}
+    return (
+        group == account.pw_gid
+        and entry.gr_name == account.pw_name
+        and set(entry.gr_mem) <= {account.pw_name}
+    )
 
 
 def _is_of_the_host(account: int) -> bool:
     """Whether an account of the host has no number in this container.
 
-    In the container, files of these accounts, including the host's root (a bound /tmp), appear to belong to nobody. This owner is
-    accepted for folders above a path, but not for the path itself.
+    In the container, files of these accounts, including the host's root (a bound /tmp), appear to
+    belong to nobody. This owner is accepted for folders above a path, but not for the path itself.
     """
     try:
         ranges = [tuple(map(int, line.split())) for line in ID_MAP.read_text().splitlines()]
@@ -111,9 +120,17 @@ def _account(number: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--owner", default="", help="account to trust besides root and the current account")
-    parser.add_argument("--remedy", default="choose a path that only you can write to", help="remedy in the error message")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--owner", default="", help="account to trust besides root and the current account"
+    )
+    parser.add_argument(
+        "--remedy",
+        default="choose a path that only you can write to",
+        help="remedy in the error message",
+    )
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     try:

@@ -1,9 +1,11 @@
-"""Run pip and keep only the user's settings for downloads of packages (index, proxy, certificates, cache):
+"""Run pip and keep only the user's settings for downloads of packages (index, proxy, certificates,
+cache):
 
     python -I src/hardgrpo/runtime/pip_settings.py install -r envs/training.lock
 
-Other settings (user, target, prefix, constraint, no-binary ...) would install packages elsewhere, or refuse packages of a lock
-file. This program runs in an environment that has only pip, so it imports only the standard library.
+Other settings (user, target, prefix, constraint, no-binary ...) would install packages elsewhere,
+or refuse packages of a lock file. This program runs in an environment that has only pip, so it
+imports only the standard library.
 """
 
 import ast
@@ -13,36 +15,70 @@ import sys
 
 # The options of pip that are kept, by their long names.
 SOURCES = {
-    *("index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "cert", "client-cert", "proxy", "keyring-provider"),
-    *("timeout", "default-timeout", "retries", "resume-retries", "cache-dir", "no-cache-dir", "use-deprecated", "use-feature"),
+    *(
+        "index-url",
+        "extra-index-url",
+        "find-links",
+        "no-index",
+        "trusted-host",
+        "cert",
+        "client-cert",
+        "proxy",
+        "keyring-provider",
+    ),
+    *(
+        "timeout",
+        "default-timeout",
+        "retries",
+        "resume-retries",
+        "cache-dir",
+        "no-cache-dir",
+        "use-deprecated",
+        "use-feature",
+    ),
 }
 
 
 def environment(command: str) -> dict[str, str]:
-    """The environment for pip's `command` (install, download): this process's variables, but only options of SOURCES as PIP_*
-    variables."""
+    """The environment for pip's `command` (install, download): this process's variables, but only
+    options of SOURCES as PIP_* variables."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     settings = {"disable-pip-version-check": "1", "config-file": os.devnull}
     listing = config_list(variables)
     for section in ("global", command):  # the command's section takes precedence
-        settings |= {name: value for place, name, value in listing if place == section and name in SOURCES}
+        settings |= {
+            name: value for place, name, value in listing if place == section and name in SOURCES
+        }
     for name, value in os.environ.items():
         option = name.removeprefix("PIP_").lower().replace("_", "-")
         if name.startswith("PIP_") and option in SOURCES and value:
             settings[option] = value
-    return variables | {f"PIP_{name.upper().replace('-', '_')}": " ".join(value.split()) for name, value in settings.items()}
+    return variables | {
+        f"PIP_{name.upper().replace('-', '_')}": " ".join(value.split())
+        for name, value in settings.items()
+    }
 
 
 def config_list(variables: dict[str, str]) -> list[tuple[str, str, str]]:
     """[(section, option, value)] of pip's configuration files."""
-    files = {"PIP_CONFIG_FILE": os.environ["PIP_CONFIG_FILE"]} if os.environ.get("PIP_CONFIG_FILE") else {}
+    files = (
+        {"PIP_CONFIG_FILE": os.environ["PIP_CONFIG_FILE"]}
+        if os.environ.get("PIP_CONFIG_FILE")
+        else {}
+    )
     call = [sys.executable, "-I", "-m", "pip", "config", "list"]
-    process = subprocess.run(call, env=variables | files, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        call, env=variables | files, capture_output=True, text=True, check=False
+    )
     if process.returncode:
-        sys.exit(f"error: pip cannot read its settings; correct them: {' '.join((process.stderr or process.stdout).split())}")
+        sys.exit(
+            f"error: pip cannot read its settings; correct them: {' '.join((process.stderr or process.stdout).split())}"
+        )
     entries = (line.partition("=") for line in process.stdout.splitlines())
     return [(*key.rpartition(".")[::2], ast.literal_eval(value)) for key, _, value in entries]
 
 
 if __name__ == "__main__":
-    os.execve(sys.executable, [sys.executable, "-I", "-m", "pip", *sys.argv[1:]], environment(sys.argv[1]))
+    os.execve(
+        sys.executable, [sys.executable, "-I", "-m", "pip", *sys.argv[1:]], environment(sys.argv[1])
+    )

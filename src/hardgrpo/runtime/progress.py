@@ -1,4 +1,5 @@
-"""Show the progress of long work with rate and remaining time: a bar in a terminal, a line every ten seconds in a log."""
+"""Show the progress of long work with rate and remaining time: a bar in a terminal, a line every
+ten seconds in a log."""
 
 import sys
 import time
@@ -11,7 +12,8 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """A display of progress: `with Progress("probe tiny/swaps", 1000, "completions") as progress: progress.advance(64)`."""
+    """A display of progress: `with Progress("probe tiny/swaps", 1000, "completions") as progress:
+    progress.advance(64)`."""
 
     def __init__(self, title: str, total: int, unit: str, start: int = 0, visible: bool = True):
         self.title, self.total, self.unit, self.count, self.start = title, total, unit, start, start
@@ -19,7 +21,14 @@ class Progress:
         self.started = self.last_line = self.mark = time.monotonic()
         self.seconds = 0.0  # of work, without the preparation that `ready` excludes
         self.bar = (
-            tqdm(total=total, initial=start, desc=title, unit=f" {unit}", file=sys.stdout, dynamic_ncols=True)
+            tqdm(
+                total=total,
+                initial=start,
+                desc=title,
+                unit=f" {unit}",
+                file=sys.stdout,
+                dynamic_ncols=True,
+            )
             if visible and sys.stdout.isatty()
             else None
         )

@@ -1,4 +1,5 @@
-"""Record the origin of a result (`provenance.json`), and check that a model folder is complete (`manifest.json`)."""
+"""Record the origin of a result (`provenance.json`), and check that a model folder is complete
+(`manifest.json`)."""
 
 import hashlib
 import importlib.metadata
@@ -31,13 +32,15 @@ ROOT = Path(__file__).parents[3]
 
 
 def describe(started: float, **facts) -> dict:
-    """`facts` with commit, code hash, package versions, hardware and times of this process. `started`: start of the process in Unix
-    seconds."""
+    """`facts` with commit, code hash, package versions, hardware and times of this process.
+    `started`: start of the process in Unix seconds."""
     return {
         **facts,
         **version_of_code(),
         "code_sha256": code_hash(),
-        "packages": {name: package_version for name in PACKAGES if (package_version := version(name))},
+        "packages": {
+            name: package_version for name in PACKAGES if (package_version := version(name))
+        },
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
@@ -51,9 +54,9 @@ def describe(started: float, **facts) -> dict:
 def version_of_code() -> dict:
     """Commit of this clone and whether tracked files differ from it; None where unknown.
 
-    Both are unknown if git is not installed or refuses the folder (another user owns it), or if this folder is no clone. A copy of
-    this project within another repository is no clone: git does not track this file there, and the repository's commit is not
-    reported.
+    Both are unknown if git is not installed or refuses the folder (another user owns it), or if
+    this folder is no clone. A copy of this project within another repository is no clone: git does
+    not track this file there, and the repository's commit is not reported.
     """
     tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".") if tracked else None
@@ -66,14 +69,16 @@ def version_of_code() -> dict:
 def code_hash() -> str:
     """SHA-256 over all programs and the library on disk, including uncommitted changes."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in ("scripts", "src") for path in (ROOT / folder).rglob("*.py")):
+    for path in sorted(
+        path for folder in ("scripts", "src") for path in (ROOT / folder).rglob("*.py")
+    ):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
 def write_manifest(folder: str | Path, **facts) -> None:
-    """Write the sizes and checksums of a finished folder's files. The manifest is written last, so a folder with a manifest is
-    complete."""
+    """Write the sizes and checksums of a finished folder's files. The manifest is written last, so
+    a folder with a manifest is complete."""
     folder = Path(folder)
     entries = files.listing(folder)
     entries.pop("manifest.json", None)
@@ -86,13 +91,16 @@ def write_listing(folder: Path, entries: dict[str, dict], **facts) -> None:
 
 
 def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dict:
-    """The manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing, differs from the manifest, or is a link that
-    leaves the folder. `part_of`: the folder that the message tells the user to delete (default: `folder`)."""
+    """The manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing,
+    differs from the manifest, or is a link that leaves the folder. `part_of`: the folder that the
+    message tells the user to delete (default: `folder`)."""
     folder = Path(folder)
     remedy = f"delete {part_of or folder} and run again"
     path = folder / "manifest.json"
     if not path.is_file():
-        raise UserError(f"{folder}: no manifest.json, so the folder is missing or was never finished; {remedy}")
+        raise UserError(
+            f"{folder}: no manifest.json, so the folder is missing or was never finished; {remedy}"
+        )
     manifest = read_manifest(path, remedy)
     for name, entry in manifest["files"].items():
         file = folder / name
@@ -100,14 +108,19 @@ def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dic
             raise UserError(f"{file}: the file is missing; {remedy}")
         links.check_inside(file, folder)
         if file.stat().st_size != entry["bytes"]:
-            raise UserError(f"{file}: truncated: {file.stat().st_size} bytes, expected {entry['bytes']}; {remedy}")
+            raise UserError(
+                f"{file}: truncated: {file.stat().st_size} bytes, expected {entry['bytes']}; {remedy}"
+            )
         if files.sha256(file) != entry["sha256"]:
-            raise UserError(f"{file}: the content is not what was written (checksum differs); {remedy}")
+            raise UserError(
+                f"{file}: the content is not what was written (checksum differs); {remedy}"
+            )
     return manifest
 
 
 def read_manifest(path: Path, remedy: str) -> dict:
-    """A manifest, without checking its files. Raise a `UserError` that ends with `remedy` if the content is not a manifest."""
+    """A manifest, without checking its files. Raise a `UserError` that ends with `remedy` if the
+    content is not a manifest."""
     manifest = files.read_json(path, remedy=remedy)
     entries = manifest.get("files")
     if not isinstance(entries, dict) or not all(map(_is_listed, entries.items())):
@@ -119,15 +132,30 @@ def _is_listed(entry: tuple) -> bool:
     """Whether an entry of a manifest names a file within its folder, with size and checksum."""
     name, facts = entry
     path = PurePosixPath(name)
-    is_valid = isinstance(facts, dict) and type(facts.get("bytes")) is int and isinstance(facts.get("sha256"), str)
-    return is_valid and bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+    is_valid = (
+        isinstance(facts, dict)
+        and type(facts.get("bytes")) is int
+        and isinstance(facts.get("sha256"), str)
+    )
+    return (
+        is_valid
+        and bool(path.parts)
+        and not path.is_absolute()
+        and ".." not in path.parts
+        and "\0" not in name
+    )
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """{number of updates: folder} of a run's checkpoints, in rising order. Raise a `UserError` for a malformed list of checkpoints."""
+    """{number of updates: folder} of a run's checkpoints, in rising order. Raise a `UserError` for
+    a malformed list of checkpoints."""
     path = folder / "manifest.json"
     steps = files.read_json(path).get("steps")
-    rising = isinstance(steps, list) and all(type(step) is int and step >= 0 for step in steps) and sorted(set(steps)) == steps
+    rising = (
+        isinstance(steps, list)
+        and all(type(step) is int and step >= 0 for step in steps)
+        and sorted(set(steps)) == steps
+    )
     if not rising or not steps:
         raise UserError(f"{path}: not a list of checkpoints; delete {folder.parent} and run again")
     return {step: folder / f"step-{step}" for step in steps}
@@ -137,7 +165,9 @@ def _git(*arguments: str) -> str | None:
     # A git hook that starts this program sets GIT_* variables
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        process = subprocess.run(["git", *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=10)
+        process = subprocess.run(
+            ["git", *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=10
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return process.stdout.strip() if process.returncode == 0 else None

@@ -1,6 +1,8 @@
-"""Replace functions and methods of other libraries, and check that the libraries still have these functions and methods.
+"""Replace functions and methods of other libraries, and check that the libraries still have these
+functions and methods.
 
-Without the check, another version of a library could silently use its own code and compute something else.
+Without the check, another version of a library could silently use its own code and compute
+something else.
 """
 
 import inspect
@@ -11,15 +13,19 @@ from hardgrpo.runtime.errors import UserError
 
 
 def check_overrides(kind: type) -> type:
-    """A class decorator: raise a `UserError` if the bases lack a method that the class marks with `@override`."""
+    """A class decorator: raise a `UserError` if the bases lack a method that the class marks with
+    `@override`."""
     for name, method in vars(kind).items():
-        if getattr(method, "__override__", False) and not any(hasattr(base, name) for base in kind.__bases__):
+        if getattr(method, "__override__", False) and not any(
+            hasattr(base, name) for base in kind.__bases__
+        ):
             raise UserError(message(kind.__bases__[0], f"has no {name}"))
     return kind
 
 
 def replace(owner, name: str, function: Callable) -> None:
-    """Replace a function of a library's module or object. Raise a `UserError` if `owner` has no function of this name."""
+    """Replace a function of a library's module or object. Raise a `UserError` if `owner` has no
+    function of this name."""
     if not callable(getattr(owner, name, None)):
         raise UserError(message(owner, f"has no {name}"))
     setattr(owner, name, function)
@@ -29,7 +35,10 @@ def message(owner, problem: str) -> str:
     """The text of an error: the library's version, its module or class, and the problem."""
     part = owner if inspect.ismodule(owner) or inspect.isclass(owner) else type(owner)
     module = part.__name__ if inspect.ismodule(part) else part.__module__
-    library, path = module.partition(".")[0], part.__name__ if inspect.ismodule(part) else f"{module}.{part.__name__}"
+    library, path = (
+        module.partition(".")[0],
+        part.__name__ if inspect.ismodule(part) else f"{module}.{part.__name__}",
+    )
     return (
         f"{library} {provenance.version(library) or ''}: {path} {problem}, which this project replaces, so that a run would compute something"
         " else; make the environment with the pinned versions (make setup, make gpu or make vllm-cpu)"

@@ -1,8 +1,10 @@
-"""Seals: checksums of the files that the workflow writes, to detect damage by a bad disk or an accidental edit.
+"""Seals: checksums of the files that the workflow writes, to detect damage by a bad disk or an
+accidental edit.
 
-The seal of results/x/y.csv is results/x/.seals/y.csv. A file is verified when it is read. Files without a seal, which other programs wrote,
-are not verified. In a folder of weights only manifest.json is sealed; it lists the other files' checksums. The checksums of committed
-results are in SHA256SUMS, a committed file in the same folder (`sha256sum -c` reads it).
+The seal of results/x/y.csv is results/x/.seals/y.csv. A file is verified when it is read. Files
+without a seal, which other programs wrote, are not verified. In a folder of weights only
+manifest.json is sealed; it lists the other files' checksums. The checksums of committed results are
+in SHA256SUMS, a committed file in the same folder (`sha256sum -c` reads it).
 """
 
 import contextlib
@@ -15,7 +17,8 @@ from pathlib import Path
 
 from hardgrpo.runtime.errors import Unreadable, UserError
 
-SEALED_FOLDERS = ("results", "paper")  # folders of the workflow's outputs, relative to the current folder
+# folders of the workflow's outputs, relative to the current folder
+SEALED_FOLDERS = ("results", "paper")
 ATTEMPTS = range(2)  # another process may replace the file between the reads of file and seal
 COMMITTED_FOLDERS = (("results", "reference"), ("results", "published"))
 CHECKSUM_FILE = "SHA256SUMS"
@@ -34,13 +37,15 @@ def is_seal(path: Path) -> bool:
 
 @contextlib.contextmanager
 def reseal(new: Path, path: Path) -> Iterator[None]:
-    """Seal a file that the block renames from `new` to `path`. If the process is killed, the file may lack a seal, but never has an
-    old seal."""
+    """Seal a file that the block renames from `new` to `path`. If the process is killed, the file
+    may lack a seal, but never has an old seal."""
     seal, checksum = seal_path(path), sha256(new) if new.is_file() and _is_sealed(path) else None
     backup = seal.with_name(f".{seal.name}.before")
-    with contextlib.suppress(FileNotFoundError):  # left by a killed process; the file may have changed since then
+    # left by a killed process; the file may have changed since then
+    with contextlib.suppress(FileNotFoundError):
         backup.unlink()
-    with contextlib.suppress(FileNotFoundError):  # no seal yet; any other error leaves file and seal unchanged
+    # no seal yet; any other error leaves file and seal unchanged
+    with contextlib.suppress(FileNotFoundError):
         os.replace(seal, backup)
     try:
         yield
@@ -85,7 +90,8 @@ def _is_expected(path: Path, checksum: str) -> bool:
     """Whether a file's checksum equals its seal, or the file has no seal."""
     if _expected_checksum(path) in (None, checksum):
         return True
-    for folder in (path.parent, seal_path(path).parent):  # refreshes the cache of a network file system
+    # refreshes the cache of a network file system
+    for folder in (path.parent, seal_path(path).parent):
         with contextlib.suppress(OSError):
             os.listdir(folder)
     return False
@@ -117,8 +123,11 @@ def check_folder(folder: Path) -> None:
 
 
 def _is_sealed(path: Path) -> bool:
-    building = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)  # in a folder that is being written
-    return path.parts[0] in SEALED_FOLDERS and path.parts[:2] not in COMMITTED_FOLDERS and not building
+    # in a folder that is being written
+    building = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
+    return (
+        path.parts[0] in SEALED_FOLDERS and path.parts[:2] not in COMMITTED_FOLDERS and not building
+    )
 
 
 def _expected_checksum(path: Path) -> str | None:
@@ -131,9 +140,14 @@ def _expected_checksum(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Unreadable(f"{seal}: cannot be read ({error.strerror}); run again when the disk answers, or delete it") from None
-    if checksum and not re.fullmatch("[0-9a-f]{64}", checksum):  # a power cut may leave the seal empty or full of zeros
-        raise UserError(f"{seal}: not the checksum of {path.name}: the seal is damaged; delete it and run again")
+        raise Unreadable(
+            f"{seal}: cannot be read ({error.strerror}); run again when the disk answers, or delete it"
+        ) from None
+    # a power cut may leave the seal empty or full of zeros
+    if checksum and not re.fullmatch("[0-9a-f]{64}", checksum):
+        raise UserError(
+            f"{seal}: not the checksum of {path.name}: the seal is damaged; delete it and run again"
+        )
     return checksum or None
 
 

@@ -1,7 +1,9 @@
-"""Limits of Slurm's accounting for a user's jobs, set by the QOS of a job and the associations of its account.
+"""Limits of Slurm's accounting for a user's jobs, set by the QOS of a job and the associations of
+its account.
 
-For each kind of limit, Slurm applies the first of these that sets it: the QOS of the partition, the QOS of the job, the user's
-association, the account's association (https://slurm.schedmd.com/resource_limits.html).
+For each kind of limit, Slurm applies the first of these that sets it: the QOS of the partition, the
+QOS of the job, the user's association, the account's association
+(https://slurm.schedmd.com/resource_limits.html).
 """
 
 import re
@@ -22,9 +24,19 @@ ASSOCIATION = (
     "defaultqos",
     "qos",
 )
-QOS = ("name", "maxsubmitpu", "maxsubmitpa", "grpsubmit", "maxwall", "maxtres", "maxtrespu", "grptres")
+QOS = (
+    "name",
+    "maxsubmitpu",
+    "maxsubmitpa",
+    "grpsubmit",
+    "maxwall",
+    "maxtres",
+    "maxtrespu",
+    "grptres",
+)
 # {column of sacctmgr: scope of its limit}
-JOBS = {"maxsubmit": "user", "maxsubmitpu": "user", "maxsubmitpa": "account", "grpsubmit": "group"}  # jobs in the queue at a time
+# jobs in the queue at a time
+JOBS = {"maxsubmit": "user", "maxsubmitpu": "user", "maxsubmitpa": "account", "grpsubmit": "group"}
 RESOURCES = {"maxtres": "job", "maxtrespu": "user", "grptres": "group"}
 MB = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
 
@@ -34,7 +46,8 @@ class Level:
     """The limits that a QOS or an association sets."""
 
     owner: str  # for messages
-    # {(scope, quantity): amount}. Scope: job, user, account or group; quantity: jobs, minutes, cpu, mem (MB), gres/gpu, gres/gpu:KIND
+    # {(scope, quantity): amount}. Scope: job, user, account or group; quantity: jobs, minutes, cpu,
+    # mem (MB), gres/gpu, gres/gpu:KIND
     limits: dict[tuple[str, str], float]
 
 
@@ -43,44 +56,83 @@ class Accounting:
     """The limits of a user, as listed by `sacctmgr`."""
 
     qos: dict[str, Level]
-    associations: dict[tuple[str, str, str], Level]  # by account, user ("": the account itself) and partition ("": all)
+    # by account, user ("": the account itself) and partition ("": all)
+    associations: dict[tuple[str, str, str], Level]
     default_qos: dict[str, str]  # by account
 
-    def levels(self, account: str | None, qos: str | None, partition: str, partition_qos: str | None) -> list[Level]:
-        """The levels that apply to a job, in order of precedence. Without an account, only levels of QOS are included."""
+    def levels(
+        self, account: str | None, qos: str | None, partition: str, partition_qos: str | None
+    ) -> list[Level]:
+        """The levels that apply to a job, in order of precedence. Without an account, only levels
+        of QOS are included."""
         account = (account or "").lower()
         users = {user for _, user, _ in self.associations}
-        keys = [(account, user, place) for user in sorted(users, reverse=True) for place in (partition, "")]
-        strongest = [self.qos.get(name or "") for name in (partition_qos, qos or self.default_qos.get(account))]
-        return [level for level in [*strongest, *map(self.associations.get, dict.fromkeys(keys))] if level]
+        keys = [
+            (account, user, place)
+            for user in sorted(users, reverse=True)
+            for place in (partition, "")
+        ]
+        strongest = [
+            self.qos.get(name or "")
+            for name in (partition_qos, qos or self.default_qos.get(account))
+        ]
+        return [
+            level
+            for level in [*strongest, *map(self.associations.get, dict.fromkeys(keys))]
+            if level
+        ]
 
 
 def read_accounting(associations: str, qos: str, user: str, cluster: str) -> Accounting:
-    """The limits in the output of `sacctmgr -nP show assoc` and `show qos` with the columns ASSOCIATION and QOS."""
+    """The limits in the output of `sacctmgr -nP show assoc` and `show qos` with the columns
+    ASSOCIATION and QOS."""
     user_rows = [
-        row for row in rows(ASSOCIATION, associations) if row["cluster"].lower() == cluster.lower() and row["user"] in ("", user)
+        row
+        for row in rows(ASSOCIATION, associations)
+        if row["cluster"].lower() == cluster.lower() and row["user"] in ("", user)
     ]
     levels = {}
     for row in user_rows:
-        owner = f"account {row['account']}" + (f" in partition {row['partition']}" if row["partition"] else "")
+        owner = f"account {row['account']}" + (
+            f" in partition {row['partition']}" if row["partition"] else ""
+        )
         levels[row["account"].lower(), row["user"], row["partition"]] = Level(owner, _limits(row))
-    default_qos = {row["account"].lower(): name for row in user_rows if row["user"] and (name := _default_qos(row))}
-    return Accounting({row["name"]: Level(f"QOS {row['name']}", _limits(row)) for row in rows(QOS, qos)}, levels, default_qos)
+    default_qos = {
+        row["account"].lower(): name
+        for row in user_rows
+        if row["user"] and (name := _default_qos(row))
+    }
+    return Accounting(
+        {row["name"]: Level(f"QOS {row['name']}", _limits(row)) for row in rows(QOS, qos)},
+        levels,
+        default_qos,
+    )
 
 
 def _default_qos(row: dict[str, str]) -> str | None:
-    """The QOS of a job that requests none: the association's default, its only QOS, or `normal`, which every cluster has."""
+    """The QOS of a job that requests none: the association's default, its only QOS, or `normal`,
+    which every cluster has."""
     names = row["qos"].split(",")
-    return row["defaultqos"] or (names[0] if len(names) == 1 else "normal" if "normal" in names else None)
+    return row["defaultqos"] or (
+        names[0] if len(names) == 1 else "normal" if "normal" in names else None
+    )
 
 
 def rows(columns: Sequence[str], text: str) -> list[dict[str, str]]:
     """The rows in the output of `sacctmgr -nP` with these columns."""
-    return [dict(zip(columns, line.split("|"))) for line in text.splitlines() if line.count("|") == len(columns) - 1]
+    return [
+        dict(zip(columns, line.split("|")))
+        for line in text.splitlines()
+        if line.count("|") == len(columns) - 1
+    ]
 
 
 def _limits(row: dict[str, str]) -> dict[tuple[str, str], float]:
-    limits = {(scope, "jobs"): int(row[column]) for column, scope in JOBS.items() if row.get(column, "").isdigit()}
+    limits = {
+        (scope, "jobs"): int(row[column])
+        for column, scope in JOBS.items()
+        if row.get(column, "").isdigit()
+    }
     for column, scope in RESOURCES.items():  # cpu=4,mem=16G,gres/gpu:h100=2
         for name, amount, unit in re.findall(r"([^=,]+)=([\d.]+)([KMGTP]?)", row.get(column, "")):
             limits[scope, name] = float(amount) * MB[unit]
@@ -97,13 +149,21 @@ def minutes(limit: str) -> float:
 
 
 def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
-    """[(rule, resource, amount, text)] for each request that exceeds a limit, and for each exceeded limit on jobs in the queue.
+    """[(rule, resource, amount, text)] for each request that exceeds a limit, and for each exceeded
+    limit on jobs in the queue.
 
-    `jobs` holds (`cluster.Request`, its levels) for each job; `at_once` is the number of jobs in the queue at a time.
+    `jobs` holds (`cluster.Request`, its levels) for each job; `at_once` is the number of jobs in
+    the queue at a time.
     """
     beyond, queues = [], Counter()
     for request, levels in jobs:
-        requested = {"minutes": request.minutes, "cpu": request.cpus, "mem": request.mem_mb, "gres/gpu": request.gpus, "node": 1}
+        requested = {
+            "minutes": request.minutes,
+            "cpu": request.cpus,
+            "mem": request.mem_mb,
+            "gres/gpu": request.gpus,
+            "node": 1,
+        }
         requested |= {f"gres/gpu:{request.gpu_name}": request.gpus} if request.gpu_name else {}
         effective = {}
         for level in levels:
@@ -128,14 +188,19 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
 
 def _excess(rule: str, name: str, amount: float, limit: float, owner: str) -> tuple:
     if name == "minutes":
-        text = (
-            f"{amount} min requested, at most {limit:.0f} allowed by {owner}; set longest_runtime: {limit:.0f} in slurm/config.yaml"
-        )
+        text = f"{amount} min requested, at most {limit:.0f} allowed by {owner}; set longest_runtime: {limit:.0f} in slurm/config.yaml"
         return rule, "runtime", amount, text
     resource = {"cpu": "cpus_per_task", "mem": "mem_mb"}.get(name, "gpu")
     unit = {"cpu": "CPUs", "mem": "MB", "node": "nodes"}.get(name, "GPUs")
     remedy_in_run = (
-        "lower the model's gpus in config/models.yaml" if resource == "gpu" else f"lower it with set-resources {rule}:{resource}"
+        "lower the model's gpus in config/models.yaml"
+        if resource == "gpu"
+        else f"lower it with set-resources {rule}:{resource}"
     )
     remedy = f"{remedy_in_run}, or name another QOS (slurm-qos in slurm/config.yaml)"
-    return rule, resource, amount, f"{amount} {unit} requested, at most {limit:.0f} allowed by {owner}; {remedy}"
+    return (
+        rule,
+        resource,
+        amount,
+        f"{amount} {unit} requested, at most {limit:.0f} allowed by {owner}; {remedy}",
+    )

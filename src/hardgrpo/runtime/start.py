@@ -1,6 +1,8 @@
-"""Start Snakemake after checking the files and options that Snakemake reads before the Snakefile. `.venv/bin/snakemake` runs this module.
+"""Start Snakemake after checking the files and options that Snakemake reads before the Snakefile.
+`.venv/bin/snakemake` runs this module.
 
-Snakemake itself ends with a traceback if an entry of --config or a file of --configfile is malformed.
+Snakemake itself ends with a traceback if an entry of --config or a file of --configfile is
+malformed.
 """
 
 import sys
@@ -43,7 +45,8 @@ def stop_at_errors(function: Callable, *arguments) -> None:
 
 
 def check_profiles() -> None:
-    """Raise a `UserError` for a profile's file that Snakemake cannot read. Snakemake's own message does not name the file."""
+    """Raise a `UserError` for a profile's file that Snakemake cannot read. Snakemake's own message
+    does not name the file."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--profile", nargs="*", default=[])
     for path in (Path(name) / "config.yaml" for name in parser.parse_known_args()[0].profile):
@@ -52,19 +55,26 @@ def check_profiles() -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise a `UserError` for an entry of --config or a file of --configfile that Snakemake cannot read."""
+    """Raise a `UserError` for an entry of --config or a file of --configfile that Snakemake cannot
+    read."""
     for entry in args.config or ():
         key, equals, value = entry.partition("=")
         if not equals:
-            raise UserError(f"--config {entry}: expected NAME=VALUE, such as study=mini; a target stands before the options")
+            raise UserError(
+                f"--config {entry}: expected NAME=VALUE, such as study=mini; a target stands before the options"
+            )
         *outer, name = key.split(".")
         if outer:
             text = "".join(f"{part}: {{" for part in outer) + f"{name}: {value}" + "}" * len(outer)
-            raise UserError(f"--config {entry}: a key has no dots; write `{text}` into a file and name it: --configfile my.yaml")
+            raise UserError(
+                f"--config {entry}: a key has no dots; write `{text}` into a file and name it: --configfile my.yaml"
+            )
         try:
             cli.parse_config([entry])
         except ValueError:
-            raise UserError(f"--config {entry}: '{key}' is no key; expected one of config.yaml, such as study=mini") from None
+            raise UserError(
+                f"--config {entry}: '{key}' is no key; expected one of config.yaml, such as study=mini"
+            ) from None
     for name in args.configfile or ():
         files.read_yaml(name)
 

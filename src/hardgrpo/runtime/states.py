@@ -1,8 +1,9 @@
 """The state of an unfinished training: a folder of checkpoints, locked by one process at a time.
 
-A checkpoint is complete once its manifest is written; incomplete checkpoints are ignored. Scheduled checkpoints (every
-`checkpoint_every` updates) are exported at the end of training; all other checkpoints only serve to resume. The newest two complete
-checkpoints keep all files that training needs (the older one is a fallback). Older scheduled checkpoints keep only the model.
+A checkpoint is complete once its manifest is written; incomplete checkpoints are ignored. Scheduled
+checkpoints (every `checkpoint_every` updates) are exported at the end of training; all other
+checkpoints only serve to resume. The newest two complete checkpoints keep all files that training
+needs (the older one is a fallback). Older scheduled checkpoints keep only the model.
 """
 
 import contextlib
@@ -39,7 +40,8 @@ RESUMABLE_CHECKPOINTS = 2
 LONGEST_PAUSE = 10.0  # seconds between two attempts to lock
 
 
-# --- checkpoints ---------------------------------------------------------------------------------------------------
+# --- checkpoints
+# ---------------------------------------------------------------------------------------------------
 
 
 def checkpoint(state: Path, step: int) -> Path:
@@ -53,21 +55,26 @@ def newest(state: Path) -> int:
 
 
 def _steps(state: Path) -> list[int]:
-    return sorted(int(folder.name.removeprefix("checkpoint-")) for folder in state.glob("checkpoint-*"))
+    return sorted(
+        int(folder.name.removeprefix("checkpoint-")) for folder in state.glob("checkpoint-*")
+    )
 
 
 def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = None) -> int:
     """The number of updates in the checkpoint to resume from (0: start anew).
 
-    Training resumes from the newest complete checkpoint that has a training state and lacks no scheduled checkpoint before it.
-    Incomplete and later checkpoints are removed; training will write the later checkpoints again. Raise a `UserError` if a
-    checkpoint was computed with another `arithmetic` (see `recipes.arithmetic`), because the run would mix two arithmetics.
+    Training resumes from the newest complete checkpoint that has a training state and lacks no
+    scheduled checkpoint before it. Incomplete and later checkpoints are removed; training will
+    write the later checkpoints again. Raise a `UserError` if a checkpoint was computed with another
+    `arithmetic` (see `recipes.arithmetic`), because the run would mix two arithmetics.
     """
     scheduled = point = 0
     for step in _steps(state):
         try:
             manifest = provenance.check_manifest(checkpoint(state, step))
-        except Unreadable:  # the checkpoint may be intact, and removing it would lose all later training
+        except (
+            Unreadable
+        ):  # the checkpoint may be intact, and removing it would lose all later training
             raise
         except UserError as error:
             if (checkpoint(state, step) / "manifest.json").exists():
@@ -93,8 +100,11 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
 
 
 def thin(state: Path, checkpoint_every: int) -> None:
-    """Remove all files that neither resuming nor the output needs. Call this function when a new checkpoint is complete."""
-    complete_steps = [step for step in _steps(state) if (checkpoint(state, step) / "manifest.json").exists()]
+    """Remove all files that neither resuming nor the output needs. Call this function when a new
+    checkpoint is complete."""
+    complete_steps = [
+        step for step in _steps(state) if (checkpoint(state, step) / "manifest.json").exists()
+    ]
     for step in complete_steps[:-RESUMABLE_CHECKPOINTS]:
         if step % checkpoint_every:
             shutil.rmtree(checkpoint(state, step))
@@ -105,21 +115,31 @@ def thin(state: Path, checkpoint_every: int) -> None:
 def _keep_model(folder: Path, *further_patterns: str) -> None:
     facts, patterns = files.read_json(folder / "manifest.json"), (*MODEL_FILES, *further_patterns)
     entries = facts.pop("files")
-    kept_entries = {name: entry for name, entry in entries.items() if any(fnmatch(name, pattern) for pattern in patterns)}
-    # The manifest is written first, so that it is valid at every moment. The next call removes files that a kill leaves behind.
+    kept_entries = {
+        name: entry
+        for name, entry in entries.items()
+        if any(fnmatch(name, pattern) for pattern in patterns)
+    }
+    # The manifest is written first, so that it is valid at every moment. The next call removes
+    # files that a kill leaves behind.
     if kept_entries != entries:
         provenance.write_listing(folder, kept_entries, **facts)
     for path in folder.rglob("*"):
         file = path.parent.parent / path.name if seals.is_seal(path) else path
-        if path.is_file() and file.relative_to(folder).as_posix() not in [*kept_entries, "manifest.json"]:
+        if path.is_file() and file.relative_to(folder).as_posix() not in [
+            *kept_entries,
+            "manifest.json",
+        ]:
             path.unlink()
 
 
 def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None:
-    """Remove the state of a run whose output is written; with `keep`, keep the scheduled checkpoints as `*.finished`.
+    """Remove the state of a run whose output is written; with `keep`, keep the scheduled
+    checkpoints as `*.finished`.
 
-    If Snakemake is killed before it notices the end of a job, the next Snakemake removes the job's output and reruns the job. The
-    rerun then calls `restore` and does not train again. The kept files are hard links to the output and take no space.
+    If Snakemake is killed before it notices the end of a job, the next Snakemake removes the job's
+    output and reruns the job. The rerun then calls `restore` and does not train again. The kept
+    files are hard links to the output and take no space.
     """
     finished = state.with_suffix(".finished")
     if keep:
@@ -129,13 +149,15 @@ def finish(state: Path, updates: int, checkpoint_every: int, keep: bool) -> None
             else:
                 _keep_model(checkpoint(state, step), *[TRAINING_FILE] * (step == updates))
     shutil.rmtree(finished, ignore_errors=True)  # leftovers of an earlier attempt
-    state.rename(finished)  # atomic: a kill during the removal leaves no folder that looks like a state
+    # atomic: a kill during the removal leaves no folder that looks like a state
+    state.rename(finished)
     if not keep:
         shutil.rmtree(finished, ignore_errors=True)
 
 
 def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
-    """Remove from `folder`, the folder of states, the checkpoints that `finish` kept, for runs whose end Snakemake has noticed.
+    """Remove from `folder`, the folder of states, the checkpoints that `finish` kept, for runs
+    whose end Snakemake has noticed.
 
     `provenance_files`: the `provenance.json` of these runs.
     """
@@ -143,7 +165,9 @@ def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
     for path in provenance_files if finished_states else ():
         with contextlib.suppress(UserError):  # programs that read the run report the error
             state = files.read_json(path).get("state")
-            shutil.rmtree(finished_states.get(state, "") if isinstance(state, str) else "", ignore_errors=True)
+            shutil.rmtree(
+                finished_states.get(state, "") if isinstance(state, str) else "", ignore_errors=True
+            )
 
 
 def restore(state: Path) -> None:
@@ -155,19 +179,26 @@ def restore(state: Path) -> None:
     shutil.rmtree(finished, ignore_errors=True)
 
 
-# --- lock ----------------------------------------------------------------------------------------------------------
+# --- lock
+# ----------------------------------------------------------------------------------------------------------
 
-ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")  # states of a job that may have processes
-HOLDER = re.compile(r"process (?P<process>[1-9]\d*) on (?P<node>\S+?)(?:, Slurm job (?P<job>[1-9]\d*))?", re.ASCII)
+# states of a job that may have processes
+ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
+HOLDER = re.compile(
+    r"process (?P<process>[1-9]\d*) on (?P<node>\S+?)(?:, Slurm job (?P<job>[1-9]\d*))?", re.ASCII
+)
 CLONE = Path(__file__).parents[3]
 
 
 @contextlib.contextmanager
-def hold_lock(state: Path, minutes: float | None = None, activity: str = "is training this run") -> Iterator[None]:
-    """Create a state folder if needed and hold its lock. Raise a `UserError` if another process holds the lock.
+def hold_lock(
+    state: Path, minutes: float | None = None, activity: str = "is training this run"
+) -> Iterator[None]:
+    """Create a state folder if needed and hold its lock. Raise a `UserError` if another process
+    holds the lock.
 
-    `activity`: what the holder is doing, for the message. With `minutes`, ask the holder to stop (SIGTERM) and wait at most
-    `minutes` until the holder has saved its state.
+    `activity`: what the holder is doing, for the message. With `minutes`, ask the holder to stop
+    (SIGTERM) and wait at most `minutes` until the holder has saved its state.
     """
     stream = _acquire(state, minutes, activity)
     try:
@@ -184,7 +215,9 @@ def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
         if stream is not None:
             return stream
         if minutes is None or (stopped_holder and holder and holder != stopped_holder):
-            raise UserError(f"{state}: {holder or 'another process'} {activity}; wait for it, or stop it")
+            raise UserError(
+                f"{state}: {holder or 'another process'} {activity}; wait for it, or stop it"
+            )
         if holder and not stopped_holder:
             stopped_holder = holder
             _ask_to_stop(state, holder)
@@ -202,8 +235,8 @@ def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
 
 
 def _try_lock(state: Path) -> tuple[TextIO | None, str]:
-    """(open file that holds the lock, ""), or (None, the other process that holds the lock). The system releases the lock when this
-    process ends."""
+    """(open file that holds the lock, ""), or (None, the other process that holds the lock). The
+    system releases the lock when this process ends."""
     while True:
         state.mkdir(parents=True, exist_ok=True)
         try:
@@ -233,7 +266,9 @@ def _try_lock(state: Path) -> tuple[TextIO | None, str]:
         return None, holder
     stream.truncate(0)
     job = os.environ.get("SLURM_JOB_ID")
-    stream.write(f"process {os.getpid()} on {os.uname().nodename}" + (f", Slurm job {job}" if job else ""))
+    stream.write(
+        f"process {os.getpid()} on {os.uname().nodename}" + (f", Slurm job {job}" if job else "")
+    )
     stream.flush()
     return stream, ""
 
@@ -247,13 +282,16 @@ def _read_holder(stream: TextIO, close: bool = True) -> str:
 
 
 def _is_running(job: str) -> bool:
-    """Whether a Slurm job may still write to its state. Some file systems keep locks local to a node, so flock misses other nodes'
-    holders.
+    """Whether a Slurm job may still write to its state. Some file systems keep locks local to a
+    node, so flock misses other nodes' holders.
 
-    A job that Slurm does not know has ended long ago. If Slurm does not answer, the job counts as running.
+    A job that Slurm does not know has ended long ago. If Slurm does not answer, the job counts as
+    running.
     """
     try:
-        process = subprocess.run(["squeue", "-h", "-j", job, "-o", "%T"], capture_output=True, text=True, timeout=60)
+        process = subprocess.run(
+            ["squeue", "-h", "-j", job, "-o", "%T"], capture_output=True, text=True, timeout=60
+        )
     except FileNotFoundError:  # no Slurm here
         return False
     except (OSError, subprocess.TimeoutExpired):
@@ -264,11 +302,14 @@ def _is_running(job: str) -> bool:
 
 
 def _ask_to_stop(state: Path, holder: str) -> None:
-    """Send SIGTERM to the holder of a lock: directly on this node, through Slurm on another node."""
+    """Send SIGTERM to the holder of a lock: directly on this node, through Slurm on another
+    node."""
     holder_fields = HOLDER.fullmatch(holder)
     remedy = "stop it by hand and run again"
     if holder_fields is None:
-        raise UserError(f"{state}: '{holder}' is training this run, but names no process to stop; {remedy}")
+        raise UserError(
+            f"{state}: '{holder}' is training this run, but names no process to stop; {remedy}"
+        )
     if holder_fields["node"] == os.uname().nodename:
         try:
             process = psutil.Process(int(holder_fields["process"]))
@@ -282,16 +323,26 @@ def _ask_to_stop(state: Path, holder: str) -> None:
             pass  # the holder has just ended
         except (psutil.Error, OSError) as error:
             reason = getattr(error, "strerror", None) or "it belongs to another account"
-            raise UserError(f"{state}: {holder} is training this run and cannot be asked to stop: {reason}; {remedy}") from None
+            raise UserError(
+                f"{state}: {holder} is training this run and cannot be asked to stop: {reason}; {remedy}"
+            ) from None
         return
     if not holder_fields["job"]:
-        raise UserError(f"{state}: {holder} is training this run and cannot be stopped from {os.uname().nodename}; {remedy}")
+        raise UserError(
+            f"{state}: {holder} is training this run and cannot be stopped from {os.uname().nodename}; {remedy}"
+        )
     if problem := _is_foreign(holder_fields["job"]):
-        raise UserError(f"{state}: {holder} is in the lock, but {problem}; nothing was stopped: {remedy}")
+        raise UserError(
+            f"{state}: {holder} is in the lock, but {problem}; nothing was stopped: {remedy}"
+        )
     command = ["scancel", "--signal=TERM", holder_fields["job"]]
     try:
         completed = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        problem = " ".join(completed.stderr.split()) or f"exit status {completed.returncode}" if completed.returncode else None
+        problem = (
+            " ".join(completed.stderr.split()) or f"exit status {completed.returncode}"
+            if completed.returncode
+            else None
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         problem = str(error)
     if problem:
@@ -312,9 +363,12 @@ def _has_open(process: psutil.Process, lock: Path) -> bool:
 
 
 def _is_foreign(job: str) -> str | None:
-    """The reason why a Slurm job is not known to belong to this account and this clone; None if the job belongs to them."""
+    """The reason why a Slurm job is not known to belong to this account and this clone; None if the
+    job belongs to them."""
     try:
-        process = subprocess.run(["squeue", "-h", "-j", job, "-o", "%U %Z"], capture_output=True, text=True, timeout=60)
+        process = subprocess.run(
+            ["squeue", "-h", "-j", job, "-o", "%U %Z"], capture_output=True, text=True, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"squeue does not say whose job {job} is ({error})"
     account, _, folder = next(iter(process.stdout.splitlines()), "").strip().partition(" ")

@@ -1,7 +1,7 @@
 """Resubmit jobs that Slurm refuses temporarily.
 
-Snakemake's Slurm plugin (2.8.0) reports a refused job as failed: each refusal would use up one of the job's retries and lengthen its next
-walltime, although nothing ran.
+Snakemake's Slurm plugin (2.8.0) reports a refused job as failed: each refusal would use up one of
+the job's retries and lengthen its next walltime, although nothing ran.
 """
 
 import contextlib
@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
-# Messages of sbatch while a limit on jobs in the queue is reached, or the controller does not answer.
+# Messages of sbatch while a limit on jobs in the queue is reached, or the controller does not
+# answer.
 TEMPORARY = (
     r"(?:Max|Grp)SubmitJob",
-    r"^Batch job submission failed: Job violates accounting/QOS policy",  # not preceded by the name of another limit
+    # not preceded by the name of another limit
+    r"^Batch job submission failed: Job violates accounting/QOS policy",
     "temporarily unable to accept job",
     "Resource temporarily unavailable",
     "Unable to contact slurm controller",
@@ -33,9 +35,16 @@ WARNING_INTERVAL_SECONDS = 600
 
 
 def refusal(message: str) -> str | None:
-    """The message of sbatch in one line; None if the plugin's message is not about a failed submission."""
-    text = re.search(r"SLURM sbatch failed\. The error message was '(.*?)'\.\n\s+sbatch call", message, re.DOTALL)
-    return "; ".join(line.removeprefix("sbatch: error: ").strip() for line in text[1].splitlines()) if text else None
+    """The message of sbatch in one line; None if the plugin's message is not about a failed
+    submission."""
+    text = re.search(
+        r"SLURM sbatch failed\. The error message was '(.*?)'\.\n\s+sbatch call", message, re.DOTALL
+    )
+    return (
+        "; ".join(line.removeprefix("sbatch: error: ").strip() for line in text[1].splitlines())
+        if text
+        else None
+    )
 
 
 def is_temporary(reason: str) -> bool:
@@ -44,7 +53,8 @@ def is_temporary(reason: str) -> bool:
 
 
 class SubmissionRetrier:
-    """Let an executor of the plugin resubmit a job `retry_seconds` after a temporary refusal, until Slurm accepts the job or Snakemake ends.
+    """Let an executor of the plugin resubmit a job `retry_seconds` after a temporary refusal, until
+    Slurm accepts the job or Snakemake ends.
 
     A permanent refusal fails the job without retries.
     """
@@ -65,7 +75,9 @@ class SubmissionRetrier:
             self.warn(reason)
             if not self.shutting_down.wait(self.retry_seconds):
                 with contextlib.suppress(RuntimeError):  # the executor has just shut down
-                    self.executor._job_submission_executor.submit(self.executor.run_job, job_info.job)
+                    self.executor._job_submission_executor.submit(
+                        self.executor.run_job, job_info.job
+                    )
             return
         if reason:
             # Use up the restarts, so that Snakemake does not retry.
@@ -77,7 +89,9 @@ class SubmissionRetrier:
         if time.monotonic() - self.last_warning_time >= WARNING_INTERVAL_SECONDS:
             self.last_warning_time = time.monotonic()
             announcement = f"jobs wait and are submitted again every {self.retry_seconds:g} s"
-            self.executor.logger.warning(f"Slurm takes no further job at present ({reason}): {announcement}.")
+            self.executor.logger.warning(
+                f"Slurm takes no further job at present ({reason}): {announcement}."
+            )
 
     def stop_retries_before(self, end: Callable[[], None]) -> Callable[[], None]:
         """A function that stops all retries and then calls `end`."""
@@ -91,15 +105,16 @@ class SubmissionRetrier:
 
 
 def start_without_arrays() -> None:
-    """Let the plugin start on a cluster without job arrays (MaxArraySize=0). The plugin would refuse, but this workflow uses no
-    arrays."""
+    """Let the plugin start on a cluster without job arrays (MaxArraySize=0). The plugin would
+    refuse, but this workflow uses no arrays."""
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
     if plugin and (array_limit := getattr(plugin, "get_max_array_size", None)):
         plugin.get_max_array_size = lambda: limit if (limit := array_limit()) >= 2 else 1000
 
 
 def allow_dashes_in_gpu_names() -> None:
-    """Let the plugin request GPUs with a dash in the name of their kind, as in names that Slurm detects (nvidia_a100-sxm4-80gb).
+    """Let the plugin request GPUs with a dash in the name of their kind, as in names that Slurm
+    detects (nvidia_a100-sxm4-80gb).
 
     Without this function, the plugin refuses these jobs at submission.
     """
@@ -111,9 +126,13 @@ def allow_dashes_in_gpu_names() -> None:
         resource, name = job.resources.get, str(job.resources.get("gpu_model") or "")
         plain_name = name.replace("-", "_")
         resources = SimpleNamespace(
-            get=lambda key, default=None: plain_name if key == "gpu_model" and name else resource(key, default),
+            get=lambda key, default=None: (
+                plain_name if key == "gpu_model" and name else resource(key, default)
+            ),
             gres=resource("gres"),
         )
-        return set_gres_string(SimpleNamespace(resources=resources)).replace(f" --gpus={plain_name}:", f" --gpus={name}:")
+        return set_gres_string(SimpleNamespace(resources=resources)).replace(
+            f" --gpus={plain_name}:", f" --gpus={name}:"
+        )
 
     plugin.set_gres_string = options_with_dash

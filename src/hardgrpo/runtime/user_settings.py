@@ -1,4 +1,5 @@
-"""Keep settings of the user's account and of environment modules out of the project's programs. Imports only the standard library."""
+"""Keep settings of the user's account and of environment modules out of the project's programs.
+Imports only the standard library."""
 
 import contextlib
 import os
@@ -7,32 +8,49 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 KEEP_PYTHONPATH = "HARDGRPO_KEEP_PYTHONPATH"
-# The user's settings of Matplotlib may name a backend of Jupyter or ask for TeX. Figures must not depend on them.
+# The user's settings of Matplotlib may name a backend of Jupyter or ask for TeX. Figures must not
+# depend on them.
 MATPLOTLIB = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
-# torch creates this folder on import. The default is in /tmp, under a name that other accounts can guess: a file of that name would
-# stop every program.
+# torch creates this folder on import. The default is in /tmp, under a name that other accounts can
+# guess: a file of that name would stop every program.
 INDUCTOR_VARIABLE, INDUCTOR_FOLDER = "TORCHINDUCTOR_CACHE_DIR", ROOT / ".snakemake/cache/inductor"
 # Variables that change which modules Python finds, or what it does with them.
-PYTHON = ("PYTHONHOME", "PYTHONINSPECT", "PYTHONOPTIMIZE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONWARNINGS")
+PYTHON = (
+    "PYTHONHOME",
+    "PYTHONINSPECT",
+    "PYTHONOPTIMIZE",
+    "PYTHONPLATLIBDIR",
+    "PYTHONSAFEPATH",
+    "PYTHONSTARTUP",
+    "PYTHONWARNINGS",
+)
 
 
 def ignore() -> None:
-    """Remove the settings of this module's constants from this process and from the environment of its child processes.
+    """Remove the settings of this module's constants from this process and from the environment of
+    its child processes.
 
-    PYTHONPATH keeps only folders of this clone, because an environment module may add other versions of packages.
-    HARDGRPO_KEEP_PYTHONPATH=1 keeps PYTHONPATH unchanged.
+    PYTHONPATH keeps only folders of this clone, because an environment module may add other
+    versions of packages. HARDGRPO_KEEP_PYTHONPATH=1 keeps PYTHONPATH unchanged.
     """
     os.environ.update(MATPLOTLIB)
     for name in PYTHON:
         os.environ.pop(name, None)
     if not os.environ.get(KEEP_PYTHONPATH):
-        folders = [os.path.abspath(folder) for folder in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if folder]
+        folders = [
+            os.path.abspath(folder)
+            for folder in os.environ.pop("PYTHONPATH", "").split(os.pathsep)
+            if folder
+        ]
         foreign_folders = [folder for folder in folders if not Path(folder).is_relative_to(ROOT)]
         sys.path[:] = [folder for folder in sys.path if folder not in foreign_folders]
         if own_folders := [folder for folder in folders if folder not in foreign_folders]:
             os.environ["PYTHONPATH"] = os.pathsep.join(own_folders)
     if (ROOT / "Snakefile").exists() and not has_cache():
-        os.environ.update(XDG_CACHE_HOME=str(ROOT / ".snakemake/cache"), TRITON_HOME=str(ROOT / ".snakemake/cache"))
+        os.environ.update(
+            XDG_CACHE_HOME=str(ROOT / ".snakemake/cache"),
+            TRITON_HOME=str(ROOT / ".snakemake/cache"),
+        )
 
     if (ROOT / "Snakefile").exists() and INDUCTOR_VARIABLE not in os.environ:
         with contextlib.suppress(OSError):  # a clone that cannot be written
@@ -41,7 +59,8 @@ def ignore() -> None:
 
 
 def has_cache() -> bool:
-    """Whether libraries can write to the user's cache. HOME may be read-only, or missing on a compute node."""
+    """Whether libraries can write to the user's cache. HOME may be read-only, or missing on a
+    compute node."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
         os.makedirs(folder, exist_ok=True)

@@ -1,14 +1,18 @@
-"""Start programs with torch, transformers and TRL already loaded: a server process imports the libraries once and forks for each program.
+"""Start programs with torch, transformers and TRL already loaded: a server process imports the
+libraries once and forks for each program.
 
-Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). If jobs run on the same machine
-as Snakemake, the workflow (hardgrpo.workflow.startup) sets HARDGRPO_WARM to the path of a socket; HARDGRPO_WARM=off turns the
-server off. The first program that needs torch starts the server, which ends with Snakemake. Snakemake keeps a path that is already
-set, so the tests can share a server. The server loads only libraries; each program reads the current code of its own clone.
+Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`).
+If jobs run on the same machine as Snakemake, the workflow (hardgrpo.workflow.startup) sets
+HARDGRPO_WARM to the path of a socket; HARDGRPO_WARM=off turns the server off. The first program
+that needs torch starts the server, which ends with Snakemake. Snakemake keeps a path that is
+already set, so the tests can share a server. The server loads only libraries; each program reads
+the current code of its own clone.
 
-A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with the
-status of that process. Without a server, the program does the work itself. Programs that need GPUs never use the server: CUDA fails
-in a process whose parent has looked for a GPU, which the libraries may do on import. A program imports heavy libraries inside its
-`main`, so that only the process that does the work imports them.
+A program sends its arguments, environment, folder and streams to the server, forwards signals to
+the forked process, and exits with the status of that process. Without a server, the program does
+the work itself. Programs that need GPUs never use the server: CUDA fails in a process whose parent
+has looked for a GPU, which the libraries may do on import. A program imports heavy libraries inside
+its `main`, so that only the process that does the work imports them.
 """
 
 import argparse
@@ -32,7 +36,8 @@ from pathlib import Path
 
 from hardgrpo.runtime import environments, errors, ownership, user_settings
 
-SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
+# FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
+SOCKET = "HARDGRPO_WARM"
 OFF = "off"
 LIBRARIES = (
     "import torch, datasets, peft, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
@@ -66,11 +71,13 @@ def place() -> str:
 def run(main: Callable[[], None], starts: bool = True) -> None:
     """Run `errors.run(main)` in a fork of the server, which is started if necessary.
 
-    With `starts` False and no running server, run `main` in this process: a program that needs no torch ends before a server could
-    start.
+    With `starts` False and no running server, run `main` in this process: a program that needs no
+    torch ends before a server could start.
     """
     path = os.environ.pop(SOCKET, None)  # child processes (torchrun) do not use the server
-    connection = connect(Path(path), starts) if path not in (None, OFF) and not wants_own_process() else None
+    connection = (
+        connect(Path(path), starts) if path not in (None, OFF) and not wants_own_process() else None
+    )
     if connection is None:
         errors.run(main)
         return
@@ -83,12 +90,14 @@ def run(main: Callable[[], None], starts: bool = True) -> None:
 
 
 def library_paths(paths: list[str]) -> list[str]:
-    """The paths from which a server loads libraries: all except this package's, so that clones share a server."""
+    """The paths from which a server loads libraries: all except this package's, so that clones
+    share a server."""
     return [path for path in paths if path != SOURCE]
 
 
 def wants_own_process() -> bool:
-    """Whether this program's arguments request GPUs, or a model behind a server, which needs no torch."""
+    """Whether this program's arguments request GPUs, or a model behind a server, which needs no
+    torch."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--gpus", default="0")
     parser.add_argument("--engine")
@@ -97,11 +106,15 @@ def wants_own_process() -> bool:
 
 
 def connect(path: Path, starts: bool = True) -> socket.socket | None:
-    """A connection to the server; None without a server. If no server is running and `starts` is True, start a server."""
+    """A connection to the server; None without a server. If no server is running and `starts` is
+    True, start a server."""
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
-    server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}  # as in `start`
+    # as in `start`
+    server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}
     names = [
-        name for name in server_environment if name.startswith(LIBRARY_VARIABLES) and name != user_settings.INDUCTOR_VARIABLE
+        name
+        for name in server_environment
+        if name.startswith(LIBRARY_VARIABLES) and name != user_settings.INDUCTOR_VARIABLE
     ]  # without INDUCTOR_VARIABLE, which differs between clones that share a server
     settings = sorted((name, server_environment[name]) for name in names)
     identity = repr((sys.executable, settings, namespaces()))
@@ -125,7 +138,8 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
 
 
 def namespaces() -> list[str]:
-    """Namespaces of processes and mounts. Snakemake processes in containers that share the folder of sockets may have equal process ids."""
+    """Namespaces of processes and mounts. Snakemake processes in containers that share the folder
+    of sockets may have equal process ids."""
     with contextlib.suppress(OSError):
         return [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt")]
     return []
@@ -168,7 +182,10 @@ def hand_over(connection: socket.socket) -> int:
     except ConnectionError:  # the server was killed
         answer = ""
     if not answer:
-        print("error: the process that this program ran in was killed; start the same command again", file=sys.stderr)
+        print(
+            "error: the process that this program ran in was killed; start the same command again",
+            file=sys.stderr,
+        )
         return 1
     return int(answer)
 
@@ -179,12 +196,14 @@ def _forward_signal(connection: socket.socket, number: int) -> None:
 
 
 def serve(path: Path, ready_pipe: int) -> None:
-    """Listen at `path` and fork for each connection, until Snakemake has ended. `ready_pipe` is closed once the server listens.
+    """Listen at `path` and fork for each connection, until Snakemake has ended. `ready_pipe` is
+    closed once the server listens.
 
     Returns only in the forked processes, which then run the program of the connection.
     """
-    # A terminal also signals the programs, which forward the signal. Signals are blocked before libraries start threads that could receive
-    # them. If they were ignored instead, signals to a process that has just been forked would be lost.
+    # A terminal also signals the programs, which forward the signal. Signals are blocked before
+    # libraries start threads that could receive them. If they were ignored instead, signals to a
+    # process that has just been forked would be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED_SIGNALS)
     exec(LIBRARIES, {})
     gc.freeze()  # keeps garbage collection from writing to memory that forks share
@@ -200,7 +219,9 @@ def serve(path: Path, ready_pipe: int) -> None:
     snakemake, serving = WatchedProcess(int(path.name.partition("-")[0])), True
     while running or serving:
         watched_files = snakemake.files if serving else []  # readable once Snakemake has ended
-        ready, _, _ = select.select([listener, wakeup_reader, *watched_files, *running.values()], [], [], 1)
+        ready, _, _ = select.select(
+            [listener, wakeup_reader, *watched_files, *running.values()], [], [], 1
+        )
         serving = serving and snakemake.is_alive(ready)
         if wakeup_reader in ready:
             os.read(wakeup_reader, 4096)
@@ -210,7 +231,8 @@ def serve(path: Path, ready_pipe: int) -> None:
                     signal_byte = connection.recv(1)
                 except OSError:
                     signal_byte = b""
-                os.kill(child, signal_byte[0] if signal_byte else signal.SIGKILL)  # no byte: the program has ended
+                # no byte: the program has ended
+                os.kill(child, signal_byte[0] if signal_byte else signal.SIGKILL)
                 if not signal_byte:  # wait, so that the job's next attempt does not overlap
                     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         for child in list(running):
@@ -250,7 +272,8 @@ def _receive(connection: socket.socket, length: int) -> bytes:
 
 
 class WatchedProcess:
-    """Tells whether a process has ended: on Linux with a pidfd, which detects zombies and reused process ids, elsewhere with signal 0."""
+    """Tells whether a process has ended: on Linux with a pidfd, which detects zombies and reused
+    process ids, elsewhere with signal 0."""
 
     def __init__(self, process: int):
         self.process, self.files = process, []
@@ -258,7 +281,8 @@ class WatchedProcess:
             self.files = [os.pidfd_open(process)]
 
     def is_alive(self, ready: list) -> bool:
-        """Whether the process is alive. `ready` are the readable files of a `select` that included `files`."""
+        """Whether the process is alive. `ready` are the readable files of a `select` that included
+        `files`."""
         if self.files:
             return self.files[0] not in ready
         try:
@@ -268,11 +292,20 @@ class WatchedProcess:
         return True
 
 
-def become(arguments: list[str], folder: str, environment: dict[str, str], source: str, niceness: int, streams: list[int]) -> None:
-    """Turn this forked process into the program: set process group, priority, signals, streams, folder, environment, arguments and modules."""
+def become(
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+    source: str,
+    niceness: int,
+    streams: list[int],
+) -> None:
+    """Turn this forked process into the program: set process group, priority, signals, streams,
+    folder, environment, arguments and modules."""
     os.setpgid(0, 0)  # so that a terminal's signals arrive once, through the program
     os.nice(max(0, niceness - os.nice(0)))
-    with contextlib.suppress(AttributeError):  # Linux only: end with the server, which reports the exit status
+    # Linux only: end with the server, which reports the exit status
+    with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -281,7 +314,11 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], sourc
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdin, sys.stdout, sys.stderr = open(0, closefd=False), open(1, "w", closefd=False), open(2, "w", 1, closefd=False)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(0, closefd=False),
+        open(1, "w", closefd=False),
+        open(2, "w", 1, closefd=False),
+    )
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -292,7 +329,8 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], sourc
 
 
 class QuickExit:
-    """Ends this process after all exit handlers, without Python's teardown of loaded libraries, which takes longer than drawing a figure."""
+    """Ends this process after all exit handlers, without Python's teardown of loaded libraries,
+    which takes longer than drawing a figure."""
 
     def __init__(self):
         self.status: int | None = None

@@ -10,19 +10,27 @@ from hardgrpo.runtime.json_text import nested_entries
 
 
 class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
-    """A loader of plain data that refuses duplicate keys. PyYAML silently keeps only the last value."""
+    """A loader of plain data that refuses duplicate keys. PyYAML silently keeps only the last
+    value."""
 
     def construct_mapping(self, node, deep=False):
-        names = collections.Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        repeated_key = next((key for key, times in names.items() if times > 1 and key != "<<"), None)
+        names = collections.Counter(
+            key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)
+        )
+        repeated_key = next(
+            (key for key, times in names.items() if times > 1 and key != "<<"), None
+        )
         if repeated_key is not None:
-            raise yaml.MarkedYAMLError(problem=f"'{repeated_key}' occurs twice in a mapping", problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem=f"'{repeated_key}' occurs twice in a mapping", problem_mark=node.start_mark
+            )
         return super().construct_mapping(node, deep)
 
     merged = 0
 
     def flatten_mapping(self, node):
-        """Resolve merge keys (<<). Entries are counted before they are copied, because their number can grow tenfold with each line."""
+        """Resolve merge keys (<<). Entries are counted before they are copied, because their number
+        can grow tenfold with each line."""
         for key, value in node.value:
             for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                 if key.tag == "tag:yaml.org,2002:merge" and isinstance(source, yaml.MappingNode):
@@ -39,19 +47,36 @@ MOST_MERGED = 100_000  # entries that merge keys copy
 
 
 def parse_yaml(text: str, path: str | Path):
-    """The content of a YAML text. Raise a `UserError` that names its file `path` for invalid, endless or huge YAML."""
+    """The content of a YAML text. Raise a `UserError` that names its file `path` for invalid,
+    endless or huge YAML."""
     if "\0" in text:
-        raise UserError(f"{path}: null characters, as if UTF-16 text were read as UTF-8; save the file as UTF-8")
+        raise UserError(
+            f"{path}: null characters, as if UTF-16 text were read as UTF-8; save the file as UTF-8"
+        )
     try:
         content = yaml.load(text, _Yaml)
     except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
-        raise UserError(f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it") from None
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # an impossible date; a list as a key; deep nesting
+        mark, problem = (
+            getattr(error, "problem_mark", None),
+            getattr(error, "problem", None) or str(error),
+        )
+        raise UserError(
+            f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it"
+        ) from None
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+    ) as error:  # an impossible date; a list as a key; deep nesting
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:
-        raise UserError(f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it")
+        raise UserError(
+            f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it"
+        )
     for count, _ in enumerate(nested_entries(content), start=1):
         if count > LARGEST_YAML:
-            raise UserError(f"{path}: aliases (*) make it larger than {LARGEST_YAML:,} entries; write out what they repeat")
+            raise UserError(
+                f"{path}: aliases (*) make it larger than {LARGEST_YAML:,} entries; write out what they repeat"
+            )
     return content

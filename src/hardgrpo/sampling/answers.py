@@ -1,7 +1,8 @@
 """Store the answers of a server as they arrive, so that no completion is paid for twice.
 
-A model has one file, to which several programs may append at the same time. A line holds the completions of one request and what
-they cost, and ends with a checksum. A damaged line (a program was killed, the disk was full) is ignored.
+A model has one file, to which several programs may append at the same time. A line holds the
+completions of one request and what they cost, and ends with a checksum. A damaged line (a program
+was killed, the disk was full) is ignored.
 """
 
 import fcntl
@@ -22,7 +23,15 @@ SECONDS_BETWEEN_SYNCS = 1.0
 
 def completion_key(model: str, endpoint: str, chat: dict, max_tokens: int, request: Request) -> str:
     """A checksum of everything that decides a completion of a server."""
-    fields = [model, endpoint, chat, max_tokens, request.messages, request.seed, request.temperature]
+    fields = [
+        model,
+        endpoint,
+        chat,
+        max_tokens,
+        request.messages,
+        request.seed,
+        request.temperature,
+    ]
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -35,11 +44,16 @@ class Usage:
     models: frozenset[str] = frozenset()
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens, self.models | other.models)
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.models | other.models,
+        )
 
 
 class AnswerFile:
-    """The file of a model's answers: `folder`/answers.jsonl. `usage` is that of all answers that were read."""
+    """The file of a model's answers: `folder`/answers.jsonl. `usage` is that of all answers that
+    were read."""
 
     def __init__(self, folder: Path):
         self.path, self.last_sync = folder / "answers.jsonl", 0.0
@@ -47,14 +61,16 @@ class AnswerFile:
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, keys: Collection[str] = ()) -> dict[str, Completion]:
-        """{key: completion} of the completions with one of `keys` that were stored since the last call, by this or other programs."""
+        """{key: completion} of the completions with one of `keys` that were stored since the last
+        call, by this or other programs."""
         completions: dict[str, Completion] = {}
         if not self.path.exists():
             return completions
         with open(self.path, "rb") as stream:
             stream.seek(self.position)
             for line in stream:
-                if not line.endswith(b"\n"):  # another program writes the line at this moment, or was killed
+                # another program writes the line at this moment, or was killed
+                if not line.endswith(b"\n"):
                     break
                 self.position += len(line)
                 text, _, ending = line.rstrip(b"\n").rpartition(b"\t")
@@ -62,8 +78,14 @@ class AnswerFile:
                     continue
                 try:
                     answer = json.loads(text)
-                    self.usage += Usage(answer["input_tokens"], answer["output_tokens"], frozenset(answer["models"]))
-                    completions |= {key: Completion(**fields) for key, fields in answer["completions"].items() if key in keys}
+                    self.usage += Usage(
+                        answer["input_tokens"], answer["output_tokens"], frozenset(answer["models"])
+                    )
+                    completions |= {
+                        key: Completion(**fields)
+                        for key, fields in answer["completions"].items()
+                        if key in keys
+                    }
                 except (KeyError, TypeError, ValueError, AttributeError):
                     raise UserError(
                         f"{self.path}: not a file of a server's answers; move it away and run again (its completions are sampled again)"
@@ -71,7 +93,8 @@ class AnswerFile:
         return completions
 
     def add(self, completions: dict[str, Completion], usage: Usage) -> None:
-        """Append the completions of one request. They survive a kill of the program at once, and a power cut after a second."""
+        """Append the completions of one request. They survive a kill of the program at once, and a
+        power cut after a second."""
         answer = {
             "completions": {key: asdict(completion) for key, completion in completions.items()},
             "input_tokens": usage.input_tokens,
@@ -82,7 +105,8 @@ class AnswerFile:
         with open(self.path, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)  # evaluation and probe may append at the same time
             size = stream.seek(0, os.SEEK_END)
-            if size and os.pread(stream.fileno(), 1, size - 1) != b"\n":  # the line of a program that was killed
+            # the line of a program that was killed
+            if size and os.pread(stream.fileno(), 1, size - 1) != b"\n":
                 stream.write(b"\n")
             stream.write(text + b"\t" + checksum(text) + b"\n")
             stream.flush()

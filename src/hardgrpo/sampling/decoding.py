@@ -1,7 +1,9 @@
-"""Decode a batch of prompts token by token with a causal model of transformers, for probes, evaluations and rollouts.
+"""Decode a batch of prompts token by token with a causal model of transformers, for probes,
+evaluations and rollouts.
 
-`transformers.generate` computes every copy of a prompt and keeps all rows in the batch until the last row has ended. `decode`
-computes equal consecutive prompts once and removes ended rows from the batch.
+`transformers.generate` computes every copy of a prompt and keeps all rows in the batch until the
+last row has ended. `decode` computes equal consecutive prompts once and removes ended rows from the
+batch.
 """
 
 from collections.abc import Callable
@@ -14,13 +16,19 @@ from hardgrpo.runtime.errors import UserError
 
 
 def decode(
-    model, ids: torch.Tensor, mask: torch.Tensor, end_token_ids: list[int], max_tokens: int, sampler: Callable
+    model,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    end_token_ids: list[int],
+    max_tokens: int,
+    sampler: Callable,
 ) -> list[tuple[list[int], bool]]:
-    """Return (token ids, whether the last token is an end token) for each row of left-padded prompts. `ids` and `mask` have the
-    shape (rows, width).
+    """Return (token ids, whether the last token is an end token) for each row of left-padded
+    prompts. `ids` and `mask` have the shape (rows, width).
 
-    `sampler(scores, rows, step)` returns the next token ids (n,) for `rows` (n,), given `scores` (n, vocabulary). Raise a
-    `UserError` if the model has no cache of keys and values, or if its scores are not finite.
+    `sampler(scores, rows, step)` returns the next token ids (n,) for `rows` (n,), given `scores`
+    (n, vocabulary). Raise a `UserError` if the model has no cache of keys and values, or if its
+    scores are not finite.
     """
     rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
     tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
@@ -29,12 +37,19 @@ def decode(
     active = torch.arange(rows, device=ids.device)  # rows that are still in the batch
     cache = DynamicCache(config=model.config)
 
-    unique_prompts, copy_of = torch.unique_consecutive(torch.cat([ids, mask], dim=1), dim=0, return_inverse=True)
+    unique_prompts, copy_of = torch.unique_consecutive(
+        torch.cat([ids, mask], dim=1), dim=0, return_inverse=True
+    )
     ids, mask = unique_prompts.split(ids.shape[1], dim=1)
     positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
     for step in range(max_tokens):
         output = model(
-            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
         )
         if getattr(output, "past_key_values", None) is None:
             raise UserError(
@@ -58,20 +73,30 @@ def decode(
         remaining = (~ended[active]).nonzero().squeeze(1)
         if len(remaining) == 0:
             break
-        # Removing rows copies the cache, so ended rows are removed only when they are an eighth of the batch.
+        # Removing rows copies the cache, so ended rows are removed only when they are an eighth of
+        # the batch.
         if len(remaining) <= 0.875 * len(active):
-            active, ids, mask, positions = active[remaining], ids[remaining], mask[remaining], positions[remaining]
+            active, ids, mask, positions = (
+                active[remaining],
+                ids[remaining],
+                mask[remaining],
+                positions[remaining],
+            )
             cache.reorder_cache(remaining)
         ids, positions = ids.unsqueeze(1), positions[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-    return [(row[:length], end) for row, length, end in zip(tokens.tolist(), lengths.tolist(), ended.tolist())]
+    return [
+        (row[:length], end)
+        for row, length, end in zip(tokens.tolist(), lengths.tolist(), ended.tolist())
+    ]
 
 
 class SeededSampling:
-    """Inverse-CDF sampling with one uniform number per (row, step) from a generator with the row's seed. Greedy at temperature 0.
+    """Inverse-CDF sampling with one uniform number per (row, step) from a generator with the row's
+    seed. Greedy at temperature 0.
 
-    If `log_probabilities` is true, the attribute `log_probabilities` (rows, max_tokens) holds the log-probability of each drawn
-    token at temperature 1, in nats.
+    If `log_probabilities` is true, the attribute `log_probabilities` (rows, max_tokens) holds the
+    log-probability of each drawn token at temperature 1, in nats.
     """
 
     def __init__(
@@ -85,44 +110,66 @@ class SeededSampling:
         uniforms = [np.random.Generator(np.random.PCG64(seed)).random(max_tokens) for seed in seeds]
         self.uniform = torch.from_numpy(np.stack(uniforms)).to(device)
         self.temperature = torch.tensor(temperatures, dtype=torch.float64, device=device)
-        self.log_probabilities = torch.zeros(len(seeds), max_tokens, device=device) if log_probabilities else None
+        self.log_probabilities = (
+            torch.zeros(len(seeds), max_tokens, device=device) if log_probabilities else None
+        )
 
     def __call__(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
-        """Token ids (n,) from scores (n, vocabulary) of `rows` at `step`. A batch must not mix greedy and sampled rows."""
+        """Token ids (n,) from scores (n, vocabulary) of `rows` at `step`. A batch must not mix
+        greedy and sampled rows."""
         tokens = self._draw(scores, rows, step)
         if self.log_probabilities is not None:
             scores = scores.float()
-            self.log_probabilities[rows, step] = scores.gather(1, tokens.unsqueeze(1)).squeeze(1) - scores.logsumexp(dim=-1)
+            self.log_probabilities[rows, step] = scores.gather(1, tokens.unsqueeze(1)).squeeze(
+                1
+            ) - scores.logsumexp(dim=-1)
         return tokens
 
     def _draw(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
         if self.temperature[0] == 0:
             return scores.argmax(dim=-1)
-        cumulative = torch.softmax(scores.double() / self.temperature[rows].unsqueeze(1), dim=-1).cumsum(dim=-1)
-        # Rounding may leave the last sum below one. Scaling the uniform number by this sum keeps the token within the vocabulary.
+        cumulative = torch.softmax(
+            scores.double() / self.temperature[rows].unsqueeze(1), dim=-1
+        ).cumsum(dim=-1)
+        # Rounding may leave the last sum below one. Scaling the uniform number by this sum keeps
+        # the token within the vocabulary.
         targets = self.uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
-        return torch.searchsorted(cumulative, targets, right=True).squeeze(1).clamp(max=scores.shape[-1] - 1)
+        return (
+            torch.searchsorted(cumulative, targets, right=True)
+            .squeeze(1)
+            .clamp(max=scores.shape[-1] - 1)
+        )
 
 
 class GlobalSampling:
-    """Draw the same tokens as torch.multinomial, and thus as `transformers.generate`, from torch's global random numbers.
+    """Draw the same tokens as torch.multinomial, and thus as `transformers.generate`, from torch's
+    global random numbers.
 
-    For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. Like
-    `generate`, this class draws the exponential numbers for all rows, including rows that have left the batch.
+    For one sample per row, ATen divides each probability by an exponential random number and takes
+    the largest quotient. Like `generate`, this class draws the exponential numbers for all rows,
+    including rows that have left the batch.
 
-    With `max_tokens`, the attribute `log_probabilities` (rows, max_tokens) holds the log-probability of each drawn token at
-    `temperature`, in nats.
+    With `max_tokens`, the attribute `log_probabilities` (rows, max_tokens) holds the
+    log-probability of each drawn token at `temperature`, in nats.
     """
 
-    def __init__(self, rows: int, temperature: float, max_tokens: int = 0, device: torch.device | str = "cpu"):
+    def __init__(
+        self, rows: int, temperature: float, max_tokens: int = 0, device: torch.device | str = "cpu"
+    ):
         self.rows, self.temperature = rows, temperature
-        self.log_probabilities = torch.zeros(rows, max_tokens, device=device) if max_tokens else None
+        self.log_probabilities = (
+            torch.zeros(rows, max_tokens, device=device) if max_tokens else None
+        )
 
     def __call__(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
         scores = scores.float()
-        probabilities = torch.softmax(scores if self.temperature == 1 else scores / self.temperature, dim=-1)
+        probabilities = torch.softmax(
+            scores if self.temperature == 1 else scores / self.temperature, dim=-1
+        )
         noise = torch.empty(self.rows, scores.shape[-1], device=scores.device).exponential_(1)
         tokens = (probabilities / noise[rows]).argmax(dim=-1)
         if self.log_probabilities is not None:
-            self.log_probabilities[rows, step] = probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1).log()
+            self.log_probabilities[rows, step] = (
+                probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1).log()
+            )
         return tokens

@@ -1,9 +1,12 @@
-"""Sample completions from a model folder, with transformers or vLLM. Every (prompt, sample) has its own seed.
+"""Sample completions from a model folder, with transformers or vLLM. Every (prompt, sample) has its
+own seed.
 
-With transformers, a completion depends on weights, prompt, seed and limits, but not on other prompts in its batch or shard. The
-t-th token is drawn with the t-th uniform number of the completion's own generator. (Batches of different shapes may round the last
-bit differently. Equal batches give bit-identical results; other batches give the same distribution.) vLLM uses the same seeds for
-its own generator, so completions of vLLM differ from those of transformers but have the same distribution.
+With transformers, a completion depends on weights, prompt, seed and limits, but not on other
+prompts in its batch or shard. The t-th token is drawn with the t-th uniform number of the
+completion's own generator. (Batches of different shapes may round the last bit differently. Equal
+batches give bit-identical results; other batches give the same distribution.) vLLM uses the same
+seeds for its own generator, so completions of vLLM differ from those of transformers but have the
+same distribution.
 """
 
 import contextlib
@@ -34,12 +37,15 @@ def sample(
     on_batch: Callable[[int], None] = lambda completions: None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Completion]]:
-    """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the base model alone).
+    """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the
+    base model alone).
 
-    One engine serves all adapters. With `parts`, lists of indices into `requests`, each adapter yields one list per part. The next
-    part is read only when the caller requests the next list. `chat` holds arguments of the chat template. The engine calls
-    `on_ready()` when it has started, and `on_batch(completions)` with the number of completions after each batch. `batch` is the
-    largest number of completions that transformers samples at once; on a CPU, fewer if they would need too much memory.
+    One engine serves all adapters. With `parts`, lists of indices into `requests`, each adapter
+    yields one list per part. The next part is read only when the caller requests the next list.
+    `chat` holds arguments of the chat template. The engine calls `on_ready()` when it has started,
+    and `on_batch(completions)` with the number of completions after each batch. `batch` is the
+    largest number of completions that transformers samples at once; on a CPU, fewer if they would
+    need too much memory.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -47,13 +53,26 @@ def sample(
     tokenizer = load_tokenizer(folder)
     prompts = tokenize(tokenizer, requests, chat or {})
     check_context(folder, prompts, max_tokens)
-    print(f"engine {engine} starts for {folder}: {len(adapters)} models of {len(requests)} completions each", flush=True)
+    print(
+        f"engine {engine} starts for {folder}: {len(adapters)} models of {len(requests)} completions each",
+        flush=True,
+    )
     end_token_ids = end_tokens(folder, tokenizer)
     if engine == "vllm":
         from hardgrpo.sampling import vllm_engine
 
         yield from vllm_engine.sample(
-            folder, tokenizer, end_token_ids, prompts, requests, max_tokens, adapters, parts, gpus, on_batch, on_ready
+            folder,
+            tokenizer,
+            end_token_ids,
+            prompts,
+            requests,
+            max_tokens,
+            adapters,
+            parts,
+            gpus,
+            on_batch,
+            on_ready,
         )
         return
     model = load(folder)
@@ -69,7 +88,8 @@ def sample(
 
 
 def load_tokenizer(folder: str):
-    """A model's tokenizer. A missing padding token is set (`ensure_padding`). Raise a `UserError` if there is no chat template."""
+    """A model's tokenizer. A missing padding token is set (`ensure_padding`). Raise a `UserError`
+    if there is no chat template."""
     tokenizer = model_folders.load_tokenizer(folder, padding_side="left")
     check_chat_template(tokenizer, folder)
     ensure_padding(tokenizer)
@@ -77,21 +97,29 @@ def load_tokenizer(folder: str):
 
 
 def ensure_padding(tokenizer) -> None:
-    """Set a missing padding token (Llama's) to the end token, as TRL does. Padding is masked, so any token works."""
+    """Set a missing padding token (Llama's) to the end token, as TRL does. Padding is masked, so
+    any token works."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
 
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
-    """Token ids of each request's conversation, up to the start of the answer. Equal conversations are tokenized once."""
-    conversations = {tuple(message["content"] for message in request.messages): list(request.messages) for request in requests}
-    ids = dict(zip(conversations, model_folders.token_ids(tokenizer, list(conversations.values()), chat)))
+    """Token ids of each request's conversation, up to the start of the answer. Equal conversations
+    are tokenized once."""
+    conversations = {
+        tuple(message["content"] for message in request.messages): list(request.messages)
+        for request in requests
+    }
+    ids = dict(
+        zip(conversations, model_folders.token_ids(tokenizer, list(conversations.values()), chat))
+    )
     return [ids[tuple(message["content"] for message in request.messages)] for request in requests]
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
-    """Ids of all tokens that end a completion, for both engines: `eos_token_id` of the model's two configuration files and, as in
-    TRL, of the tokenizer. Raise a `UserError` if none of them defines an end token."""
+    """Ids of all tokens that end a completion, for both engines: `eos_token_id` of the model's two
+    configuration files and, as in TRL, of the tokenizer. Raise a `UserError` if none of them
+    defines an end token."""
     configured = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):
         if (Path(folder) / name).exists():
@@ -119,14 +147,18 @@ def check_chat_template(tokenizer, folder: str) -> None:
 
 
 def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
-    """Number of tokens that the context leaves for a prompt if the completion has `max_tokens`; None if the context is unknown."""
+    """Number of tokens that the context leaves for a prompt if the completion has `max_tokens`;
+    None if the context is unknown."""
     context = getattr(model_folders.load_config(folder), "max_position_embeddings", None)
     return context - max_tokens if context else None
 
 
-def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None) -> None:
-    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the vocabulary. `ids` are the prompts'
-    names for the message. The workflow removes prompts that are too long beforehand (fit_prompts.py)."""
+def check_context(
+    folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None
+) -> None:
+    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the
+    vocabulary. `ids` are the prompts' names for the message. The workflow removes prompts that are
+    too long beforehand (fit_prompts.py)."""
     config = model_folders.load_config(folder)
     vocabulary_size = getattr(config.get_text_config(), "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
@@ -145,13 +177,16 @@ def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: l
 
 
 def check_adapter(adapter: str, base: str) -> None:
-    """Raise a `UserError` if the shapes of the adapter's matrices do not fit the base model. Reads file headers only."""
+    """Raise a `UserError` if the shapes of the adapter's matrices do not fit the base model. Reads
+    file headers only."""
     shapes = _shapes(Path(adapter), "adapter_model.safetensors")
     base_shapes = _shapes(Path(base), "*.safetensors")
     for name, shape in shapes.items():
         module, _, matrix = name.removeprefix("base_model.model.").rpartition(".lora_")
         expected = base_shapes.get(f"{module}.weight")
-        fits = expected and (shape[1] == expected[1] if matrix.startswith("A") else shape[0] == expected[0])
+        fits = expected and (
+            shape[1] == expected[1] if matrix.startswith("A") else shape[0] == expected[0]
+        )
         if matrix[:1] in ("A", "B") and not fits:
             mismatch = f"there has the shape {expected}" if expected else "is not there"
             raise UserError(
@@ -173,18 +208,29 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 
 
 def load(folder: str):
-    """The model in evaluation mode, on the GPU if there is one. Raise a `UserError` if the model cannot be used."""
+    """The model in evaluation mode, on the GPU if there is one. Raise a `UserError` if the model
+    cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = model_folders.load_model(folder, dtype=torch.float32 if device == "cpu" else "auto").to(device).eval()
-    with errors.while_loading(folder), torch.inference_mode():  # some invalid settings cause an error only in a forward pass
+    model = (
+        model_folders.load_model(folder, dtype=torch.float32 if device == "cpu" else "auto")
+        .to(device)
+        .eval()
+    )
+    # some invalid settings cause an error only in a forward pass
+    with errors.while_loading(folder), torch.inference_mode():
         model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device))
     return model
 
 
 def rows_at_once(config, prompt_tokens: int, max_tokens: int, batch: int) -> int:
-    """Number of completions that a CPU samples at once, at most `batch`. `config` is the model's configuration."""
+    """Number of completions that a CPU samples at once, at most `batch`. `config` is the model's
+    configuration."""
     shape = memory.shape_of(config.get_text_config().to_dict())
-    return batch if shape is None else memory.rows_at_once(memory.sampled_row_bytes(shape, prompt_tokens, max_tokens), batch)
+    return (
+        batch
+        if shape is None
+        else memory.rows_at_once(memory.sampled_row_bytes(shape, prompt_tokens, max_tokens), batch)
+    )
 
 
 def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
@@ -192,7 +238,9 @@ def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
     peft_model = None
     for index, adapter in enumerate(adapters):
         if adapter is None:
-            with peft_model.disable_adapter() if peft_model is not None else contextlib.nullcontext():
+            with (
+                peft_model.disable_adapter() if peft_model is not None else contextlib.nullcontext()
+            ):
                 yield None, peft_model or model
             continue
         from peft import PeftModel  # only with adapters
@@ -206,7 +254,9 @@ def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
         peft_model.eval()
         yield adapter, peft_model
         if len(peft_model.peft_config) > 1:
-            peft_model.delete_adapter(next(other_name for other_name in peft_model.peft_config if other_name != name))
+            peft_model.delete_adapter(
+                next(other_name for other_name in peft_model.peft_config if other_name != name)
+            )
 
 
 def generate(
@@ -218,40 +268,64 @@ def generate(
     batch_size: int,
     on_batch: Callable[[int], None] = lambda completions: None,
 ) -> list[Completion]:
-    """Sample one completion per request with transformers. Completions are in the order of `requests`. `on_batch` receives the
-    number of completions of a batch."""
+    """Sample one completion per request with transformers. Completions are in the order of
+    `requests`. `on_batch` receives the number of completions of a batch."""
     configured = model.generation_config.eos_token_id
     end_token_ids = configured if isinstance(configured, list) else [configured]
     completions: list[Completion | None] = [None] * len(requests)
     for batch in _sort_into_batches(prompts, requests, batch_size):
-        inputs = tokenizer.pad({"input_ids": [prompts[index] for index in batch]}, return_tensors="pt").to(model.device)
+        inputs = tokenizer.pad(
+            {"input_ids": [prompts[index] for index in batch]}, return_tensors="pt"
+        ).to(model.device)
         batch_requests = [requests[index] for index in batch]
         log_probabilities = any(request.log_probability for request in batch_requests)
         seeds = [request.seed for request in batch_requests]
         temperatures = [request.temperature for request in batch_requests]
-        sampler = decoding.SeededSampling(seeds, temperatures, max_tokens, model.device, log_probabilities)
+        sampler = decoding.SeededSampling(
+            seeds, temperatures, max_tokens, model.device, log_probabilities
+        )
         with torch.inference_mode():
-            sampled = decoding.decode(model, inputs["input_ids"], inputs["attention_mask"], end_token_ids, max_tokens, sampler)
+            sampled = decoding.decode(
+                model,
+                inputs["input_ids"],
+                inputs["attention_mask"],
+                end_token_ids,
+                max_tokens,
+                sampler,
+            )
         for row, (index, (ids, ended)) in enumerate(zip(batch, sampled)):
             text = tokenizer.decode(ids, skip_special_tokens=True)
-            mean = sampler.log_probabilities[row, : len(ids)].double().mean().item() if requests[index].log_probability else None
+            mean = (
+                sampler.log_probabilities[row, : len(ids)].double().mean().item()
+                if requests[index].log_probability
+                else None
+            )
             completions[index] = Completion(text, len(ids), "stop" if ended else "length", mean)
         on_batch(len(batch))
     return completions
 
 
-def _sort_into_batches(prompts: list[list[int]], requests: list[Request], batch_size: int) -> Iterator[list[int]]:
-    """Yield batches of indices. Prompts of a batch have similar lengths, because long prompts mostly have long solutions. Greedy
-    requests are in separate batches."""
+def _sort_into_batches(
+    prompts: list[list[int]], requests: list[Request], batch_size: int
+) -> Iterator[list[int]]:
+    """Yield batches of indices. Prompts of a batch have similar lengths, because long prompts
+    mostly have long solutions. Greedy requests are in separate batches."""
     for is_greedy in (False, True):
-        rows = [index for index, request in enumerate(requests) if (request.temperature == 0) == is_greedy]
+        rows = [
+            index
+            for index, request in enumerate(requests)
+            if (request.temperature == 0) == is_greedy
+        ]
         rows.sort(key=lambda index: (-len(prompts[index]), index))
         yield from (rows[start : start + batch_size] for start in range(0, len(rows), batch_size))
 
 
 def fix_threads() -> None:
-    """Make torch compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only for equal numbers of threads."""
+    """Make torch compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only
+    for equal numbers of threads."""
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     if not (threads.isascii() and threads.isdecimal() and int(threads)):
-        raise UserError(f"OMP_NUM_THREADS is {printable(threads)!r}, expected a number of threads; unset it")
+        raise UserError(
+            f"OMP_NUM_THREADS is {printable(threads)!r}, expected a number of threads; unset it"
+        )
     torch.set_num_threads(int(threads))

@@ -1,8 +1,10 @@
-"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. All other modules use this module.
+"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. All
+other modules use this module.
 
-Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`, and file sizes are checked
-before loading. A chat template is a program, and a tokenizer.json can expand a short text without limit. Therefore a child process
-with limited processor time and memory applies templates and tokenizers to prompts. This module imports transformers.
+Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`,
+and file sizes are checked before loading. A chat template is a program, and a tokenizer.json can
+expand a short text without limit. Therefore a child process with limited processor time and memory
+applies templates and tokenizers to prompts. This module imports transformers.
 """
 
 import array
@@ -27,15 +29,27 @@ from hardgrpo.runtime.errors import UserError
 
 MIB = 2**20
 # Largest accepted files, in MiB
-MAX_FILE_MIB = {"tokenizer.json": 200, "vocab.json": 200, "merges.txt": 200, "chat_template.jinja": 1, "*.json": 100}
-MIN_LAYER_LIMIT = 1000  # a configuration with at most this many layers is accepted, even if there are fewer tensors
-LAYER_KEY = re.compile(r"(?:\w+_)?(?:n|num|encoder|decoder)_(?:\w+_)?(?:layers?|blocks?|experts?)", re.IGNORECASE)
-# Limits of a tokenizer: characters of a token, and the factor by which all replacements together may lengthen a text.
+MAX_FILE_MIB = {
+    "tokenizer.json": 200,
+    "vocab.json": 200,
+    "merges.txt": 200,
+    "chat_template.jinja": 1,
+    "*.json": 100,
+}
+# a configuration with at most this many layers is accepted, even if there are fewer tensors
+MIN_LAYER_LIMIT = 1000
+LAYER_KEY = re.compile(
+    r"(?:\w+_)?(?:n|num|encoder|decoder)_(?:\w+_)?(?:layers?|blocks?|experts?)", re.IGNORECASE
+)
+# Limits of a tokenizer: characters of a token, and the factor by which all replacements together
+# may lengthen a text.
 MAX_TOKEN_CHARACTERS, MAX_REPLACEMENT_GROWTH = 10_000, 1000
 MEMORY_BYTES = 2 << 30  # limit for the child process that applies template and tokenizer
-# Limit of processor time: a constant, plus time per prompt and per character. A prompt of 111 characters took 0.0002 s.
+# Limit of processor time: a constant, plus time per prompt and per character. A prompt of 111
+# characters took 0.0002 s.
 SECONDS, SECONDS_PER_PROMPT, SECONDS_PER_CHARACTER = 20.0, 5e-3, 2e-5
-MAX_EXTRA_TOKENS, MAX_TOKENS_PER_CHARACTER = 100_000, 10  # limit of a prompt's tokens: a constant, plus tokens per character
+# limit of a prompt's tokens: a constant, plus tokens per character
+MAX_EXTRA_TOKENS, MAX_TOKENS_PER_CHARACTER = 100_000, 10
 SAFE_ARGUMENTS = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
 Conversation = list[dict[str, str]]
 
@@ -44,27 +58,32 @@ if not sys.stderr.isatty():
 
 
 def load_config(folder: str | Path):
-    """The configuration of the model in a folder. Raise a `UserError` if a file is too large or cannot be used."""
+    """The configuration of the model in a folder. Raise a `UserError` if a file is too large or
+    cannot be used."""
     check_sizes(Path(folder))
     with errors.while_loading(folder):
         return AutoConfig.from_pretrained(folder, local_files_only=True)
 
 
 def load_tokenizer(folder: str | Path, **arguments):
-    """The tokenizer in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if it cannot be used."""
+    """The tokenizer in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError`
+    if it cannot be used."""
     check_sizes(Path(folder))
-    for path in Path(folder).glob("tokenizer*.json"):  # tokenizer_config.json may name tokenizer.4.0.json
+    # tokenizer_config.json may name tokenizer.4.0.json
+    for path in Path(folder).glob("tokenizer*.json"):
         check_growth(path)
     with errors.while_loading(folder):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **arguments)
-        tokens = tokenizer.get_vocab()  # tokens from all files: vocab.json, added_tokens.json, tokenizer_config.json ...
+        # tokens from all files: vocab.json, added_tokens.json, tokenizer_config.json ...
+        tokens = tokenizer.get_vocab()
     if (longest := max(map(len, tokens), default=0)) > MAX_TOKEN_CHARACTERS:
         raise _growth_error(folder, longest)
     return tokenizer
 
 
 def load_model(folder: str | Path, **arguments):
-    """The model in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if the model cannot be used."""
+    """The model in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if
+    the model cannot be used."""
     check_sizes(Path(folder))
     check_layers(Path(folder))
     with errors.while_loading(folder):
@@ -72,44 +91,59 @@ def load_model(folder: str | Path, **arguments):
 
 
 def check_sizes(folder: Path) -> None:
-    """Raise a `UserError` if a settings file, a vocabulary or a chat template is larger than in any real model."""
+    """Raise a `UserError` if a settings file, a vocabulary or a chat template is larger than in any
+    real model."""
     for pattern, limit in MAX_FILE_MIB.items():
         for path in folder.glob(pattern):
             size = path.stat().st_size / MIB
             if size > MAX_FILE_MIB.get(path.name, limit):
-                raise UserError(f"{path}: {size:.0f} MiB, expected at most {limit}; choose another model")
+                raise UserError(
+                    f"{path}: {size:.0f} MiB, expected at most {limit}; choose another model"
+                )
 
 
 def check_layers(folder: Path) -> None:
-    """Raise a `UserError` if the configuration has more layers or experts than there are tensors in the weights. transformers would
-    take hours to build a model from such a configuration."""
+    """Raise a `UserError` if the configuration has more layers or experts than there are tensors in
+    the weights. transformers would take hours to build a model from such a configuration."""
     tensors = 0
     for path in folder.glob("*.safetensors"):
         with errors.while_loading(folder), safe_open(path, framework="pt") as stream:
             tensors += len(stream.keys())
     if not tensors:  # weights in another format
         return
-    config = files.read_json(folder / "config.json", f"{folder}: config.json", "fetch the model again")
+    config = files.read_json(
+        folder / "config.json", f"{folder}: config.json", "fetch the model again"
+    )
     for key, value in _iterate_entries(config):
-        if LAYER_KEY.fullmatch(key) and type(value) in (int, float) and value > max(tensors, MIN_LAYER_LIMIT):
+        if (
+            LAYER_KEY.fullmatch(key)
+            and type(value) in (int, float)
+            and value > max(tensors, MIN_LAYER_LIMIT)
+        ):
             raise UserError(
                 f"{folder}: config.json: {key} is {value:,}, but the weights have {tensors:,} tensors; choose another model"
             )
 
 
 def check_growth(path: Path) -> None:
-    """Raise a `UserError` if a tokenizer.json can make a text many times longer, by long tokens or by successive replacements. The
-    growth factors of successive replacements are multiplied."""
+    """Raise a `UserError` if a tokenizer.json can make a text many times longer, by long tokens or
+    by successive replacements. The growth factors of successive replacements are multiplied."""
     settings = files.read_json(path, remedy=errors.CHOOSE_ANOTHER)
     vocabulary = model.get("vocab") if isinstance(model := settings.get("model"), dict) else []
     # A vocabulary is {token: number} or [[token, score], ...].
-    tokens = [entry[0] if isinstance(entry, list) and entry else entry for entry in vocabulary or []]
+    tokens = [
+        entry[0] if isinstance(entry, list) and entry else entry for entry in vocabulary or []
+    ]
     # `added_tokens_decoder` is the key of tokenizer_config.json.
     added_tokens = [settings.get(key) for key in ("added_tokens", "added_tokens_decoder")]
     tokens += [value for key, value in _iterate_entries(added_tokens) if key == "content"]
     longest = max((len(token) for token in tokens if isinstance(token, str)), default=0)
     pipeline = [settings.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")]
-    replacements = [value for key, value in _iterate_entries(pipeline) if key == "content" and isinstance(value, str)]
+    replacements = [
+        value
+        for key, value in _iterate_entries(pipeline)
+        if key == "content" and isinstance(value, str)
+    ]
     growth = math.prod(max(1, len(replacement)) for replacement in replacements)
     if longest > MAX_TOKEN_CHARACTERS or growth > MAX_REPLACEMENT_GROWTH:
         raise _growth_error(path, max(growth, longest))
@@ -129,45 +163,63 @@ def _iterate_entries(settings: object) -> Iterator[tuple[str, object]]:
         entry = stack.pop()
         if isinstance(entry, dict):
             yield from entry.items()
-        stack += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        stack += (
+            entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        )
 
 
-# --- the chat template ---------------------------------------------------------------------------------------------
+# --- the chat template
+# ---------------------------------------------------------------------------------------------
 
 
 def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[list[int]]:
-    """Token ids of each conversation, up to the start of the answer. `chat` holds arguments of the chat template.
+    """Token ids of each conversation, up to the start of the answer. `chat` holds arguments of the
+    chat template.
 
-    Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no or too many tokens.
+    Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no or too
+    many tokens.
     """
 
     def apply(conversation: Conversation) -> bytes:
-        ids = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, return_dict=True, **chat)["input_ids"]
+        ids = tokenizer.apply_chat_template(
+            conversation, add_generation_prompt=True, return_dict=True, **chat
+        )["input_ids"]
         characters = sum(len(message["content"]) for message in conversation)
         if not 0 < len(ids) <= MAX_EXTRA_TOKENS + MAX_TOKENS_PER_CHARACTER * characters:
             raise ValueError(f"it makes {len(ids)} tokens of a message of {characters} characters")
         return array.array("q", ids).tobytes()
 
-    return [array.array("q", ids).tolist() for ids in _apply_in_child(apply, tokenizer.name_or_path, conversations)]
+    return [
+        array.array("q", ids).tolist()
+        for ids in _apply_in_child(apply, tokenizer.name_or_path, conversations)
+    ]
 
 
 def render_conversation(tokenizer, conversation: Conversation, source: str) -> str:
-    """The text of a complete conversation under the chat template. Error messages start with `source`. Errors: see `token_ids`."""
+    """The text of a complete conversation under the chat template. Error messages start with
+    `source`. Errors: see `token_ids`."""
     (rendered,) = _apply_in_child(
-        lambda turns: tokenizer.apply_chat_template(turns, tokenize=False).encode(), source, [conversation]
+        lambda turns: tokenizer.apply_chat_template(turns, tokenize=False).encode(),
+        source,
+        [conversation],
     )
     return rendered.decode()
 
 
-def _apply_in_child(apply: Callable[[Conversation], bytes], source: str, conversations: list[Conversation]) -> list[bytes]:
-    """The value of `apply` for each conversation, from a child process. Raise a `UserError` if the child process fails
-    or does not end."""
-    characters = sum(len(message["content"]) for conversation in conversations for message in conversation)
+def _apply_in_child(
+    apply: Callable[[Conversation], bytes], source: str, conversations: list[Conversation]
+) -> list[bytes]:
+    """The value of `apply` for each conversation, from a child process. Raise a `UserError` if the
+    child process fails or does not end."""
+    characters = sum(
+        len(message["content"]) for conversation in conversations for message in conversation
+    )
     seconds = SECONDS + SECONDS_PER_PROMPT * len(conversations) + SECONDS_PER_CHARACTER * characters
     context = multiprocessing.get_context("fork")  # the child inherits the loaded tokenizer
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(sender, apply, conversations, seconds), daemon=True)
-    with warnings.catch_warnings():  # Python 3.12 warns of a fork in a program with threads; the child uses no thread's lock
+    # Python 3.12 warns of a fork in a program with threads; the child uses no thread's lock
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child.start()
     sender.close()
@@ -190,8 +242,14 @@ def _apply_in_child(apply: Callable[[Conversation], bytes], source: str, convers
     return replies
 
 
-def _send(sender, apply: Callable[[Conversation], bytes], conversations: list[Conversation], seconds: float) -> None:
-    """Run in the child process. Send `=` and the return value of `apply` for each conversation, or `!` and an error as JSON."""
+def _send(
+    sender,
+    apply: Callable[[Conversation], bytes],
+    conversations: list[Conversation],
+    seconds: float,
+) -> None:
+    """Run in the child process. Send `=` and the return value of `apply` for each conversation, or
+    `!` and an error as JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

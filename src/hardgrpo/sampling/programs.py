@@ -1,4 +1,5 @@
-"""Functions shared by the programs that sample completions: arguments, start of an engine, requests, rows, provenance."""
+"""Functions shared by the programs that sample completions: arguments, start of an engine,
+requests, rows, provenance."""
 
 import argparse
 import time
@@ -12,12 +13,17 @@ from hardgrpo.study import paths, settings
 
 
 def build_parser(description: str) -> argparse.ArgumentParser:
-    """An argument parser with the arguments that all programs that sample completions have in common."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """An argument parser with the arguments that all programs that sample completions have in
+    common."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True, help="folder of the base model")
     parser.add_argument("--problems", required=True)
     parser.add_argument("--prompt", required=True, help="template with {question}")
-    parser.add_argument("--samples", type=int, required=True, help="K, completions per prompt at temperature 1")
+    parser.add_argument(
+        "--samples", type=int, required=True, help="K, completions per prompt at temperature 1"
+    )
     parser.add_argument("--completion-tokens", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument(
@@ -26,26 +32,42 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         choices=["transformers", "vllm", "auto", "server"],
         help="auto: vLLM where it is installed; server: the model's folder has only a manifest, and the model answers at --server",
     )
-    parser.add_argument("--server", default={}, type=files.as_object, help="address, key's variable, price and limits, as JSON")
-    parser.add_argument("--state", default=paths.STATES, help="folder that stores completions for later calls")
-    parser.add_argument("--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON")
+    parser.add_argument(
+        "--server",
+        default={},
+        type=files.as_object,
+        help="address, key's variable, price and limits, as JSON",
+    )
+    parser.add_argument(
+        "--state", default=paths.STATES, help="folder that stores completions for later calls"
+    )
+    parser.add_argument(
+        "--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON"
+    )
     environments.add_gpu_arguments(parser)
-    parser.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
+    parser.add_argument(
+        "--provenance", help="JSON file to write: machine, versions, tokens, seconds"
+    )
     parser.set_defaults(started=time.time())
     return parser
 
 
 def start(args: argparse.Namespace) -> None:
-    """Check the arguments and the model, choose the engine, and restart the program in an environment that contains this engine.
-    Raise a `UserError` if an argument, the machine or the model is unsuitable."""
+    """Check the arguments and the model, choose the engine, and restart the program in an
+    environment that contains this engine. Raise a `UserError` if an argument, the machine or the
+    model is unsuitable."""
     for name in ("samples", "completion_tokens", "batch", "shards"):
         value = getattr(args, name, None)
         if value is not None and value < 1:
             raise errors.UserError(f"--{name.replace('_', '-')} is {value}, expected at least 1")
     if not 0 <= getattr(args, "shard", 0) < getattr(args, "shards", 1):
-        raise errors.UserError(f"--shard is {args.shard}, expected a number from 0 below --shards ({args.shards})")
+        raise errors.UserError(
+            f"--shard is {args.shard}, expected a number from 0 below --shards ({args.shards})"
+        )
     if "{question}" not in args.prompt:
-        raise errors.UserError(f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put")
+        raise errors.UserError(
+            f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put"
+        )
     for name in sorted(set(args.chat) & settings.NOT_OF_A_TEMPLATE):
         raise errors.UserError(f"--chat: {name} {settings.ABOUT_CHAT}")
     if args.engine == "server":
@@ -68,15 +90,28 @@ def start_server_engine(args: argparse.Namespace) -> None:
     args.address = server_engine.read_address(args.server)
     args.address.secret()
     if provenance.check_manifest(args.model).get("source", {}).get("kind") != "server":
-        raise errors.UserError(f"{args.model}: the manifest names no model of a server; leave out --engine server")
+        raise errors.UserError(
+            f"{args.model}: the manifest names no model of a server; leave out --engine server"
+        )
 
 
 def make_request(
-    purpose: str, args: argparse.Namespace, problem: dict, sample: int, temperature: float = 1.0, log_probability: bool = False
+    purpose: str,
+    args: argparse.Namespace,
+    problem: dict,
+    sample: int,
+    temperature: float = 1.0,
+    log_probability: bool = False,
 ) -> requests.Request:
-    """A request for one completion. The request's seed depends only on (purpose, seed, problem, sample)."""
+    """A request for one completion. The request's seed depends only on (purpose, seed, problem,
+    sample)."""
     messages = tuple(tasks.messages(args.prompt, problem["question"]))
-    return requests.Request(messages, requests.sample_seed(purpose, args.seed, problem["id"], sample), temperature, log_probability)
+    return requests.Request(
+        messages,
+        requests.sample_seed(purpose, args.seed, problem["id"], sample),
+        temperature,
+        log_probability,
+    )
 
 
 def sample(
@@ -88,7 +123,8 @@ def sample(
     adapters: Iterable[str | None] = (None,),
     parts: Iterable[list[int]] | None = None,
 ) -> Iterator[list[requests.Completion]]:
-    """Call `engines.sample`, or `server_engine.sample`, with the arguments of the program. Call `start` first."""
+    """Call `engines.sample`, or `server_engine.sample`, with the arguments of the program. Call
+    `start` first."""
     if args.engine == "server":
         from hardgrpo.sampling import server_engine
 
@@ -105,7 +141,9 @@ def sample(
     )  # fmt: skip
 
 
-def probe_row(problem: dict, sample: int, request: requests.Request, completion: requests.Completion) -> dict:
+def probe_row(
+    problem: dict, sample: int, request: requests.Request, completion: requests.Completion
+) -> dict:
     """One row of a probe's JSON Lines file."""
     row = {
         "id": problem["id"],
@@ -119,15 +157,25 @@ def probe_row(problem: dict, sample: int, request: requests.Request, completion:
     return row if mean is None else row | {"log_probability": round(mean, 6)}
 
 
-def write_provenance(args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **fields) -> None:
-    """Write the file that --provenance names, if any. `work_seconds` excludes the start of the engine."""
+def write_provenance(
+    args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **fields
+) -> None:
+    """Write the file that --provenance names, if any. `work_seconds` excludes the start of the
+    engine."""
     if args.provenance:
-        machine, work_seconds = {"gpus": args.gpus, "engine": args.engine}, round(progress.seconds, 3)
+        machine, work_seconds = (
+            {"gpus": args.gpus, "engine": args.engine},
+            round(progress.seconds, 3),
+        )
         fields |= {"server": args.server_facts} if hasattr(args, "server_facts") else {}
         files.write_json(
             args.provenance,
             provenance.describe(
-                args.started, machine=machine, completions=completions, completion_tokens=tokens, work_seconds=work_seconds
+                args.started,
+                machine=machine,
+                completions=completions,
+                completion_tokens=tokens,
+                work_seconds=work_seconds,
             )
             | fields,
         )

@@ -15,7 +15,8 @@ class Request:
     messages: tuple[dict, ...]  # {role, content}
     seed: int
     temperature: float
-    log_probability: bool = False  # whether the engine returns the completion's mean log-probability
+    # whether the engine returns the completion's mean log-probability
+    log_probability: bool = False
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,11 @@ class Completion:
     text: str
     tokens: int  # generated tokens, including the end token
     finish_reason: str  # "stop" or "length", as vLLM calls them; of a server also "content_filter"
-    log_probability: float | None = None  # mean over the completion's tokens at temperature 1, in nats; None: unknown
+    # mean over the completion's tokens at temperature 1, in nats; None: unknown
+    log_probability: float | None = None
 
 
 def sample_seed(*key) -> int:
-    """A seed derived from names and numbers, e.g. (task seed, problem id, sample). Equal keys give equal seeds on every machine."""
+    """A seed derived from names and numbers, e.g. (task seed, problem id, sample). Equal keys give
+    equal seeds on every machine."""
     return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8]) >> 1

@@ -1,8 +1,10 @@
-"""Sample from a model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a hosted service.
+"""Sample from a model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a
+hosted service.
 
-The samples of a prompt are requested together where the server takes `n`. Optional parameters that the server refuses are left out
-of all further requests. An answer is stored as it arrives (`answers.py`), and a stored completion is never requested again, so a
-stopped program continues where it stopped. Seeds make samples different, and repeatable only if the server takes seeds.
+The samples of a prompt are requested together where the server takes `n`. Optional parameters that
+the server refuses are left out of all further requests. An answer is stored as it arrives
+(`answers.py`), and a stored completion is never requested again, so a stopped program continues
+where it stopped. Seeds make samples different, and repeatable only if the server takes seeds.
 """
 
 import asyncio
@@ -32,27 +34,52 @@ from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Compl
 from hardgrpo.study.model import Server
 
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
-MOST_TRIES, FIRST_TRIES = 10, 4  # of a request; FIRST_TRIES if the server has not answered any request
+# of a request; FIRST_TRIES if the server has not answered any request
+MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_RETRY_AFTER = 0.5, 30.0, 900.0  # seconds between two tries
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # servers take seeds of 32 bits or more
-# Temperature 1 means the model's own distribution. Servers cut the distribution by default, each with parameters of its own.
-WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 1_000_000, "min_p": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0}
-# {parameter: (words of a server that refuses it, what follows)}. `top_p` stands for all parameters of WHOLE_DISTRIBUTION.
+# Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
+# with parameters of its own.
+WHOLE_DISTRIBUTION = {
+    "top_p": 1.0,
+    "top_k": 1_000_000,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "repeat_penalty": 1.0,
+}
+# {parameter: (words of a server that refuses it, what follows)}. `top_p` stands for all parameters
+# of WHOLE_DISTRIBUTION.
 OPTIONAL = {
     "logprobs": (r"\b(top_)?logprobs", "the signal log_probability is unknown"),
     "seed": (r"\bseed", "the same request may give other completions"),
-    "n": (r"(?<![\w\\])n\b|one completion|multiple completions", "the samples of a prompt are requested one by one"),
-    "max_tokens": (r"max_tokens.*(not supported|unsupported)|unsupported.*max_tokens", "it is sent as max_completion_tokens"),
-    "top_p": ("|".join(WHOLE_DISTRIBUTION), "the server's own settings may cut the distribution of tokens"),
+    "n": (
+        r"(?<![\w\\])n\b|one completion|multiple completions",
+        "the samples of a prompt are requested one by one",
+    ),
+    "max_tokens": (
+        r"max_tokens.*(not supported|unsupported)|unsupported.*max_tokens",
+        "it is sent as max_completion_tokens",
+    ),
+    "top_p": (
+        "|".join(WHOLE_DISTRIBUTION),
+        "the server's own settings may cut the distribution of tokens",
+    ),
 }
 CONTEXT_WORDS = r"context (length|size|window)|context_length|too long|too many tokens|maximum.*tokens|token limit"
-FINISH_REASONS = {"stop": "stop", "eos_token": "stop", "tool_calls": "stop", "length": "length", "content_filter": "content_filter"}
+FINISH_REASONS = {
+    "stop": "stop",
+    "eos_token": "stop",
+    "tool_calls": "stop",
+    "length": "length",
+    "content_filter": "content_filter",
+}
 
 
 @dataclass(frozen=True)
 class Address:
-    """A server's address, and how it is used. The fields are the keys of a model's `source` in the configuration."""
+    """A server's address, and how it is used. The fields are the keys of a model's `source` in the
+    configuration."""
 
     url: str
     key: str | None = None
@@ -76,12 +103,15 @@ class Address:
                 f"{self.url}: the key is expected in the environment variable {self.key}, which is not set; export {self.key}"
             )
         if not (value.isascii() and value.isprintable()):
-            raise UserError(f"{self.url}: the value of {self.key} is no key: it has characters that no header may have; correct it")
+            raise UserError(
+                f"{self.url}: the value of {self.key} is no key: it has characters that no header may have; correct it"
+            )
         return value
 
 
 def read_address(settings: dict) -> Address:
-    """The address in the argument --server of a program. Raise a `UserError` that quotes no value if it is no address."""
+    """The address in the argument --server of a program. Raise a `UserError` that quotes no value
+    if it is no address."""
     try:
         Server.model_validate({"kind": "server", "model": "any"} | settings)
         return Address(**settings)
@@ -107,19 +137,30 @@ def sample(
     on_ready: Callable[[], None],
     on_end: Callable[[dict], None] = lambda facts: None,
 ) -> Iterator[list[Completion]]:
-    """Like `engines.sample`, for the model that the manifest of `folder` names. `state` is the folder of stored answers.
+    """Like `engines.sample`, for the model that the manifest of `folder` names. `state` is the
+    folder of stored answers.
 
-    When sampling ends, `on_end` receives facts for the provenance: the address, the tokens and what they cost.
+    When sampling ends, `on_end` receives facts for the provenance: the address, the tokens and what
+    they cost.
     """
     source = files.read_json(Path(folder) / "manifest.json").get("source", {})
-    sampler = Sampler(address, source["model"], source.get("endpoint", "chat"), max_tokens, chat, on_batch)
-    keys = [completion_key(sampler.model, sampler.endpoint, chat, max_tokens, request) for request in requests]
+    sampler = Sampler(
+        address, source["model"], source.get("endpoint", "chat"), max_tokens, chat, on_batch
+    )
+    keys = [
+        completion_key(sampler.model, sampler.endpoint, chat, max_tokens, request)
+        for request in requests
+    ]
     sampler.open_answers(AnswerFile(Path(state) / f"server-{Path(folder).name}"), keys)
     on_ready()
     with asyncio.Runner() as runner:
         try:
             for part in [range(len(requests))] if parts is None else parts:
-                yield runner.run(sampler.complete([requests[index] for index in part], [keys[index] for index in part]))
+                yield runner.run(
+                    sampler.complete(
+                        [requests[index] for index in part], [keys[index] for index in part]
+                    )
+                )
         finally:
             runner.run(sampler.client.close())
             on_end(sampler.facts())
@@ -129,19 +170,34 @@ class Sampler:
     """Requests completions of one model, at most `address.concurrency` requests at a time."""
 
     def __init__(
-        self, address: Address, model: str, endpoint: str, max_tokens: int, chat: dict, on_batch: Callable[[int, str], None]
+        self,
+        address: Address,
+        model: str,
+        endpoint: str,
+        max_tokens: int,
+        chat: dict,
+        on_batch: Callable[[int, str], None],
     ):
-        self.address, self.model, self.endpoint, self.max_tokens, self.chat = address, model, endpoint, max_tokens, chat
+        self.address, self.model, self.endpoint, self.max_tokens, self.chat = (
+            address,
+            model,
+            endpoint,
+            max_tokens,
+            chat,
+        )
         self.on_batch = on_batch
         self.client = open_client(address)
         self.options = {} if address.key else {"headers": {"Authorization": openai.Omit()}}
         self.refused: set[str] = set()  # keys of OPTIONAL
         self.problems: set[str] = set()  # that were reported
         self.answers_received = 0
-        self.failure: Exception | None = None  # ends the sampling; requests in flight are still stored
+        # ends the sampling; requests in flight are still stored
+        self.failure: Exception | None = None
         self.paused_until = 0.0
-        self.usage = self.earlier_usage = Usage()  # of this program's answers, and of the answers before this program
-        self.reserved, self.in_flight = 0.0, 0  # the most that requests in flight can cost, and their number
+        # of this program's answers, and of the answers before this program
+        self.usage = self.earlier_usage = Usage()
+        # the most that requests in flight can cost, and their number
+        self.reserved, self.in_flight = 0.0, 0
         self.started = time.monotonic()
 
     def open_answers(self, answers: AnswerFile, keys: list[str]) -> None:
@@ -153,7 +209,8 @@ class Sampler:
         )
 
     def facts(self) -> dict:
-        """Facts for the provenance. Tokens and money are those of this program, without stored answers."""
+        """Facts for the provenance. Tokens and money are those of this program, without stored
+        answers."""
         return {
             "url": self.address.url,
             "model": self.model,
@@ -165,7 +222,8 @@ class Sampler:
         }
 
     async def complete(self, requests: list[Request], keys: list[str]) -> list[Completion]:
-        """The completions of the requests. Raise a `UserError` if the server gives none; answers until then are stored."""
+        """The completions of the requests. Raise a `UserError` if the server gives none; answers
+        until then are stored."""
         self.arrived = asyncio.Condition()
         if stored := sum(key in self.stored for key in keys):
             self.on_batch(stored, "stored before")
@@ -188,8 +246,11 @@ class Sampler:
                 return
 
     async def _complete_group(self, keys: list[str], requests: list[Request]) -> None:
-        """Request the missing samples of one prompt until all are stored: in one request, or one by one if the server does not take `n`."""
-        while missing := [(key, request) for key, request in zip(keys, requests) if key not in self.stored]:
+        """Request the missing samples of one prompt until all are stored: in one request, or one by
+        one if the server does not take `n`."""
+        while missing := [
+            (key, request) for key, request in zip(keys, requests) if key not in self.stored
+        ]:
             batch = missing[:1] if "n" in self.refused else missing
             cost = self._maximum_cost(batch[0][1], len(batch))
             await self._reserve(cost)
@@ -197,7 +258,8 @@ class Sampler:
                 completions, usage = await self._request(batch[0][1], len(batch))
             finally:
                 await self._release(cost)
-            if completions is None:  # the server has refused an optional parameter: ask again without it
+            # the server has refused an optional parameter: ask again without it
+            if completions is None:
                 continue
             if len(completions) < len(batch):
                 self._leave_out("n", "gives one completion where several are requested")
@@ -208,16 +270,25 @@ class Sampler:
             self.on_batch(len(batch_completions), self._note())
 
     def _note(self) -> str:
-        note = f"{self.usage.output_tokens / max(1e-9, time.monotonic() - self.started):.0f} tokens/s"
-        return note + (f", {self.address.money(self.earlier_usage + self.usage):.4g} spent" if self.address.price else "")
+        note = (
+            f"{self.usage.output_tokens / max(1e-9, time.monotonic() - self.started):.0f} tokens/s"
+        )
+        return note + (
+            f", {self.address.money(self.earlier_usage + self.usage):.4g} spent"
+            if self.address.price
+            else ""
+        )
 
     # --- money ---
 
     def _maximum_cost(self, request: Request, samples: int) -> float:
-        return self.address.money(Usage(count_characters(request) // 2 + 20, samples * self.max_tokens))
+        return self.address.money(
+            Usage(count_characters(request) // 2 + 20, samples * self.max_tokens)
+        )
 
     async def _reserve(self, cost: float) -> None:
-        """Wait until a request of at most this cost fits into `most_money`. Raise a `UserError` if it never does."""
+        """Wait until a request of at most this cost fits into `most_money`. Raise a `UserError` if
+        it never does."""
         most = self.address.most_money
         if math.isinf(most):
             return
@@ -253,19 +324,25 @@ class Sampler:
             if is_chat
             else {"prompt": "\n".join(message["content"] for message in request.messages)}
         )
-        body["max_completion_tokens" if "max_tokens" in self.refused else "max_tokens"] = self.max_tokens
+        body["max_completion_tokens" if "max_tokens" in self.refused else "max_tokens"] = (
+            self.max_tokens
+        )
         if self.chat:
             body["chat_template_kwargs"] = self.chat
         if samples > 1:
             body["n"] = samples
         if "seed" not in self.refused:
             body["seed"] = request.seed % SEEDS
-        if (request.log_probability or samples > 1) and "logprobs" not in self.refused:  # also to count each sample's tokens
+        # also to count each sample's tokens
+        if (request.log_probability or samples > 1) and "logprobs" not in self.refused:
             body["logprobs"] = True if is_chat else 1
         return body if "top_p" in self.refused else body | WHOLE_DISTRIBUTION
 
-    async def _request(self, request: Request, samples: int) -> tuple[list[Completion] | None, Usage]:
-        """Ask until the server answers. (None, no usage) if it refuses an optional parameter. Raise a `UserError` if it never answers."""
+    async def _request(
+        self, request: Request, samples: int
+    ) -> tuple[list[Completion] | None, Usage]:
+        """Ask until the server answers. (None, no usage) if it refuses an optional parameter. Raise
+        a `UserError` if it never answers."""
         path = "/chat/completions" if self.endpoint == "chat" else "/completions"
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
@@ -276,7 +353,9 @@ class Sampler:
             most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
             try:
                 async with asyncio.timeout(self.address.timeout):
-                    answer = await self.client.post(path, body=body, cast_to=object, options=self.options)
+                    answer = await self.client.post(
+                        path, body=body, cast_to=object, options=self.options
+                    )
                 result = read_answer(answer, request, samples, self.model)
                 self.answers_received += 1
                 return result
@@ -286,16 +365,23 @@ class Sampler:
                     return [Completion("", 0, "content_filter")] * samples, Usage()
                 if self._leaves_out(error, body):
                     return None, Usage()
-                is_permanent = error.status_code < 500 and error.status_code not in TRANSIENT or error.code == "insufficient_quota"
+                is_permanent = (
+                    error.status_code < 500
+                    and error.status_code not in TRANSIENT
+                    or error.code == "insufficient_quota"
+                )
                 if is_permanent or is_about_context(problem):
                     raise self._refusal(error.status_code, problem, request) from None
-                if error.status_code == 429 and self.answers_received > answers_before:  # slow, but it goes on
+                # slow, but it goes on
+                if error.status_code == 429 and self.answers_received > answers_before:
                     tries, answers_before = 0, self.answers_received
                 retry_after, most_tries = read_retry_after(error.response.headers), MOST_TRIES
             except (TimeoutError, openai.APITimeoutError):
                 problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
             except openai.APIConnectionError as error:
-                problem = f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
+                problem = (
+                    f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
+                )
             except Malformed as error:
                 problem = str(error)
             except ValueError:
@@ -320,7 +406,8 @@ class Sampler:
             await asyncio.sleep(min(1.0, remaining))
 
     def _leaves_out(self, error: openai.APIStatusError, body: dict) -> bool:
-        """Whether the server refuses an optional parameter of a request. All further requests leave it out."""
+        """Whether the server refuses an optional parameter of a request. All further requests leave
+        it out."""
         words = f"{error.param or ''}: {reason(error)}"
         if error.status_code not in (400, 403, 422, 501) or is_about_context(words):
             return False
@@ -337,33 +424,46 @@ class Sampler:
 
     def _refusal(self, status: int, problem: str, request: Request) -> UserError:
         """The error of a request that never succeeds, with a remedy."""
-        key = f"check the key in {self.address.key}" if self.address.key else "name the variable with the server's key as `key`"
+        key = (
+            f"check the key in {self.address.key}"
+            if self.address.key
+            else "name the variable with the server's key as `key`"
+        )
         model = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
-        remedy = {401: key, 403: key, 404: model}.get(status, "correct the configuration or the server")
+        remedy = {401: key, 403: key, 404: model}.get(
+            status, "correct the configuration or the server"
+        )
         if status not in (401, 403, 404, 429) and is_about_context(problem):
             prompt = request.messages[-1]["content"]
-            problem = (
-                f"the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem})"
-            )
+            problem = f"the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem})"
             remedy = "lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context"
-        return UserError(f"{self.address.url}: {problem}; {remedy}. {len(self.stored)} completions are in {self.answers.path}")
+        return UserError(
+            f"{self.address.url}: {problem}; {remedy}. {len(self.stored)} completions are in {self.answers.path}"
+        )
 
 
 def open_client(address: Address) -> openai.AsyncOpenAI:
-    """A client that sends no key but the address's, follows no redirect, and verifies certificates. The usual variables name proxies."""
+    """A client that sends no key but the address's, follows no redirect, and verifies certificates.
+    The usual variables name proxies."""
     for name in ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         os.environ.pop(name, None)  # the library would send them to every server
     secret = address.secret()
-    limits = httpx2.Limits(max_connections=address.concurrency, max_keepalive_connections=address.concurrency)
+    limits = httpx2.Limits(
+        max_connections=address.concurrency, max_keepalive_connections=address.concurrency
+    )
     return openai.AsyncOpenAI(
         api_key=secret or "none",
         base_url=address.url,
         max_retries=0,
-        http_client=httpx2.AsyncClient(follow_redirects=False, timeout=httpx2.Timeout(None, connect=30.0), limits=limits),
+        http_client=httpx2.AsyncClient(
+            follow_redirects=False, timeout=httpx2.Timeout(None, connect=30.0), limits=limits
+        ),
     )
 
 
-def group_requests(requests: list[Request], keys: list[str]) -> Iterator[tuple[list[str], list[Request]]]:
+def group_requests(
+    requests: list[Request], keys: list[str]
+) -> Iterator[tuple[list[str], list[Request]]]:
     """Yield (keys, requests) of consecutive samples of one prompt, at most MOST_SAMPLES."""
     alike = lambda pair: (pair[1].messages, pair[1].temperature, pair[1].log_probability)
     for (_, temperature, _), group in itertools.groupby(zip(keys, requests), alike):
@@ -375,45 +475,85 @@ def count_characters(request: Request) -> int:
     return sum(len(message["content"]) for message in request.messages)
 
 
-# --- answers -------------------------------------------------------------------------------------------------------
+# --- answers
+# -------------------------------------------------------------------------------------------------------
 
 
-def read_answer(answer: object, request: Request, samples: int, model: str) -> tuple[list[Completion], Usage]:
-    """(at most `samples` completions, usage). Raise `Malformed` if there is no completion, a `UserError` if another model answered."""
+def read_answer(
+    answer: object, request: Request, samples: int, model: str
+) -> tuple[list[Completion], Usage]:
+    """(at most `samples` completions, usage). Raise `Malformed` if there is no completion, a
+    `UserError` if another model answered."""
     if not isinstance(answer, dict):
         raise Malformed(f"the answer is no JSON object, it begins with {str(answer)[:40]!r}")
     choices = answer.get("choices")
-    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
-        raise Malformed(f"the answer has no choices ({str(answer.get('error') or list(answer))[:100]})")
+    if (
+        not isinstance(choices, list)
+        or not choices
+        or not all(isinstance(choice, dict) for choice in choices)
+    ):
+        raise Malformed(
+            f"the answer has no choices ({str(answer.get('error') or list(answer))[:100]})"
+        )
     name = answer.get("model")
     if isinstance(name, str) and not is_same_model(name, model):
         raise UserError(
             f"model '{name}' answers, expected '{model}'; write the name of the model that you want as the source's `model`"
         )
     parts = [_read_choice(choice) for choice in choices[:samples]]
-    lengths = [len(log_probabilities) or -(-len(text) // CHARACTERS_PER_TOKEN) or 1 for text, _, log_probabilities in parts]
+    lengths = [
+        len(log_probabilities) or -(-len(text) // CHARACTERS_PER_TOKEN) or 1
+        for text, _, log_probabilities in parts
+    ]
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
     output_tokens = _count(usage.get("completion_tokens"), sum(lengths))
     completions = [
-        Completion(text, tokens, finish_reason, sum(log_probabilities) / len(log_probabilities) if log_probabilities else None)
-        for (text, finish_reason, log_probabilities), tokens in zip(parts, share_tokens(output_tokens, lengths))
+        Completion(
+            text,
+            tokens,
+            finish_reason,
+            sum(log_probabilities) / len(log_probabilities) if log_probabilities else None,
+        )
+        for (text, finish_reason, log_probabilities), tokens in zip(
+            parts, share_tokens(output_tokens, lengths)
+        )
     ]
-    input_tokens = _count(usage.get("prompt_tokens"), -(-count_characters(request) // CHARACTERS_PER_TOKEN))
-    return completions, Usage(input_tokens, output_tokens, frozenset([name] if isinstance(name, str) else []))
+    input_tokens = _count(
+        usage.get("prompt_tokens"), -(-count_characters(request) // CHARACTERS_PER_TOKEN)
+    )
+    return completions, Usage(
+        input_tokens, output_tokens, frozenset([name] if isinstance(name, str) else [])
+    )
 
 
 def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
-    """(text, finish reason, log-probabilities of the tokens, empty if unknown) of a choice. Raise `Malformed` for other content."""
+    """(text, finish reason, log-probabilities of the tokens, empty if unknown) of a choice. Raise
+    `Malformed` for other content."""
     message = choice.get("message")
     content = message.get("content") if isinstance(message, dict) else choice.get("text")
     if isinstance(content, list):  # parts of a text, without the thoughts
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict) and part.get("type") == "text")
-    if content is not None and not isinstance(content, str) or not isinstance(message, dict) and content is None:
+        content = "".join(
+            str(part.get("text") or "")
+            for part in content
+            if isinstance(part, dict) and part.get("type") == "text"
+        )
+    if (
+        content is not None
+        and not isinstance(content, str)
+        or not isinstance(message, dict)
+        and content is None
+    ):
         raise Malformed("the answer has a choice without text")
     finish_reason = FINISH_REASONS.get(choice.get("finish_reason"))
     if finish_reason is None:
-        raise Malformed(f"the answer ends for an unknown reason ({str(choice.get('finish_reason'))[:40]!r})")
-    if not content and isinstance(message, dict) and (message.get("reasoning_content") or message.get("reasoning")):
+        raise Malformed(
+            f"the answer ends for an unknown reason ({str(choice.get('finish_reason'))[:40]!r})"
+        )
+    if (
+        not content
+        and isinstance(message, dict)
+        and (message.get("reasoning_content") or message.get("reasoning"))
+    ):
         finish_reason = "length"  # thoughts without an answer
     return content or "", finish_reason, _log_probabilities(choice.get("logprobs"))
 
@@ -423,12 +563,15 @@ def _log_probabilities(logprobs: object) -> list[float]:
     values = entries.get("token_logprobs") or [
         token.get("logprob") for token in entries.get("content") or [] if isinstance(token, dict)
     ]
-    is_complete = isinstance(values, list) and all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    is_complete = isinstance(values, list) and all(
+        isinstance(value, int | float) and math.isfinite(value) for value in values
+    )
     return values if is_complete else []
 
 
 def share_tokens(total: int, lengths: list[int]) -> list[int]:
-    """Divide a number of tokens in proportion to lengths. The shares are integers with the sum `total`."""
+    """Divide a number of tokens in proportion to lengths. The shares are integers with the sum
+    `total`."""
     edges = [round(total * length / sum(lengths)) for length in itertools.accumulate(lengths)]
     return [end - start for start, end in zip([0, *edges], edges)]
 
@@ -438,12 +581,16 @@ def _count(value: object, estimate: int) -> int:
 
 
 def is_same_model(name: str, model: str) -> bool:
-    """Whether a name in an answer is the requested model's: equal, without the folder, or with a version (gpt-5-2026-01-31)."""
+    """Whether a name in an answer is the requested model's: equal, without the folder, or with a
+    version (gpt-5-2026-01-31)."""
     short = [text.rstrip("/").rpartition("/")[2] for text in (name, model)]
-    return short[0] == short[1] or bool(re.fullmatch(re.escape(short[1]) + r"([-@:]\d[\d.-]*|:latest)", short[0]))
+    return short[0] == short[1] or bool(
+        re.fullmatch(re.escape(short[1]) + r"([-@:]\d[\d.-]*|:latest)", short[0])
+    )
 
 
-# --- failures ------------------------------------------------------------------------------------------------------
+# --- failures
+# ------------------------------------------------------------------------------------------------------
 
 
 class Malformed(Exception):
@@ -453,7 +600,11 @@ class Malformed(Exception):
 def reason(error: openai.APIStatusError) -> str:
     """The server's words about a request that it refuses."""
     body = error.body
-    words = body.get("message") or body.get("detail") or body if isinstance(body, dict) else re.sub("<[^>]*>", " ", str(body or ""))
+    words = (
+        body.get("message") or body.get("detail") or body
+        if isinstance(body, dict)
+        else re.sub("<[^>]*>", " ", str(body or ""))
+    )
     return " ".join(str(words).split())[:300] or error.response.reason_phrase
 
 
@@ -463,11 +614,14 @@ def is_about_context(words: str) -> bool:
 
 
 def read_retry_after(headers) -> float:
-    """Seconds that a server asks to wait: a number, or the time until a date. 0 if it does not say."""
+    """Seconds that a server asks to wait: a number, or the time until a date. 0 if it does not
+    say."""
     value = headers.get("retry-after", "")
     with contextlib.suppress(ValueError, TypeError):
         seconds = (
-            float(value) if re.fullmatch(r"[\d.]+", value) else email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+            float(value)
+            if re.fullmatch(r"[\d.]+", value)
+            else email.utils.parsedate_to_datetime(value).timestamp() - time.time()
         )
         return min(max(0.0, seconds), LONGEST_RETRY_AFTER)
     return 0.0
@@ -485,4 +639,8 @@ def proxy_note(url: str) -> str:
     parts = urllib.parse.urlsplit(url)
     proxies = urllib.request.getproxies()
     name = next((name for name in (parts.scheme, "all") if name in proxies), None)
-    return f", through the proxy of {name.upper()}_PROXY" if name and not urllib.request.proxy_bypass(parts.hostname or "") else ""
+    return (
+        f", through the proxy of {name.upper()}_PROXY"
+        if name and not urllib.request.proxy_bypass(parts.hostname or "")
+        else ""
+    )

@@ -1,4 +1,5 @@
-"""Store completions of early-stopped probes for later probes. Probes that would sample the same completions share a folder."""
+"""Store completions of early-stopped probes for later probes. Probes that would sample the same
+completions share a folder."""
 
 import argparse
 import hashlib
@@ -11,29 +12,42 @@ from hardgrpo.runtime.errors import UserError
 
 
 def probe_folder(args: argparse.Namespace) -> Path:
-    """A folder under --state, named by a hash of everything that determines the completion of a (problem, sample)."""
-    fields = {name: getattr(args, name) for name in ("prompt", "completion_tokens", "seed", "engine", "chat")}
-    fields |= {"problems": files.sha256(args.problems), "model": files.sha256(Path(args.model) / "manifest.json")}
+    """A folder under --state, named by a hash of everything that determines the completion of a
+    (problem, sample)."""
+    fields = {
+        name: getattr(args, name)
+        for name in ("prompt", "completion_tokens", "seed", "engine", "chat")
+    }
+    fields |= {
+        "problems": files.sha256(args.problems),
+        "model": files.sha256(Path(args.model) / "manifest.json"),
+    }
     digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
-    return Path(args.state) / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{digest[:16]}"
+    return (
+        Path(args.state)
+        / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{digest[:16]}"
+    )
 
 
 ROW_TYPES = {"id": str, "sample": int, "completion": str}  # required keys of a row
 
 
 class Store:
-    """A file with one batch of completions per line. The samples of each problem are in order, starting from sample 0.
+    """A file with one batch of completions per line. The samples of each problem are in order,
+    starting from sample 0.
 
-    A line ends with a tab and the line's checksum. The first truncated or damaged line and all later lines are ignored. The next
-    batch depends only on complete batches, so a killed and resumed probe ends with the same completions as an uninterrupted probe.
+    A line ends with a tab and the line's checksum. The first truncated or damaged line and all
+    later lines are ignored. The next batch depends only on complete batches, so a killed and
+    resumed probe ends with the same completions as an uninterrupted probe.
     """
 
     def __init__(self, path: Path):
         self.path = path
 
     def batches(self) -> list[list[dict]]:
-        """Return all batches before the first truncated or damaged line, and remove this line and all later lines from the file.
-        Raise a `UserError` if rows lack required keys or are out of order."""
+        """Return all batches before the first truncated or damaged line, and remove this line and
+        all later lines from the file. Raise a `UserError` if rows lack required keys or are out of
+        order."""
         batches, valid_bytes = [], 0
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:
@@ -41,15 +55,23 @@ class Store:
             if tab and ending != checksum(text):
                 break
             try:
-                batches.append(files.parse_json(text.decode(), str(self.path), "remove it and run again", numbers=True))
+                batches.append(
+                    files.parse_json(
+                        text.decode(), str(self.path), "remove it and run again", numbers=True
+                    )
+                )
             except (UnicodeDecodeError, UserError):
                 break
             valid_bytes += len(line) + 1
         if valid_bytes < len(data):
             os.truncate(self.path, valid_bytes)
         next_sample: dict[str, int] = {}
-        for row in (row for rows in batches for row in (rows if isinstance(rows, list) else [rows])):
-            if not isinstance(row, dict) or any(type(row.get(key)) is not type_of_key for key, type_of_key in ROW_TYPES.items()):
+        for row in (
+            row for rows in batches for row in (rows if isinstance(rows, list) else [rows])
+        ):
+            if not isinstance(row, dict) or any(
+                type(row.get(key)) is not type_of_key for key, type_of_key in ROW_TYPES.items()
+            ):
                 raise UserError(
                     f"{self.path}: expected completions with {', '.join(ROW_TYPES)}; the file was changed: remove it and run again"
                 )

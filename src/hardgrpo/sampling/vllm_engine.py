@@ -1,4 +1,5 @@
-"""Sample with vLLM, on GPUs or on the CPU. vLLM is installed in its own environment, see environments.py."""
+"""Sample with vLLM, on GPUs or on the CPU. vLLM is installed in its own environment, see
+environments.py."""
 
 import itertools
 import math
@@ -6,8 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these variables on import. vLLM runs in one process, because worker processes could outlive a killed job. vLLM's CPU
-# build does not start without a cache size (GiB), and is slow when its threads compete for two cores.
+# vLLM reads these variables on import. vLLM runs in one process, because worker processes could
+# outlive a killed job. vLLM's CPU build does not start without a cache size (GiB), and is slow when
+# its threads compete for two cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -15,7 +17,8 @@ for name, value in {
     "OMP_WAIT_POLICY": "PASSIVE",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
-    # Do not compile kernels for top-k and top-p at the first start on a node: this project does not use top-k and top-p.
+    # Do not compile kernels for top-k and top-p at the first start on a node: this project does not
+    # use top-k and top-p.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
 }.items():
     os.environ.setdefault(name, value)
@@ -31,14 +34,18 @@ from hardgrpo.runtime.errors import UserError, while_loading  # noqa: E402
 from hardgrpo.runtime.files import read_json  # noqa: E402
 from hardgrpo.sampling.requests import MAX_SEQUENCES, Completion, Request  # noqa: E402
 
-MAX_QUEUED = 4 * MAX_SEQUENCES  # maximum number of requests in the engine: the current batch and the waiting requests
+# maximum number of requests in the engine: the current batch and the waiting requests
+MAX_QUEUED = 4 * MAX_SEQUENCES
 
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
-    """An engine for the model in `folder` with `adapters` and up to `context` tokens. Raise a `UserError` if it cannot start."""
+    """An engine for the model in `folder` with `adapters` and up to `context` tokens. Raise a
+    `UserError` if it cannot start."""
     is_cpu = current_platform.is_cpu()
     if not is_cpu and gpus < 1:
-        raise UserError("engine vllm: this vLLM needs a GPU and the model asks for none; give it `gpus`, or use `make vllm-cpu`")
+        raise UserError(
+            "engine vllm: this vLLM needs a GPU and the model asks for none; give it `gpus`, or use `make vllm-cpu`"
+        )
     cpu_arguments = {
         "enforce_eager": True,
         "dtype": "float32",
@@ -54,7 +61,16 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
     }
     ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
     max_rank = 2 ** math.ceil(math.log2(max(8, *ranks, 1)))  # vLLM takes powers of two from 8
-    lora = {"enable_lora": True, "max_lora_rank": max_rank, "max_loras": 1, "max_cpu_loras": len(adapters)} if adapters else {}
+    lora = (
+        {
+            "enable_lora": True,
+            "max_lora_rank": max_rank,
+            "max_loras": 1,
+            "max_cpu_loras": len(adapters),
+        }
+        if adapters
+        else {}
+    )
     with while_loading(folder):
         return LLM(
             model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True,
@@ -65,9 +81,9 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
 def prepare_for_training() -> None:
     """Let TRL replace the weights of an engine on the CPU.
 
-    vLLM's CPU build packs the weights of linear layers when it loads them and drops the original weights, so TRL cannot replace
-    them. This function makes vLLM keep the original weights and multiply with them. This is slower, and is meant for trials on a
-    CPU.
+    vLLM's CPU build packs the weights of linear layers when it loads them and drops the original
+    weights, so TRL cannot replace them. This function makes vLLM keep the original weights and
+    multiply with them. This is slower, and is meant for trials on a CPU.
     """
     if current_platform.is_cpu():
         import torch
@@ -81,20 +97,30 @@ def prepare_for_training() -> None:
 
 def adapter_request(adapters: list[str], adapter: str | None) -> LoRARequest | None:
     """vLLM's request for an adapter; None for the base model."""
-    return None if adapter is None else LoRARequest(Path(adapter).name, adapters.index(adapter) + 1, adapter)
+    return (
+        None
+        if adapter is None
+        else LoRARequest(Path(adapter).name, adapters.index(adapter) + 1, adapter)
+    )
 
 
 def draw_completions(
-    llm: LLM, prompts: list[list[int]], sampling_params: list[SamplingParams], adapter: LoRARequest | None
+    llm: LLM,
+    prompts: list[list[int]],
+    sampling_params: list[SamplingParams],
+    adapter: LoRARequest | None,
 ) -> Iterator[tuple[int, CompletionOutput]]:
-    """Yield (index of the prompt, completion) when a completion ends. The engine then receives a new request, so that the engine's
-    batch stays full until all requests are queued."""
+    """Yield (index of the prompt, completion) when a completion ends. The engine then receives a
+    new request, so that the engine's batch stays full until all requests are queued."""
     remaining, place_of_request = iter(range(len(prompts))), {}
     while True:
         for place in itertools.islice(remaining, MAX_QUEUED - len(place_of_request)):
             prompt = TokensPrompt(prompt_token_ids=prompts[place])
-            (request_id,) = llm.enqueue(prompt, sampling_params[place], lora_request=adapter, use_tqdm=False)
-            place_of_request[request_id.partition("-")[0]] = place  # vLLM appends random characters to the id of the output
+            (request_id,) = llm.enqueue(
+                prompt, sampling_params[place], lora_request=adapter, use_tqdm=False
+            )
+            # vLLM appends random characters to the id of the output
+            place_of_request[request_id.partition("-")[0]] = place
         if not place_of_request:
             return
         for output in llm.llm_engine.step():
@@ -124,16 +150,22 @@ def sample(
         SamplingParams(
             temperature=request.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=request.seed % 2**63,
             max_tokens=max_tokens, stop_token_ids=end_token_ids, detokenize=False,
-            logprobs=0 if request.log_probability else None,  # 0: only the log-probability of the sampled token
+            # 0: only the log-probability of the sampled token
+            logprobs=0 if request.log_probability else None,
         )
         for request in requests
     ]  # fmt: skip
     try:
         for adapter in adapters:
             for part in [range(len(prompts))] if parts is None else parts:
-                part_inputs = [prompts[index] for index in part], [sampling_params[index] for index in part]
+                part_inputs = (
+                    [prompts[index] for index in part],
+                    [sampling_params[index] for index in part],
+                )
                 completions: list[Completion | None] = [None] * len(part)
-                for place, output in draw_completions(llm, *part_inputs, adapter_request(adapter_folders, adapter)):
+                for place, output in draw_completions(
+                    llm, *part_inputs, adapter_request(adapter_folders, adapter)
+                ):
                     ids, total = output.token_ids, output.cumulative_logprob
                     text = tokenizer.decode(ids, skip_special_tokens=True)
                     mean = None if total is None else total / len(ids)

@@ -1,8 +1,10 @@
-"""Compare choices of prompts, without selection bias, by the share of mixed prompts (some completions right, some wrong).
+"""Compare choices of prompts, without selection bias, by the share of mixed prompts (some
+completions right, some wrong).
 
-The completions of every prompt are split at random. One half chooses prompts, the other half measures the chosen prompts. If the
-same completions chose and measured, the hardest prompts would look harder than they are, and the prompts with pass rates nearest to
-one half would look more often mixed than they are.
+The completions of every prompt are split at random. One half chooses prompts, the other half
+measures the chosen prompts. If the same completions chose and measured, the hardest prompts would
+look harder than they are, and the prompts with pass rates nearest to one half would look more often
+mixed than they are.
 """
 
 import numpy as np
@@ -11,11 +13,28 @@ from scipy import stats
 from hardgrpo.selection import policies
 
 CONFIDENT_AGREEMENT, WRONG_PASS_RATE = 0.5, 0.2  # definition of confidently wrong
-CHOICES = ("hardest", "nearest ½", "agreement lowest", "agreement nearest ½", "entropy highest", "random")
-BY_OTHER_MODEL = {f"{choice}, by the other": choice for choice in CHOICES[:5]}  # choices by the completions of another model
-NEEDS_POOL_LABELS = ("hardest", "nearest ½")  # the other choices need only the answers of the chosen prompts
+CHOICES = (
+    "hardest",
+    "nearest ½",
+    "agreement lowest",
+    "agreement nearest ½",
+    "entropy highest",
+    "random",
+)
+# choices by the completions of another model
+BY_OTHER_MODEL = {f"{choice}, by the other": choice for choice in CHOICES[:5]}
+# the other choices need only the answers of the chosen prompts
+NEEDS_POOL_LABELS = ("hardest", "nearest ½")
 COLUMNS = ["choice", "labels", "prompts"]
-MEASURES = ("mixed", "all_right", "all_wrong", "pass_rate", "confidently_wrong", "overlap", "rank_correlation")
+MEASURES = (
+    "mixed",
+    "all_right",
+    "all_wrong",
+    "pass_rate",
+    "confidently_wrong",
+    "overlap",
+    "rank_correlation",
+)
 COLUMNS += [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
 
 
@@ -27,17 +46,20 @@ def compare(
     seed: int = 0,
     other_model: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> list[dict]:
-    """Rows of COLUMNS, one per choice: means over `draws` random splits, and 95 % intervals for new prompts (percentile bootstrap).
+    """Rows of COLUMNS, one per choice: means over `draws` random splits, and 95 % intervals for new
+    prompts (percentile bootstrap).
 
-    `right` (N, K) holds whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers the answers (`signals.answer_codes`).
-    `budget` is a share of the pool. `mixed`, `all_right`, `all_wrong` and `pass_rate` are measured on the K - K // 2 samples that
-    do not choose. For `confidently_wrong` and `overlap` (the share of chosen prompts that are also among the hardest), all K
-    samples both choose and measure. Every bootstrap sample is split once, so the intervals include the noise of a single split.
-    Ties are broken at random.
+    `right` (N, K) holds whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers the
+    answers (`signals.answer_codes`). `budget` is a share of the pool. `mixed`, `all_right`,
+    `all_wrong` and `pass_rate` are measured on the K - K // 2 samples that do not choose. For
+    `confidently_wrong` and `overlap` (the share of chosen prompts that are also among the hardest),
+    all K samples both choose and measure. Every bootstrap sample is split once, so the intervals
+    include the noise of a single split. Ties are broken at random.
 
-    `other_model` holds `right` and `codes` of another model for the same prompts. With `other_model`, there are also rows for
-    choices by all completions of the other model. `rank_correlation` is Spearman's correlation between the two models' values of
-    the measure by which prompts are chosen.
+    `other_model` holds `right` and `codes` of another model for the same prompts. With
+    `other_model`, there are also rows for choices by all completions of the other model.
+    `rank_correlation` is Spearman's correlation between the two models' values of the measure by
+    which prompts are chosen.
     """
     rng = np.random.default_rng(seed)
     size = policies.subset_size(budget, len(right))
@@ -46,26 +68,40 @@ def compare(
     for _ in range(draws):
         prompts = rng.integers(len(right), size=len(right))
         resampled_other = other_model and tuple(result[prompts] for result in other_model)
-        bootstrap_results.append(_measure_split(right[prompts], codes[prompts], size, rng, resampled_other))
+        bootstrap_results.append(
+            _measure_split(right[prompts], codes[prompts], size, rng, resampled_other)
+        )
     rows = []
     for choice in split_results[0]:
         row = {
             "choice": choice,
-            "labels": len(right) if BY_OTHER_MODEL.get(choice, choice) in NEEDS_POOL_LABELS else size,
+            "labels": len(right)
+            if BY_OTHER_MODEL.get(choice, choice) in NEEDS_POOL_LABELS
+            else size,
             "prompts": size,
         }
         for name in MEASURES:
-            estimate = [None, None, None]  # a choice by the model's own completions has no rank_correlation
+            # a choice by the model's own completions has no rank_correlation
+            estimate = [None, None, None]
             if name in split_results[0][choice]:
                 mean = float(np.mean([result[choice][name] for result in split_results]))
-                estimate = [mean, *np.percentile([result[choice][name] for result in bootstrap_results], [2.5, 97.5])]
+                estimate = [
+                    mean,
+                    *np.percentile(
+                        [result[choice][name] for result in bootstrap_results], [2.5, 97.5]
+                    ),
+                ]
             row |= dict(zip((name, f"{name}_low", f"{name}_high"), estimate))
         rows.append(row)
     return rows
 
 
 def _measure_split(
-    right: np.ndarray, codes: np.ndarray, size: int, rng: np.random.Generator, other_model: tuple[np.ndarray, np.ndarray] | None
+    right: np.ndarray,
+    codes: np.ndarray,
+    size: int,
+    rng: np.random.Generator,
+    other_model: tuple[np.ndarray, np.ndarray] | None,
 ) -> dict[str, dict[str, float]]:
     prompts, samples = right.shape
     order = rng.permuted(np.tile(np.arange(samples), (prompts, 1)), axis=1)
@@ -98,7 +134,8 @@ def _measure_split(
 
 
 def are_confidently_wrong(right: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """(N,) whether the samples of a prompt agree and are mostly wrong, from `right` and `codes` (N, K)."""
+    """(N,) whether the samples of a prompt agree and are mostly wrong, from `right` and `codes` (N,
+    K)."""
     return (agreements(codes) >= CONFIDENT_AGREEMENT) & (right.mean(axis=1) <= WRONG_PASS_RATE)
 
 
@@ -115,8 +152,13 @@ def _sort_keys(right: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _choose(right: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -> dict[str, np.ndarray]:
-    return {choice: np.lexsort((ties, key.round(9)))[:size] for choice, key in _sort_keys(right, codes).items()}
+def _choose(
+    right: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray
+) -> dict[str, np.ndarray]:
+    return {
+        choice: np.lexsort((ties, key.round(9)))[:size]
+        for choice, key in _sort_keys(right, codes).items()
+    }
 
 
 def agreements(codes: np.ndarray) -> np.ndarray:
@@ -125,7 +167,8 @@ def agreements(codes: np.ndarray) -> np.ndarray:
 
 
 def entropies(codes: np.ndarray) -> np.ndarray:
-    """(N,) entropy of the answers among samples with an answer, in nats. Without answers, it is 0 and the prompt comes last."""
+    """(N,) entropy of the answers among samples with an answer, in nats. Without answers, it is 0
+    and the prompt comes last."""
     counts = _counts(codes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)

@@ -1,18 +1,24 @@
-"""Stop probing early: sample only until a subset is decided, and choose exactly the subset that full probing would choose.
+"""Stop probing early: sample only until a subset is decided, and choose exactly the subset that
+full probing would choose.
 
-The samples 0 to K-1 of each prompt are drawn in order, every sample with a fixed seed. After d samples of a prompt, of which c are
-right, full probing will count between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these bounds
-decide the membership of every prompt:
+The samples 0 to K-1 of each prompt are drawn in order, every sample with a fixed seed. After d
+samples of a prompt, of which c are right, full probing will count between c (*low*) and c + K - d
+(*high*) right samples. The subset is decided as soon as these bounds decide the membership of every
+prompt:
 
-- A rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt separately.
-- A rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count, tie-break): every prompt is certainly
-  before or certainly behind the cut, and the required number of members is before the cut.
+- A rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt
+  separately.
+- A rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count,
+  tie-break): every prompt is certainly before or certainly behind the cut, and the required number
+  of members is before the cut.
 
-A *proof* is a set of further samples after which the subset is decided. `Stopper` receives counts and returns the samples to draw
-next: samples that a proof certainly or probably needs. To estimate these probabilities, `Stopper` draws the outcomes of the
-remaining samples several times from their posterior, and `cheapest_proof` gives the proof for each draw. With a confidence below 1,
-`Stopper` draws the same samples in the same order, but stops as soon as the expected precision and recall of a guess reach the
-confidence. Decisions depend only on the counts, so a probe can be resumed. This module is independent of engines and graders.
+A *proof* is a set of further samples after which the subset is decided. `Stopper` receives counts
+and returns the samples to draw next: samples that a proof certainly or probably needs. To estimate
+these probabilities, `Stopper` draws the outcomes of the remaining samples several times from their
+posterior, and `cheapest_proof` gives the proof for each draw. With a confidence below 1, `Stopper`
+draws the same samples in the same order, but stops as soon as the expected precision and recall of
+a guess reach the confidence. Decisions depend only on the counts, so a probe can be resumed. This
+module is independent of engines and graders.
 """
 
 import math
@@ -26,7 +32,8 @@ from hardgrpo.selection import policies
 STOPPABLE_RULES = [name for name, rule in policies.RULES.items() if rule.by_bounds]
 THRESHOLD_RULES = [name for name in STOPPABLE_RULES if policies.RULES[name].needs == ("threshold",)]
 DRAWS = 24  # draws of all remaining samples from the posterior, for each batch
-DRAWS_FOR_CONFIDENCE = 400  # draws of all remaining samples from the posterior, for the probability of membership
+# draws of all remaining samples from the posterior, for the probability of membership
+DRAWS_FOR_CONFIDENCE = 400
 MIN_NEED_SHARE = 0.5  # a batch takes samples that the proof needs in at least this share of draws
 FORCED, LEADING = 2.0, 0.1  # added to the share of draws that need a sample, see `priorities`
 RATES = np.linspace(0, 1, 41)  # support of the prior of pass rates
@@ -40,7 +47,8 @@ class TargetSubset:
     samples: int  # K
     policy: dict
     seed: int
-    counts_wrong: bool  # count wrong instead of right samples and reverse ties, so that the easiest prompts come first
+    # count wrong instead of right samples and reverse ties, so that the easiest prompts come first
+    counts_wrong: bool
     order: np.ndarray  # prompts in tie-break order
     rank: np.ndarray  # rank of each prompt in `order`
     min_count: int  # members are prompts before the cut or threshold with at least this count
@@ -48,15 +56,18 @@ class TargetSubset:
     max_count: int | None  # largest count before the threshold; None for a rule with a rank
 
     def bounds(self, correct: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(smallest, largest) count that full probing can give for each prompt, if `correct` of `drawn` samples are right."""
+        """(smallest, largest) count that full probing can give for each prompt, if `correct` of
+        `drawn` samples are right."""
         low = drawn - correct if self.counts_wrong else correct
         return low, low + self.samples - drawn
 
 
 def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> TargetSubset:
-    """The target subset of a policy (rule, and budget or threshold) in a pool with `samples` = K samples per prompt.
+    """The target subset of a policy (rule, and budget or threshold) in a pool with `samples` = K
+    samples per prompt.
 
-    Raise a `UserError` if the policy needs all samples, if its values are invalid, or if its subset would always be empty.
+    Raise a `UserError` if the policy needs all samples, if its values are invalid, or if its subset
+    would always be empty.
     """
     rule = policy["rule"]
     if rule not in STOPPABLE_RULES:
@@ -74,9 +85,13 @@ def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> Targ
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UserError(f"policy rule {rule}: seed is {seed!r}, expected an integer; correct it")
     if is_ranked and not policies.is_budget(policy["budget"]):
-        raise UserError(f"policy rule {rule}: budget is {policy['budget']!r}, {policies.BUDGET_FORMS}; correct it")
+        raise UserError(
+            f"policy rule {rule}: budget is {policy['budget']!r}, {policies.BUDGET_FORMS}; correct it"
+        )
     if not is_ranked and not _is_number(policy["threshold"]):
-        raise UserError(f"policy rule {rule}: threshold is {policy['threshold']!r}, expected a pass rate; correct it")
+        raise UserError(
+            f"policy rule {rule}: threshold is {policy['threshold']!r}, expected a pass rate; correct it"
+        )
     if is_ranked:
         size = policies.subset_size(policy["budget"], pool)
         if size < 1:
@@ -84,20 +99,38 @@ def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> Targ
                 f"policy rule {rule}: the subset would be empty (the budget, {policies.format_budget(policy['budget'])}, is less than one of {pool}"
                 " prompts); raise the budget"
             )
-        if rule != "hard_solvable" and size > pool / 2:  # deciding the complement needs fewer samples
+        # deciding the complement needs fewer samples
+        if rule != "hard_solvable" and size > pool / 2:
             counts_wrong, size = not counts_wrong, pool - size
-    order = sorted(range(pool), key=lambda prompt: policies.tie_break(ids[prompt], seed), reverse=counts_wrong)
+    order = sorted(
+        range(pool), key=lambda prompt: policies.tie_break(ids[prompt], seed), reverse=counts_wrong
+    )
     rank = np.empty(pool, dtype=int)
     rank[order] = np.arange(pool)
     counts = range(samples + 1)
-    max_count = None if is_ranked else max((count for count in counts if count / samples < policy["threshold"]), default=-1)
-    if not is_ranked and (rule != "base_right" and max_count < 0 or rule != "base_wrong" and max_count == samples):
+    max_count = (
+        None
+        if is_ranked
+        else max((count for count in counts if count / samples < policy["threshold"]), default=-1)
+    )
+    if not is_ranked and (
+        rule != "base_right" and max_count < 0 or rule != "base_wrong" and max_count == samples
+    ):
         raise UserError(
             f"policy rule {rule}: the subset would be empty (threshold {policy['threshold']} leaves {'no' if max_count < 0 else 'every'} pass"
             " rate below it); choose a threshold in (0, 1]"
         )
     return TargetSubset(
-        ids, samples, policy, seed, counts_wrong, np.array(order, dtype=int), rank, int(rule == "hard_solvable"), size, max_count
+        ids,
+        samples,
+        policy,
+        seed,
+        counts_wrong,
+        np.array(order, dtype=int),
+        rank,
+        int(rule == "hard_solvable"),
+        size,
+        max_count,
     )
 
 
@@ -105,30 +138,44 @@ def _is_number(value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-# --- proofs --------------------------------------------------------------------------------------------------------
+# --- proofs
+# --------------------------------------------------------------------------------------------------------
 
 
 def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: int) -> np.ndarray:
     """Whether the bounds leave open if a count is in min_count..max_count."""
-    return ~(((low >= min_count) & (high <= max_count)) | (low > max_count) | (high < min_count)) & (max_count >= min_count)
+    return ~(
+        ((low >= min_count) & (high <= max_count)) | (low > max_count) | (high < min_count)
+    ) & (max_count >= min_count)
 
 
 def is_decided(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> bool:
-    """Whether the subset is certain after `drawn` (prompts,) samples of each prompt, of which `correct` (prompts,) are right."""
+    """Whether the subset is certain after `drawn` (prompts,) samples of each prompt, of which
+    `correct` (prompts,) are right."""
     low, high = target.bounds(correct, drawn)
     if target.size is None:
         return not is_undecided(low, high, target.min_count, target.max_count).any()
     levels = range(-1, target.samples + 1)
-    open_prompts = np.stack([is_undecided(low, high, target.min_count, level) for level in levels])[None]
+    open_prompts = np.stack([is_undecided(low, high, target.min_count, level) for level in levels])[
+        None
+    ]
     members = np.stack([(low >= target.min_count) & (high <= level) for level in levels])[None]
-    return bool(((_sums_at_cuts(open_prompts, target) == 0) & _valid_cuts(_sums_at_cuts(members, target), target)).any())
+    return bool(
+        (
+            (_sums_at_cuts(open_prompts, target) == 0)
+            & _valid_cuts(_sums_at_cuts(members, target), target)
+        ).any()
+    )
 
 
-def cheapest_proof(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, remaining: np.ndarray) -> np.ndarray:
-    """Number (draws, prompts) of further samples of each prompt in the cheapest proof, given the outcomes of the remaining samples.
+def cheapest_proof(
+    target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, remaining: np.ndarray
+) -> np.ndarray:
+    """Number (draws, prompts) of further samples of each prompt in the cheapest proof, given the
+    outcomes of the remaining samples.
 
-    `correct` and `drawn` have the shape (prompts,). `remaining` (draws, prompts, K) holds at [..., s] whether sample drawn + s, if
-    it is below K, is right.
+    `correct` and `drawn` have the shape (prompts,). `remaining` (draws, prompts, K) holds at [...,
+    s] whether sample drawn + s, if it is below K, is right.
     """
     draws, prompts, samples = remaining.shape
     start = target.bounds(correct, drawn)[0].astype(np.int16)
@@ -143,25 +190,32 @@ def cheapest_proof(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray,
     final = start + sums[-1]
 
     def samples_needed(max_count: int) -> np.ndarray:
-        return (is_undecided(low, high, target.min_count, max_count) & is_remaining).sum(axis=0, dtype=np.int16)
+        return (is_undecided(low, high, target.min_count, max_count) & is_remaining).sum(
+            axis=0, dtype=np.int16
+        )
 
     if target.size is None:
         return samples_needed(target.max_count)
     levels = range(-1, samples + 1)
     needs = np.stack([samples_needed(level) for level in levels], axis=1)  # (draws, K + 2, prompts)
     members = np.stack([(final >= target.min_count) & (final <= level) for level in levels], axis=1)
-    costs = np.where(_valid_cuts(_sums_at_cuts(members, target), target), _sums_at_cuts(needs, target), np.iinfo(np.int64).max)
+    costs = np.where(
+        _valid_cuts(_sums_at_cuts(members, target), target),
+        _sums_at_cuts(needs, target),
+        np.iinfo(np.int64).max,
+    )
     level, rank_limit = np.divmod(costs.reshape(draws, -1).argmin(axis=1), prompts + 1)
     level_index = np.where(target.rank < rank_limit[:, None], level[:, None] + 1, level[:, None])
     return np.take_along_axis(needs, level_index[:, None, :], axis=1)[:, 0]
 
 
 def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
-    """Sums over the pool at every cut, with the shape (draws, levels 0 to K, rank limits 0 to prompts).
+    """Sums over the pool at every cut, with the shape (draws, levels 0 to K, rank limits 0 to
+    prompts).
 
-    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. The prompts before the cut (level, rank limit) are
-    prompts with a count of at most `level` whose rank by tie-break is below the limit, and all prompts with a count of at most
-    `level` - 1.
+    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. The prompts before
+    the cut (level, rank limit) are prompts with a count of at most `level` whose rank by tie-break
+    is below the limit, and all prompts with a count of at most `level` - 1.
     """
     draws, levels, prompts = values.shape
     sums = np.zeros((draws, levels, prompts + 1), dtype=np.int64)
@@ -170,61 +224,91 @@ def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
 
 
 def _valid_cuts(members: np.ndarray, target: TargetSubset) -> np.ndarray:
-    """Whether each cut has the required number of members before it. If the pool has fewer members, the last cut is also valid."""
+    """Whether each cut has the required number of members before it. If the pool has fewer members,
+    the last cut is also valid."""
     valid = members == target.size
     valid[:, -1, -1] |= members[:, -1, -1] < target.size
     return valid
 
 
-def oracle_samples(target: TargetSubset, outcomes: np.ndarray, already_drawn: np.ndarray | None = None) -> int:
+def oracle_samples(
+    target: TargetSubset, outcomes: np.ndarray, already_drawn: np.ndarray | None = None
+) -> int:
     """The smallest number of samples that decides the subset, given all outcomes (prompts, K).
 
-    `already_drawn` (prompts,) is the number of samples that each prompt already has, K or 0. These samples are not counted.
+    `already_drawn` (prompts,) is the number of samples that each prompt already has, K or 0. These
+    samples are not counted.
     """
     outcomes = np.asarray(outcomes, dtype=bool)
     drawn = np.zeros(len(outcomes), dtype=int) if already_drawn is None else already_drawn
-    return int(cheapest_proof(target, np.where(drawn > 0, outcomes.sum(axis=1), 0), drawn, outcomes[None]).sum())
+    return int(
+        cheapest_proof(
+            target, np.where(drawn > 0, outcomes.sum(axis=1), 0), drawn, outcomes[None]
+        ).sum()
+    )
 
 
 def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """FORCED, LEADING or 0 for each prompt (prompts,): whether the bounds alone show that a proof needs the prompt's next sample.
+    """FORCED, LEADING or 0 for each prompt (prompts,): whether the bounds alone show that a proof
+    needs the prompt's next sample.
 
-    For a rule with a threshold, undecided prompts are forced. For a rule with a rank, the cut lies between the `size`-th lowest
-    `low` and the (`size` + 1)-th lowest `high`. A prompt is forced if it is among the first `size` prompts by `low` but not by
-    `high`. If no prompt is forced, the first `size` prompts are the same by `low` and by `high`. Of these prompts, a prompt is
-    leading if its `high` reaches the `low` of the next prompt.
+    For a rule with a threshold, undecided prompts are forced. For a rule with a rank, the cut lies
+    between the `size`-th lowest `low` and the (`size` + 1)-th lowest `high`. A prompt is forced if
+    it is among the first `size` prompts by `low` but not by `high`. If no prompt is forced, the
+    first `size` prompts are the same by `low` and by `high`. Of these prompts, a prompt is leading
+    if its `high` reaches the `low` of the next prompt.
     """
     low, high = target.bounds(correct, drawn)
     if target.size is None:
         return FORCED * is_undecided(low, high, target.min_count, target.max_count)
     prompt_count = len(drawn)
-    excluded_count = target.samples + 1  # places prompts that cannot be members behind all other prompts
-    low = np.where(high < target.min_count, excluded_count, np.maximum(low, target.min_count)) * prompt_count + target.rank
-    high = np.where(target.bounds(correct, drawn)[0] < target.min_count, excluded_count, high) * prompt_count + target.rank
+    # places prompts that cannot be members behind all other prompts
+    excluded_count = target.samples + 1
+    low = (
+        np.where(high < target.min_count, excluded_count, np.maximum(low, target.min_count))
+        * prompt_count
+        + target.rank
+    )
+    high = (
+        np.where(target.bounds(correct, drawn)[0] < target.min_count, excluded_count, high)
+        * prompt_count
+        + target.rank
+    )
     order = np.argsort(low)
     if target.size == prompt_count:
         return FORCED * (drawn < target.samples)
     leading = np.zeros(prompt_count, dtype=bool)
     leading[order[: target.size]] = drawn[order[: target.size]] < target.samples
     is_forced = leading & (high >= np.partition(high, target.size)[target.size])
-    return FORCED * is_forced if is_forced.any() else LEADING * (leading & (high >= low[order[target.size]]))
+    return (
+        FORCED * is_forced
+        if is_forced.any()
+        else LEADING * (leading & (high >= low[order[target.size]]))
+    )
 
 
-# --- subsets -------------------------------------------------------------------------------------------------------
+# --- subsets
+# -------------------------------------------------------------------------------------------------------
 
 
 def choose(
     target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0
 ) -> tuple[policies.Subset, bool] | None:
-    """Return (subset of full probing, whether the subset is certain), or None while the subset is undecided.
+    """Return (subset of full probing, whether the subset is certain), or None while the subset is
+    undecided.
 
-    With a confidence below 1 and at least one sample of each prompt, a guess is returned if its expected precision (share of the
-    guess that full probing chooses) and its expected recall (share of full probing's choice that is in the guess) both reach the
-    confidence. Raise a `UserError` if full probing certainly chooses no prompt.
+    With a confidence below 1 and at least one sample of each prompt, a guess is returned if its
+    expected precision (share of the guess that full probing chooses) and its expected recall (share
+    of full probing's choice that is in the guess) both reach the confidence. Raise a `UserError` if
+    full probing certainly chooses no prompt.
     """
-    counts = correct + np.rint((target.samples - drawn) * correct / np.maximum(drawn, 1)).astype(int)
+    counts = correct + np.rint((target.samples - drawn) * correct / np.maximum(drawn, 1)).astype(
+        int
+    )
     if is_decided(target, correct, drawn):  # any counts within the bounds give the same subset
-        rates = {prompt: count / target.samples for prompt, count in zip(target.ids, counts.tolist())}
+        rates = {
+            prompt: count / target.samples for prompt, count in zip(target.ids, counts.tolist())
+        }
         return policies.select(rates, seed=target.seed, **target.policy), True
     if confidence >= 1 or not drawn.all():
         return None
@@ -238,13 +322,18 @@ def choose(
         return None
     if target.policy["rule"] == "base_right_matched":
         members = set(guess.tolist())
-        return policies.Subset([target.ids[prompt] for prompt in matched_order(target) if prompt in members], 0, 0), False
-    ids = policies.sort_by_pass_rate({target.ids[prompt]: counts[prompt] for prompt in guess}, target.seed)
+        return policies.Subset(
+            [target.ids[prompt] for prompt in matched_order(target) if prompt in members], 0, 0
+        ), False
+    ids = policies.sort_by_pass_rate(
+        {target.ids[prompt]: counts[prompt] for prompt in guess}, target.seed
+    )
     return policies.Subset(ids[::-1] if target.policy["rule"] == "easy" else ids, 0, 0), False
 
 
 def member_chances(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (prompts,) that full probing chooses each prompt. A draw without a possible subset chooses none."""
+    """Probability (prompts,) that full probing chooses each prompt. A draw without a possible
+    subset chooses none."""
     low, _ = target.bounds(correct, drawn)
     remaining = draw_remaining(correct, drawn, target.samples, DRAWS_FOR_CONFIDENCE)
     is_remaining = np.arange(target.samples) < (target.samples - drawn)[:, None]
@@ -258,8 +347,14 @@ def member_chances(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray)
             members &= members.sum(axis=1, keepdims=True) == size
         return members.mean(axis=0)
     prompt_count = len(drawn)
-    keys = np.where(final >= target.min_count, final, target.samples + 1) * prompt_count + target.rank
-    last_key = np.partition(keys, target.size - 1, axis=1)[:, target.size - 1 : target.size] if target.size else np.full((1, 1), -1)
+    keys = (
+        np.where(final >= target.min_count, final, target.samples + 1) * prompt_count + target.rank
+    )
+    last_key = (
+        np.partition(keys, target.size - 1, axis=1)[:, target.size - 1 : target.size]
+        if target.size
+        else np.full((1, 1), -1)
+    )
     members = (keys <= last_key) & (final >= target.min_count)
     members &= members.sum(axis=1, keepdims=True) == target.size
     return (members != (target.counts_wrong != (target.policy["rule"] == "easy"))).mean(axis=0)
@@ -267,22 +362,39 @@ def member_chances(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray)
 
 def matched_order(target: TargetSubset) -> list[int]:
     """Prompts in the order in which the rule base_right_matched takes them."""
-    return sorted(range(len(target.ids)), key=lambda prompt: policies.tie_break(target.ids[prompt], target.seed, "matched"))
+    return sorted(
+        range(len(target.ids)),
+        key=lambda prompt: policies.tie_break(target.ids[prompt], target.seed, "matched"),
+    )
 
 
-# --- what to draw next ---------------------------------------------------------------------------------------------
+# --- what to draw next
+# ---------------------------------------------------------------------------------------------
 
 
 class Stopper:
-    """Choose batches of (prompt, sample) until every target is decided: `while batch := stopper.ask(): ... stopper.tell(...)`.
+    """Choose batches of (prompt, sample) until every target is decided: `while batch :=
+    stopper.ask(): ... stopper.tell(...)`.
 
-    A pool may have several targets (policies, seeds). With `completes_subset`, the prompts of a certain subset then get their
-    remaining samples, so that their pass rates and order are those of full probing. The prompts of a guess (confidence below 1) do
-    not get their remaining samples, because these samples would change the guess and cost more than early stopping saves.
+    A pool may have several targets (policies, seeds). With `completes_subset`, the prompts of a
+    certain subset then get their remaining samples, so that their pass rates and order are those of
+    full probing. The prompts of a guess (confidence below 1) do not get their remaining samples,
+    because these samples would change the guess and cost more than early stopping saves.
     """
 
-    def __init__(self, targets: list[TargetSubset], batch: int, confidence: float = 1.0, completes_subset: bool = False):
-        self.targets, self.batch, self.confidence, self.completes_subset = targets, batch, confidence, completes_subset
+    def __init__(
+        self,
+        targets: list[TargetSubset],
+        batch: int,
+        confidence: float = 1.0,
+        completes_subset: bool = False,
+    ):
+        self.targets, self.batch, self.confidence, self.completes_subset = (
+            targets,
+            batch,
+            confidence,
+            completes_subset,
+        )
         prompts, self.samples = len(targets[0].ids), targets[0].samples
         self.correct, self.drawn = np.zeros(prompts, dtype=int), np.zeros(prompts, dtype=int)
 
@@ -291,7 +403,8 @@ class Stopper:
         self.correct[prompt], self.drawn[prompt] = correct, drawn
 
     def ask(self) -> list[tuple[int, int]]:
-        """At most `batch` samples to draw, as (prompt, sample), most needed first. Empty when all targets are decided."""
+        """At most `batch` samples to draw, as (prompt, sample), most needed first. Empty when all
+        targets are decided."""
         open_targets, incomplete = [], np.zeros(len(self.drawn), dtype=bool)
         for target in self.targets:
             try:
@@ -312,17 +425,24 @@ class Stopper:
         prompt, step = np.nonzero(need_shares > 0)
         if not len(prompt):
             policies_of_targets = [target.policy for target in open_targets]
-            raise RuntimeError(f"a subset is open, but no sample would help to decide it: {policies_of_targets}")
+            raise RuntimeError(
+                f"a subset is open, but no sample would help to decide it: {policies_of_targets}"
+            )
         needs = need_shares[prompt, step]
-        # Samples with equal needs are ordered by tie-break, so that few prompts are completed instead of many started. A guess
-        # needs complete prompts, because one sample per prompt does not show the distribution of pass rates.
-        order = np.lexsort((open_targets[0].rank[prompt] if open_targets else prompt, step, -needs))[: self.batch]
+        # Samples with equal needs are ordered by tie-break, so that few prompts are completed
+        # instead of many started. A guess needs complete prompts, because one sample per prompt
+        # does not show the distribution of pass rates.
+        order = np.lexsort(
+            (open_targets[0].rank[prompt] if open_targets else prompt, step, -needs)
+        )[: self.batch]
         batch = order[: max(1, int((needs[order] >= MIN_NEED_SHARE).sum()))]
-        return [(int(prompt[index]), int(self.drawn[prompt[index]] + step[index])) for index in batch]
+        return [
+            (int(prompt[index]), int(self.drawn[prompt[index]] + step[index])) for index in batch
+        ]
 
     def _sample_priorities(self, targets: list[TargetSubset]) -> np.ndarray:
-        """(prompts, K): at [:, s] the share of draws in which the cheapest proof needs more than s further samples of the prompt.
-        The value of `priorities` is added at s = 0."""
+        """(prompts, K): at [:, s] the share of draws in which the cheapest proof needs more than s
+        further samples of the prompt. The value of `priorities` is added at s = 0."""
         remaining = draw_remaining(self.correct, self.drawn, self.samples, DRAWS)
         needs, priority = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
         for target in targets:
@@ -334,38 +454,51 @@ class Stopper:
 
 
 def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: int) -> np.ndarray:
-    """Draw outcomes (draws, prompts, K) of the remaining samples, with pass rates drawn from their posteriors.
+    """Draw outcomes (draws, prompts, K) of the remaining samples, with pass rates drawn from their
+    posteriors.
 
-    The random numbers depend only on the counts, so that a resumed probe makes the same decisions as an uninterrupted probe.
+    The random numbers depend only on the counts, so that a resumed probe makes the same decisions
+    as an uninterrupted probe.
     """
     rng = np.random.default_rng([len(drawn), samples, int(drawn.sum()), int(correct.sum())])
     edges = posteriors(correct, drawn).cumsum(axis=1)[:, :-1]
     quantiles = rng.random((draws, len(drawn)), dtype=np.float32)
     part = max(1, 2**20 // edges.size)  # draws at once, to limit memory
-    rate_indices = [(quantiles[i : i + part, :, None] > edges).sum(axis=2) for i in range(0, draws, part)]
+    rate_indices = [
+        (quantiles[i : i + part, :, None] > edges).sum(axis=2) for i in range(0, draws, part)
+    ]
     rates = RATES[np.concatenate(rate_indices)].astype(np.float32)
     return rng.random((draws, len(drawn), samples), dtype=np.float32) < rates[:, :, None]
 
 
 def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.ndarray:
-    """Posterior probabilities (prompts, RATES) of the pass rates RATES. The prior is estimated by EM (empirical Bayes).
+    """Posterior probabilities (prompts, RATES) of the pass rates RATES. The prior is estimated by
+    EM (empirical Bayes).
 
-    A uniform component with the weight of one prompt keeps every rate possible. Early stopping does not change the likelihood,
-    because the numbers of samples depend only on the counts.
+    A uniform component with the weight of one prompt keeps every rate possible. Early stopping does
+    not change the likelihood, because the numbers of samples depend only on the counts.
     """
-    count_pairs, pair_of_prompt, sizes = np.unique(np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True)
-    correct_counts, wrong_counts = count_pairs[0][:, None], (count_pairs[1] - count_pairs[0])[:, None]
+    count_pairs, pair_of_prompt, sizes = np.unique(
+        np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True
+    )
+    correct_counts, wrong_counts = (
+        count_pairs[0][:, None],
+        (count_pairs[1] - count_pairs[0])[:, None],
+    )
     likelihood = RATES**correct_counts * (1 - RATES) ** wrong_counts  # 0 ** 0 is 1
     weights = sizes * (count_pairs[1] > 0)
     prior = np.full(len(RATES), 1 / len(RATES))
     for _ in range(steps):
-        prior = (prior * (weights / (likelihood @ prior) @ likelihood) + 1 / len(RATES)) / (weights.sum() + 1)
+        prior = (prior * (weights / (likelihood @ prior) @ likelihood) + 1 / len(RATES)) / (
+            weights.sum() + 1
+        )
     joint = likelihood * prior
     return (joint / joint.sum(axis=1, keepdims=True))[pair_of_prompt.reshape(-1)]
 
 
 def simulate(stopper: Stopper, outcomes: np.ndarray) -> int:
-    """Simulate early-stopped probing with given outcomes (prompts, K), and return the number of batches."""
+    """Simulate early-stopped probing with given outcomes (prompts, K), and return the number of
+    batches."""
     batches = 0
     while batch := stopper.ask():
         batches += 1

@@ -1,9 +1,12 @@
-"""Selectors choose, during training, the prompts for which rollouts are sampled next (ask-and-tell interface).
+"""Selectors choose, during training, the prompts for which rollouts are sampled next (ask-and-tell
+interface).
 
-A run is a sequence of sampling steps. Each step samples `group_size` rollouts for each of `prompts_per_update` prompts, so runs
-with equally many steps sample equally many rollouts with every selector. The trainer asks for prompts (`ask`) and reports the share
-of rewarded rollouts of each group (`tell`). A selector depends only on the seed and this history. It derives its random numbers
-from the seed and the step, so a checkpoint needs only the selector's `state`. The pool of a selector is the run's subset.
+A run is a sequence of sampling steps. Each step samples `group_size` rollouts for each of
+`prompts_per_update` prompts, so runs with equally many steps sample equally many rollouts with
+every selector. The trainer asks for prompts (`ask`) and reports the share of rewarded rollouts of
+each group (`tell`). A selector depends only on the seed and this history. It derives its random
+numbers from the seed and the step, so a checkpoint needs only the selector's `state`. The pool of a
+selector is the run's subset.
 
 Each docstring cites the source of the formula and states where this code differs from the source.
 """
@@ -17,12 +20,14 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import selector_settings
 
-RIDGE = 0.05  # ridge penalty on the slope of `calibrate`, per anchor prompt, as in predicted.py; our choice
+# ridge penalty on the slope of `calibrate`, per anchor prompt, as in predicted.py; our choice
+RIDGE = 0.05
 
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Ids of prompts to sample next. `trains`: whether an update trains on the groups, or the rollouts only measure pass rates."""
+    """Ids of prompts to sample next. `trains`: whether an update trains on the groups, or the
+    rollouts only measure pass rates."""
 
     ids: list[str]
     trains: bool = True
@@ -30,8 +35,8 @@ class PromptBatch:
 
 @dataclass(frozen=True)
 class Pool:
-    """The prompts that a selector chooses from. `measures`: id -> tier or pass rate, for a curriculum. `embeddings` (prompts,
-    width), in the order of `ids`, for `targeted`."""
+    """The prompts that a selector chooses from. `measures`: id -> tier or pass rate, for a
+    curriculum. `embeddings` (prompts, width), in the order of `ids`, for `targeted`."""
 
     ids: list[str]
     measures: dict[str, float] | None = None
@@ -43,7 +48,9 @@ def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
     settings = selector_settings.with_defaults(recipe)
     if settings["kind"] == "targeted":
         check_anchor_count(settings, len(pool.ids))
-    return KINDS[settings["kind"]](settings | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed)
+    return KINDS[settings["kind"]](
+        settings | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed
+    )
 
 
 def check_anchor_count(settings: dict, prompts: int) -> None:
@@ -56,15 +63,18 @@ def check_anchor_count(settings: dict, prompts: int) -> None:
 
 
 class Selector:
-    """The interface of all selectors. `make` calls KINDS[kind](settings with group_size, pool, steps of the run, seed)."""
+    """The interface of all selectors. `make` calls KINDS[kind](settings with group_size, pool,
+    steps of the run, seed)."""
 
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
-        """Return 1 to `max_prompts` ids of the pool to sample next. Equal seeds and histories give equal ids. Steps are counted
-        from 1. The trainer calls `ask` again until the step has enough prompts."""
+        """Return 1 to `max_prompts` ids of the pool to sample next. Equal seeds and histories give
+        equal ids. Steps are counted from 1. The trainer calls `ask` again until the step has enough
+        prompts."""
         raise NotImplementedError
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
-        """Receive the share of rewarded rollouts of each group that `ask` requested, in the order of `prompts.ids`."""
+        """Receive the share of rewarded rollouts of each group that `ask` requested, in the order
+        of `prompts.ids`."""
 
     def state(self) -> dict:
         """The history that `ask` needs, as JSON, for a checkpoint."""
@@ -75,7 +85,8 @@ class Selector:
 
 
 class Epochs:
-    """Takes prompts one by one, in shuffled epochs of the pool. State: `position`, the number of prompts taken."""
+    """Takes prompts one by one, in shuffled epochs of the pool. State: `position`, the number of
+    prompts taken."""
 
     def __init__(self, ids: list[str], seed: int):
         self.ids, self.seed, self.position, self.order = ids, seed, 0, (None, [])
@@ -92,8 +103,9 @@ class Epochs:
 
 
 class Dynamic(Selector):
-    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): drop groups that are all right or all wrong, and sample until there
-    are enough groups for an update. DAPO samples 1,536 prompts at a time for an update of 512, and discards surplus groups."""
+    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): drop groups that are all right or all
+    wrong, and sample until there are enough groups for an update. DAPO samples 1,536 prompts at a
+    time for an update of 512, and discards surplus groups."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
@@ -109,11 +121,13 @@ class Dynamic(Selector):
 
 
 class Skip(Dynamic):
-    """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all right, or all wrong, with
-    probability 1 - max(p^z, least). There is one p for all-right groups and one p for all-wrong groups. Each p starts at `explore`.
-    After the first epoch, a sampling step lowers the p of all-right (all-wrong) groups by `step` if at least the share `easy`
-    (`hard`) of the step's groups was all right (all wrong), and otherwise raises this p by `step`, within LIMITS. Differences: the
-    released code changes p once per update, and the paper also adapts the number of prompts per step, which is constant here."""
+    """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all
+    right, or all wrong, with probability 1 - max(p^z, least). There is one p for all-right groups
+    and one p for all-wrong groups. Each p starts at `explore`. After the first epoch, a sampling
+    step lowers the p of all-right (all-wrong) groups by `step` if at least the share `easy`
+    (`hard`) of the step's groups was all right (all wrong), and otherwise raises this p by `step`,
+    within LIMITS. Differences: the released code changes p once per update, and the paper also
+    adapts the number of prompts per step, which is constant here."""
 
     LIMITS = 0.05, 0.95  # lowest and highest p, as in the released code
 
@@ -143,9 +157,14 @@ class Skip(Dynamic):
         if self.epochs.position <= len(self.epochs.ids):
             return
         lowest, highest = self.LIMITS
-        for outcome, extreme, threshold in (("right", 1, self.settings["easy"]), ("wrong", 0, self.settings["hard"])):
+        for outcome, extreme, threshold in (
+            ("right", 1, self.settings["easy"]),
+            ("wrong", 0, self.settings["hard"]),
+        ):
             extreme_share = sum(share == extreme for share in shares) / len(shares)
-            probability = self.explore[outcome] + (-self.settings["step"] if extreme_share >= threshold else self.settings["step"])
+            probability = self.explore[outcome] + (
+                -self.settings["step"] if extreme_share >= threshold else self.settings["step"]
+            )
             self.explore[outcome] = min(highest, max(lowest, probability))
 
     def state(self) -> dict:
@@ -153,16 +172,20 @@ class Skip(Dynamic):
 
     def restore(self, state: dict) -> None:
         super().restore(state)
-        self.explore, self.streaks = dict(state["explore"]), {prompt: list(streak) for prompt, streak in state["idle"].items()}
+        self.explore, self.streaks = (
+            dict(state["explore"]),
+            {prompt: list(streak) for prompt, streak in state["idle"].items()},
+        )
 
 
 class Beta(Selector):
-    """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, which starts as Beta(1, 1). Draw a pass rate
-    for every prompt of the pool from its posterior (Thompson sampling), and take the prompts whose drawn rates are nearest to
-    `target`. A group of n rollouts, of which the share s is rewarded, changes the posterior:
-    a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s).
-    Difference: the paper considers a random part of the pool, eight times the size of an update; this class considers the
-    complete pool."""
+    """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, which starts as
+    Beta(1, 1). Draw a pass rate for every prompt of the pool from its posterior (Thompson
+    sampling), and take the prompts whose drawn rates are nearest to `target`. A group of n
+    rollouts, of which the share s is rewarded, changes the posterior: a = discount * a + (1 -
+    discount) + n s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper considers
+    a random part of the pool, eight times the size of an update; this class considers the complete
+    pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
@@ -172,7 +195,12 @@ class Beta(Selector):
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
         rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "beta", step)))
         distance = np.abs(rng.beta(self.a, self.b) - self.settings["target"])
-        return PromptBatch([self.ids[index] for index in repeat_to(np.argsort(distance, kind="stable"), max_prompts)])
+        return PromptBatch(
+            [
+                self.ids[index]
+                for index in repeat_to(np.argsort(distance, kind="stable"), max_prompts)
+            ]
+        )
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
         discount, group_size = self.settings["discount"], self.settings["group_size"]
@@ -191,19 +219,22 @@ class Beta(Selector):
 
 
 class Targeted(Selector):
-    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316). Each cycle of `every` steps first samples `reference` random
-    anchor prompts, on which no update trains. The predicted pass rate of a prompt is the mean of the anchor prompts' pass rates
-    with attention weights softmax(q . r / sqrt(width)) of the embeddings, followed by `calibrate`. Until the next cycle, prompts
-    are drawn without replacement with probability proportional to exp(-|predicted - 1/2| / sharpness).
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316). Each cycle of `every` steps
+    first samples `reference` random anchor prompts, on which no update trains. The predicted pass
+    rate of a prompt is the mean of the anchor prompts' pass rates with attention weights softmax(q
+    . r / sqrt(width)) of the embeddings, followed by `calibrate`. Until the next cycle, prompts are
+    drawn without replacement with probability proportional to exp(-|predicted - 1/2| / sharpness).
 
-    Difference: the paper embeds with another model and a head that was trained on measured pass rates; here an embedding is the
-    mean of the untrained model's last hidden states, standardised over the pool."""
+    Difference: the paper embeds with another model and a head that was trained on measured pass
+    rates; here an embedding is the mean of the untrained model's last hidden states, standardised
+    over the pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
         self.index = {prompt: index for index, prompt in enumerate(pool.ids)}
         self.embeddings = pool.embeddings
-        self.anchor_prompts: list[int] = []  # anchor prompts of the current cycle, as indices into the pool
+        # anchor prompts of the current cycle, as indices into the pool
+        self.anchor_prompts: list[int] = []
         self.shares: list[float] = []  # pass rates of the anchor prompts sampled so far
         self.predicted: np.ndarray | None = None
 
@@ -218,12 +249,21 @@ class Targeted(Selector):
         if unmeasured:
             return PromptBatch([self.ids[index] for index in unmeasured], trains=False)
         if self.predicted is None:
-            self.predicted = predict_pass_rates(self.embeddings, np.array(self.anchor_prompts), np.array(self.shares))
+            self.predicted = predict_pass_rates(
+                self.embeddings, np.array(self.anchor_prompts), np.array(self.shares)
+            )
         rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "targeted", step)))
-        # Gumbel top-k trick: the prompts with the largest values of log-weight + Gumbel noise are a draw without replacement in
-        # proportion to the weights.
-        scores = -np.abs(self.predicted - 0.5) / self.settings["sharpness"] + rng.gumbel(size=len(self.ids))
-        return PromptBatch([self.ids[index] for index in repeat_to(np.argsort(-scores, kind="stable"), max_prompts)])
+        # Gumbel top-k trick: the prompts with the largest values of log-weight + Gumbel noise are a
+        # draw without replacement in proportion to the weights.
+        scores = -np.abs(self.predicted - 0.5) / self.settings["sharpness"] + rng.gumbel(
+            size=len(self.ids)
+        )
+        return PromptBatch(
+            [
+                self.ids[index]
+                for index in repeat_to(np.argsort(-scores, kind="stable"), max_prompts)
+            ]
+        )
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
         if not prompts.trains:
@@ -236,24 +276,37 @@ class Targeted(Selector):
         return {"references": self.anchor_prompts, "shares": self.shares}
 
     def restore(self, state: dict) -> None:
-        self.anchor_prompts, self.shares, self.predicted = list(state["references"]), list(state["shares"]), None
+        self.anchor_prompts, self.shares, self.predicted = (
+            list(state["references"]),
+            list(state["shares"]),
+            None,
+        )
 
 
 class Curriculum(Selector):
-    """A curriculum (Parashar et al., arXiv 2506.06632): one pass over the pool, sorted by tier or by the base model's pass rate,
-    with ties in random order. The first step takes the first prompts, the last step takes the last prompts, and the steps between
-    advance evenly. Difference: the paper draws tiers at random, with probabilities that move from the first to the last tiers."""
+    """A curriculum (Parashar et al., arXiv 2506.06632): one pass over the pool, sorted by tier or
+    by the base model's pass rate, with ties in random order. The first step takes the first
+    prompts, the last step takes the last prompts, and the steps between advance evenly. Difference:
+    the paper draws tiers at random, with probabilities that move from the first to the last
+    tiers."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         order = list(pool.ids)
         random.Random(f"curriculum:{seed}").shuffle(order)
         # A higher tier is harder, a higher pass rate is easier.
-        sign = (1 if settings["by"] == "tier" else -1) * (1 if settings["order"] == "easy_first" else -1)
-        self.order, self.steps = sorted(order, key=lambda prompt: sign * pool.measures[prompt]), steps
+        sign = (1 if settings["by"] == "tier" else -1) * (
+            1 if settings["order"] == "easy_first" else -1
+        )
+        self.order, self.steps = (
+            sorted(order, key=lambda prompt: sign * pool.measures[prompt]),
+            steps,
+        )
 
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
         start = (step - 1) * max(0, len(self.order) - max_prompts) // max(1, self.steps - 1)
-        return PromptBatch([self.order[index % len(self.order)] for index in range(start, start + max_prompts)])
+        return PromptBatch(
+            [self.order[index % len(self.order)] for index in range(start, start + max_prompts)]
+        )
 
 
 KINDS = {
@@ -275,17 +328,24 @@ def repeat_to(order: np.ndarray, count: int) -> list[int]:
     return [int(order[index % len(order)]) for index in range(count)]
 
 
-def predict_pass_rates(embeddings: np.ndarray, anchor_prompts: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
-    """Predicted pass rates (n,) of all prompts: attention over the anchor prompts, then `calibrate` (arXiv 2506.05316).
+def predict_pass_rates(
+    embeddings: np.ndarray, anchor_prompts: np.ndarray, anchor_rates: np.ndarray
+) -> np.ndarray:
+    """Predicted pass rates (n,) of all prompts: attention over the anchor prompts, then `calibrate`
+    (arXiv 2506.05316).
 
-    `embeddings` (n, width) come from `standardise`, `anchor_prompts` (k,) are indices, and `anchor_rates` (k,) are the anchor
-    prompts' pass rates.
+    `embeddings` (n, width) come from `standardise`, `anchor_prompts` (k,) are indices, and
+    `anchor_rates` (k,) are the anchor prompts' pass rates.
     """
     keys = embeddings[anchor_prompts]
     predicted = attend(embeddings @ keys.T, anchor_rates)
     scores_without_self = keys @ keys.T
     np.fill_diagonal(scores_without_self, -np.inf)
-    return calibrate(predicted, attend(scores_without_self, anchor_rates) if len(anchor_rates) > 1 else anchor_rates, anchor_rates)
+    return calibrate(
+        predicted,
+        attend(scores_without_self, anchor_rates) if len(anchor_rates) > 1 else anchor_rates,
+        anchor_rates,
+    )
 
 
 def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
@@ -294,21 +354,27 @@ def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
     return weights @ anchor_rates / weights.sum(axis=1)
 
 
-def calibrate(predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
-    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression of the anchor prompts' pass rates
-    (k,) on their leave-one-out predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and c
-    from the mean and standard deviation of the anchor prompts' pass rates.
+def calibrate(
+    predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np.ndarray
+) -> np.ndarray:
+    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression of
+    the anchor prompts' pass rates (k,) on their leave-one-out predictions (k,) gives w and c.
+    Difference: in arXiv 2506.05316 a trained network computes w and c from the mean and standard
+    deviation of the anchor prompts' pass rates.
 
-    The result is the anchor prompts' mean pass rate if all their pass rates or all leave-one-out predictions are equal, or if w is
-    not positive. A w that is not positive shows that the anchor prompts do not predict each other. (A leave-one-out prediction is
-    then close to the mean of the other anchor prompts. This mean is higher if the omitted prompt has a lower pass rate.)
+    The result is the anchor prompts' mean pass rate if all their pass rates or all leave-one-out
+    predictions are equal, or if w is not positive. A w that is not positive shows that the anchor
+    prompts do not predict each other. (A leave-one-out prediction is then close to the mean of the
+    other anchor prompts. This mean is higher if the omitted prompt has a lower pass rate.)
     """
     if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
         return np.full(len(predicted), anchor_rates.mean())
     import statsmodels.api as sm  # takes a second; few selectors need it
 
     features = sm.add_constant(logit(leave_one_out), has_constant="add")
-    fit = sm.GLM(anchor_rates, features, family=sm.families.Binomial()).fit_regularized(alpha=np.array([0.0, RIDGE]), L1_wt=0.0)
+    fit = sm.GLM(anchor_rates, features, family=sm.families.Binomial()).fit_regularized(
+        alpha=np.array([0.0, RIDGE]), L1_wt=0.0
+    )
     intercept, slope = fit.params
     if slope <= 0:
         return np.full(len(predicted), anchor_rates.mean())
@@ -322,8 +388,9 @@ def logit(share: np.ndarray) -> np.ndarray:
 
 
 def standardise(embeddings: np.ndarray) -> np.ndarray:
-    """Embeddings (prompts, width), scaled to columns of mean 0 and standard deviation 1 and then divided by the fourth root of the
-    width. The dot product of two rows is therefore the attention score q . r / sqrt(width)."""
+    """Embeddings (prompts, width), scaled to columns of mean 0 and standard deviation 1 and then
+    divided by the fourth root of the width. The dot product of two rows is therefore the attention
+    score q . r / sqrt(width)."""
     deviation = embeddings.std(axis=0)
     centred = (embeddings - embeddings.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     return centred / math.sqrt(math.sqrt(embeddings.shape[1]))

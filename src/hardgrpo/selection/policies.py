@@ -1,8 +1,10 @@
-"""Selection policies: choose the prompts of a pool to train on, given the base model's pass rates or another measure.
+"""Selection policies: choose the prompts of a pool to train on, given the base model's pass rates
+or another measure.
 
-The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). The rule `hard` takes the first prompts
-of this order and the rule `easy` the last, so the two subsets are disjoint if the pool is large enough for both. `RULES` holds
-every rule. The key `rule` and the other keys of a policy come from the configuration.
+The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). The rule
+`hard` takes the first prompts of this order and the rule `easy` the last, so the two subsets are
+disjoint if the pool is large enough for both. `RULES` holds every rule. The key `rule` and the
+other keys of a policy come from the configuration.
 """
 
 import functools
@@ -21,15 +23,19 @@ SIGNALS = (
     "mean_tokens",
     "log_probability",
 )  # measured without reference answers: signals.py
-SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1, for nearest_half
+# measures in 0..1, for nearest_half
+SHARES = ("pass_rate", "predicted", "agreement", "answered_share")
 MEASURES = ("pass_rate", "predicted", *SIGNALS)
 
-BUDGET_FORMS = "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
+BUDGET_FORMS = (
+    "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
+)
 
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in order, and the number of candidates with the same pass rate as the last chosen prompt."""
+    """Chosen ids in order, and the number of candidates with the same pass rate as the last chosen
+    prompt."""
 
     ids: list[str]
     tied: int  # number of tied candidates; 0 if all tied candidates were chosen
@@ -63,30 +69,42 @@ class Rule:
     needs: tuple[str, ...] = ("budget",)  # required keys of a policy with this rule
     accepts_by: bool = False  # whether a policy may have the key `by`
     needs_measure: bool = True  # False: the rule chooses before any prompt is sampled or annotated
-    by_bounds: bool = False  # whether bounds of the pass rates can decide the subset, see early_stopping.py
-    is_released: bool = False  # whether the rule follows HE's released code: ties in the order of the dataset, equal for all seeds
+    # whether bounds of the pass rates can decide the subset, see early_stopping.py
+    by_bounds: bool = False
+    # whether the rule follows HE's released code: ties in the order of the dataset, equal for all
+    # seeds
+    is_released: bool = False
 
 
 def halve_budget(budget: float | dict) -> float | dict:
     """Half of a budget. Half of a number of prompts is rounded down, but is at least 1."""
     if not isinstance(budget, dict):
         return budget / 2
-    return budget | ({"prompts": max(1, budget["prompts"] // 2)} if "prompts" in budget else {"money": budget["money"] / 2})
+    return budget | (
+        {"prompts": max(1, budget["prompts"] // 2)}
+        if "prompts" in budget
+        else {"money": budget["money"] / 2}
+    )
 
 
 def labels_before(policy: dict) -> str:
-    """The prompts whose reference answers a policy needs before it can choose: `pool`, `sample` or `none`."""
+    """The prompts whose reference answers a policy needs before it can choose: `pool`, `sample` or
+    `none`."""
     if not RULES[policy["rule"]].needs_measure:
         return "none"
     return {"pass_rate": "pool", "predicted": "sample"}.get(policy.get("by", "pass_rate"), "none")
 
 
-def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None) -> int:
-    """Number of reference answers that a run needs: for the choice (of the `pool`, of a `sample`, or none) and for training (of the
-    `chosen` prompts, or none if the reward is not `correct`). An answer that is used for both is counted once.
+def labels(
+    policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None
+) -> int:
+    """Number of reference answers that a run needs: for the choice (of the `pool`, of a `sample`,
+    or none) and for training (of the `chosen` prompts, or none if the reward is not `correct`). An
+    answer that is used for both is counted once.
 
-    `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is the number of prompts that the run samples, if the
-    run samples only some of the chosen prompts (a selector, or a short run on all prompts).
+    `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is the number of
+    prompts that the run samples, if the run samples only some of the chosen prompts (a selector, or
+    a short run on all prompts).
     """
     needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
@@ -94,7 +112,8 @@ def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int, samp
     if recipe.get("reward", "correct") != "correct":
         return needed_to_choose
     if sampled is not None and 0 < needed_to_choose < chosen:
-        return min(chosen, needed_to_choose + sampled)  # upper bound: the overlap with the sample is unknown
+        # upper bound: the overlap with the sample is unknown
+        return min(chosen, needed_to_choose + sampled)
     return max(needed_to_choose, chosen if sampled is None else sampled)
 
 
@@ -109,9 +128,10 @@ def select(
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure).
 
-    Prompts without a measure (None) count towards the size of the pool but are never chosen. Rules by tier need `tiers` (id ->
-    difficulty by the structure of the problem). Raise a `UserError` if the rule is unknown, if one of the rule's keys is missing or
-    invalid, or if the subset would be empty.
+    Prompts without a measure (None) count towards the size of the pool but are never chosen. Rules
+    by tier need `tiers` (id -> difficulty by the structure of the problem). Raise a `UserError` if
+    the rule is unknown, if one of the rule's keys is missing or invalid, or if the subset would be
+    empty.
     """
     if rule not in RULES:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
@@ -119,26 +139,40 @@ def select(
     if "budget" in needs and not is_budget(budget):
         raise UserError(f"policy rule {rule}: budget is {budget}, {BUDGET_FORMS}; correct it")
     if "threshold" in needs and threshold is None:
-        raise UserError(f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong")
+        raise UserError(
+            f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong"
+        )
     if "highest_tier" in needs and highest_tier is None:
-        raise UserError(f"policy rule {rule}: highest_tier is missing; say up to which tier a prompt counts as low")
+        raise UserError(
+            f"policy rule {rule}: highest_tier is missing; say up to which tier a prompt counts as low"
+        )
     size = subset_size(budget, len(pass_rates)) if "budget" in needs else 0
     measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
     pool = Pool(measures, seed, size, budget, threshold, highest_tier, tiers or {})
     if "highest_tier" in needs and all(pool.tiers.get(prompt) is None for prompt in measures):
-        raise UserError(f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule")
+        raise UserError(
+            f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule"
+        )
     if "budget" in needs and not size:
-        raise _empty_subset_error(rule, _small_budget_reason(budget, len(pass_rates)), "raise the budget")
+        raise _empty_subset_error(
+            rule, _small_budget_reason(budget, len(pass_rates)), "raise the budget"
+        )
     try:
         subset = RULES[rule].choose(pool)
     except TooFewPrompts as error:
         raise UserError(f"policy rule {rule}: {error}") from None
     if not subset.ids:
         if "threshold" in needs:
-            reason, remedy = ("no pass rate reaches", "lower") if rule == "base_right" else ("no pass rate is below", "raise")
+            reason, remedy = (
+                ("no pass rate reaches", "lower")
+                if rule == "base_right"
+                else ("no pass rate is below", "raise")
+            )
             raise _empty_subset_error(rule, f"{reason} {threshold}", f"{remedy} the threshold")
         if "highest_tier" in needs:
-            raise _empty_subset_error(rule, f"no tier is {highest_tier} or lower", "raise highest_tier")
+            raise _empty_subset_error(
+                rule, f"no tier is {highest_tier} or lower", "raise highest_tier"
+            )
         raise _empty_subset_error(rule, "the pool is empty", "give it prompts")
     return subset
 
@@ -155,11 +189,14 @@ def _check_enough(pool: Pool, candidates: list[str]) -> None:
 
 
 def _take(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
-    """Take as many of the first candidates as the budget pays for. Candidates are in ascending order of `key`."""
+    """Take as many of the first candidates as the budget pays for. Candidates are in ascending
+    order of `key`."""
     _check_enough(pool, candidates)
     ids = candidates[: pool.size]
     tied = tied_chosen = 0
-    if pool.size < len(candidates) and math.isclose(key(candidates[pool.size]), key(ids[-1]), abs_tol=1e-12):
+    if pool.size < len(candidates) and math.isclose(
+        key(candidates[pool.size]), key(ids[-1]), abs_tol=1e-12
+    ):
         is_tied = [math.isclose(key(prompt), key(ids[-1]), abs_tol=1e-12) for prompt in candidates]
         tied, tied_chosen = sum(is_tied), sum(is_tied[: pool.size])
     return Subset(ids, tied, tied_chosen)
@@ -174,13 +211,21 @@ def _highest(pool: Pool) -> Subset:
 
 
 def _lowest_above_zero(pool: Pool) -> Subset:
-    return _take(pool, [prompt for prompt in pool.ids if pool.measures[prompt] > 0], pool.measures.__getitem__)
+    return _take(
+        pool,
+        [prompt for prompt in pool.ids if pool.measures[prompt] > 0],
+        pool.measures.__getitem__,
+    )
 
 
 def _nearest_half(pool: Pool) -> Subset:
-    # The distances of 0.4 and 0.6 differ in the last bit. Rounding makes them equal, so that the two tie.
+    # The distances of 0.4 and 0.6 differ in the last bit. Rounding makes them equal, so that the
+    # two tie.
     distances = {value: round(abs(value - 0.5), 12) for value in set(pool.measures.values())}
-    candidates = sorted(pool.ids, key=lambda prompt: (distances[pool.measures[prompt]], tie_break(prompt, pool.seed)))
+    candidates = sorted(
+        pool.ids,
+        key=lambda prompt: (distances[pool.measures[prompt]], tie_break(prompt, pool.seed)),
+    )
     return _take(pool, candidates, lambda prompt: abs(pool.measures[prompt] - 0.5))
 
 
@@ -189,8 +234,14 @@ def _middle(pool: Pool) -> Subset:
         return _take(pool, [], pool.measures.__getitem__)
     centre, first_quartile, third_quartile = _quartiles(list(pool.measures.values()))
     distance = lambda prompt: abs(pool.measures[prompt] - centre)
-    within = [prompt for prompt in pool.ids if first_quartile <= pool.measures[prompt] <= third_quartile]
-    return _take(pool, sorted(within, key=lambda prompt: (distance(prompt), tie_break(prompt, pool.seed))), distance)
+    within = [
+        prompt for prompt in pool.ids if first_quartile <= pool.measures[prompt] <= third_quartile
+    ]
+    return _take(
+        pool,
+        sorted(within, key=lambda prompt: (distance(prompt), tie_break(prompt, pool.seed))),
+        distance,
+    )
 
 
 def _random(pool: Pool) -> Subset:
@@ -218,7 +269,15 @@ def _right_matched(pool: Pool) -> Subset:
 
 def _low_tiers(pool: Pool) -> Subset:
     tier = pool.tiers.get
-    return Subset([prompt for prompt in pool.ids if tier(prompt) is not None and tier(prompt) <= pool.highest_tier], 0, 0)
+    return Subset(
+        [
+            prompt
+            for prompt in pool.ids
+            if tier(prompt) is not None and tier(prompt) <= pool.highest_tier
+        ],
+        0,
+        0,
+    )
 
 
 def _low_tiers_matched(pool: Pool) -> Subset:
@@ -236,12 +295,17 @@ def _random_42(pool: Pool) -> Subset:
 
     ids = list(pool.measures)
     _check_enough(pool, ids)
-    return Subset([ids[index] for index in np.random.default_rng(42).permutation(len(ids))[: pool.size]], len(ids), pool.size)
+    return Subset(
+        [ids[index] for index in np.random.default_rng(42).permutation(len(ids))[: pool.size]],
+        len(ids),
+        pool.size,
+    )
 
 
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
-    """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts the prompts whose measure equals the
-    measure of the first or last chosen prompt. The order of the dataset decides which of these prompts are chosen."""
+    """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts the
+    prompts whose measure equals the measure of the first or last chosen prompt. The order of the
+    dataset decides which of these prompts are chosen."""
     ids = list(pool.measures)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0
@@ -259,17 +323,25 @@ RULES: dict[str, Rule] = {
     "middle": Rule(_middle, "pass rates nearest to the median, within the quartiles"),
     "random": Rule(_random, "a random choice, another for each seed", needs_measure=False),
     "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0", by_bounds=True),
-    "lowest": Rule(_lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts_by=True),
-    "highest": Rule(_highest, "the highest values of the measure `by`", ("budget", "by"), accepts_by=True),
+    "lowest": Rule(
+        _lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts_by=True
+    ),
+    "highest": Rule(
+        _highest, "the highest values of the measure `by`", ("budget", "by"), accepts_by=True
+    ),
     "nearest_half": Rule(
         _nearest_half,
         "values nearest to 0.5 of the measure `by`, which is the pass rate unless it says otherwise",
         accepts_by=True,
     ),
     "hard_by_order": Rule(_by_order, f"as `hard`, with {_AS_RELEASED}", is_released=True),
-    "easy_by_order": Rule(functools.partial(_by_order, sign=-1), f"as `easy`, with {_AS_RELEASED}", is_released=True),
+    "easy_by_order": Rule(
+        functools.partial(_by_order, sign=-1), f"as `easy`, with {_AS_RELEASED}", is_released=True
+    ),
     "middle_by_rank": Rule(
-        functools.partial(_by_order, from_centre=True), f"the middle ranks of the pool, with {_AS_RELEASED}", is_released=True
+        functools.partial(_by_order, from_centre=True),
+        f"the middle ranks of the pool, with {_AS_RELEASED}",
+        is_released=True,
     ),
     "random_42": Rule(
         _random_42,
@@ -278,16 +350,34 @@ RULES: dict[str, Rule] = {
         is_released=True,
     ),
     "base_wrong": Rule(_wrong, "every pass rate below `threshold`", ("threshold",), by_bounds=True),
-    "base_right": Rule(_right, "every pass rate of `threshold` or above", ("threshold",), by_bounds=True),
-    "base_right_matched": Rule(
-        _right_matched, "of those of `base_right` as many as `base_wrong` takes, at random", ("threshold",), by_bounds=True
+    "base_right": Rule(
+        _right, "every pass rate of `threshold` or above", ("threshold",), by_bounds=True
     ),
-    "low_tiers": Rule(_low_tiers, "every problem of a tier up to `highest_tier`", ("highest_tier",), needs_measure=False),
+    "base_right_matched": Rule(
+        _right_matched,
+        "of those of `base_right` as many as `base_wrong` takes, at random",
+        ("threshold",),
+        by_bounds=True,
+    ),
+    "low_tiers": Rule(
+        _low_tiers,
+        "every problem of a tier up to `highest_tier`",
+        ("highest_tier",),
+        needs_measure=False,
+    ),
     "low_tiers_matched": Rule(
-        _low_tiers_matched, "as many of the whole pool as `low_tiers` takes, at random", ("highest_tier",), needs_measure=False
+        _low_tiers_matched,
+        "as many of the whole pool as `low_tiers` takes, at random",
+        ("highest_tier",),
+        needs_measure=False,
     ),
     "all": Rule(_all, "the whole pool", (), needs_measure=False),
-    "annotated": Rule(_all, "the prompts of a task with `labelled: false` that have been annotated", (), needs_measure=False),
+    "annotated": Rule(
+        _all,
+        "the prompts of a task with `labelled: false` that have been annotated",
+        (),
+        needs_measure=False,
+    ),
 }
 
 
@@ -302,19 +392,24 @@ def sort_by_pass_rate(pass_rates: dict[str, float], seed: int) -> list[str]:
 
 
 def is_budget(budget: object) -> bool:
-    """Whether `budget` is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or money and the price of a label
-    ({money: 100, label_price: 2})."""
-    is_number = lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether `budget` is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or
+    money and the price of a label ({money: 100, label_price: 2})."""
+    is_number = lambda value: (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    )
     if not isinstance(budget, dict):
         return is_number(budget) and 0 < budget <= 1
     if set(budget) == {"prompts"}:
         return type(budget["prompts"]) is int and budget["prompts"] > 0
-    return set(budget) == {"money", "label_price"} and all(is_number(value) and value > 0 for value in budget.values())
+    return set(budget) == {"money", "label_price"} and all(
+        is_number(value) and value > 0 for value in budget.values()
+    )
 
 
 def subset_size(budget: float | dict, pool: int) -> int:
-    """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE; the product is rounded first,
-    because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the pool has."""
+    """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE;
+    the product is rounded first, because 0.29 * 100 is 28.999... Raise a `UserError` for more
+    prompts than the pool has."""
     if not isinstance(budget, dict):
         return math.floor(round(budget * pool, 9))
     size = affordable_prompts(budget)
@@ -327,7 +422,11 @@ def subset_size(budget: float | dict, pool: int) -> int:
 
 def affordable_prompts(budget: dict) -> int:
     """Number of prompts that a budget of prompts or money pays for."""
-    return budget["prompts"] if "prompts" in budget else math.floor(round(budget["money"] / budget["label_price"], 9))
+    return (
+        budget["prompts"]
+        if "prompts" in budget
+        else math.floor(round(budget["money"] / budget["label_price"], 9))
+    )
 
 
 def _small_budget_reason(budget: float | dict, pool: int) -> str:
@@ -335,9 +434,9 @@ def _small_budget_reason(budget: float | dict, pool: int) -> str:
 
 
 def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
-    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose from a pool of size `pool`,
-    whatever the measures are. If `exact` is false, `pool` is an upper bound, and only errors that hold for every smaller pool are
-    raised."""
+    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose
+    from a pool of size `pool`, whatever the measures are. If `exact` is false, `pool` is an upper
+    bound, and only errors that hold for every smaller pool are raised."""
     try:
         _check_size(policy, pool, exact)
     except UserError as error:
@@ -354,7 +453,9 @@ def _check_size(policy: dict, pool: int, exact: bool) -> None:
     if "rounds" in policy:
         first_round_size = subset_size(halve_budget(budget), pool)
         if not 0 < first_round_size < size:
-            raise UserError(f"policy rule {rule}: {size} prompts of {pool} cannot be annotated in two rounds; raise the budget")
+            raise UserError(
+                f"policy rule {rule}: {size} prompts of {pool} cannot be annotated in two rounds; raise the budget"
+            )
     if "calibrated_on" in policy and exact:
         sample = sample_size(policy["calibrated_on"], pool)
         if sample >= size:
@@ -362,10 +463,13 @@ def _check_size(policy: dict, pool: int, exact: bool) -> None:
 
 
 def sample_size(share: float, pool: int) -> int:
-    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` if the number is below two."""
+    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` if the number
+    is below two."""
     size = subset_size(share, pool)
     if size < 2:
-        raise UserError(f"calibrated_on: {share} of {pool} prompts is {size}; a line needs at least two, so raise it")
+        raise UserError(
+            f"calibrated_on: {share} of {pool} prompts is {size}; a line needs at least two, so raise it"
+        )
     return size
 
 

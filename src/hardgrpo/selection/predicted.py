@@ -1,8 +1,10 @@
-"""Predict pass rates from signals, with a model fitted on a small annotated random sample of the pool.
+"""Predict pass rates from signals, with a model fitted on a small annotated random sample of the
+pool.
 
-The model is a logistic regression of right answers on the signals (signals.py), standardised over the pool. A ridge penalty is
-needed because the signals may perfectly separate the prompts of a small sample. Signals with missing values are omitted. Only a
-missing entropy (no completion gives an answer) is replaced, by 0.
+The model is a logistic regression of right answers on the signals (signals.py), standardised over
+the pool. A ridge penalty is needed because the signals may perfectly separate the prompts of a
+small sample. Signals with missing values are omitted. Only a missing entropy (no completion gives
+an answer) is replaced, by 0.
 """
 
 import numpy as np
@@ -14,16 +16,21 @@ RIDGE = 0.05  # penalty on each standardised slope, per prompt of the sample; th
 
 
 def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
-    """Ids of the prompts to annotate for the fit: a random `share` of the pool, which depends only on the ids and the seed."""
-    return sorted(ids, key=lambda prompt: tie_break(prompt, seed, "calibration"))[: sample_size(share, len(ids))]
+    """Ids of the prompts to annotate for the fit: a random `share` of the pool, which depends only
+    on the ids and the seed."""
+    return sorted(ids, key=lambda prompt: tie_break(prompt, seed, "calibration"))[
+        : sample_size(share, len(ids))
+    ]
 
 
-def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float]) -> dict[str, float]:
-    """{id: predicted pass rate} of every prompt. `signals`: {id: values of SIGNALS} of all prompts. `sample_rates`: {id: pass rate} of the
-    annotated prompts.
+def predict_pass_rates(
+    signals: dict[str, dict], sample_rates: dict[str, float]
+) -> dict[str, float]:
+    """{id: predicted pass rate} of every prompt. `signals`: {id: values of SIGNALS} of all prompts.
+    `sample_rates`: {id: pass rate} of the annotated prompts.
 
-    Raise a `UserError` if all pass rates of the annotated prompts are 1, or all are 0, because such a fit cannot predict
-    differences.
+    Raise a `UserError` if all pass rates of the annotated prompts are 1, or all are 0, because such
+    a fit cannot predict differences.
     """
     import statsmodels.api as sm  # imported late: takes a second, and few policies need it
 
@@ -37,12 +44,15 @@ def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float])
     row_of = {name: index for index, name in enumerate(signals)}
     sample_features = features[[row_of[name] for name in sample_rates]]
     penalty = np.array([0.0] + [RIDGE] * (features.shape[1] - 1))
-    fit = sm.GLM(targets, sample_features, family=sm.families.Binomial()).fit_regularized(alpha=penalty, L1_wt=0.0)
+    fit = sm.GLM(targets, sample_features, family=sm.families.Binomial()).fit_regularized(
+        alpha=penalty, L1_wt=0.0
+    )
     return dict(zip(signals, 1 / (1 + np.exp(-features @ fit.params))))
 
 
 def _standardised_features(signals: dict[str, dict]) -> np.ndarray:
-    """Array (prompts, 1 + signals): the intercept, and every standardised signal that has no missing values and is not constant."""
+    """Array (prompts, 1 + signals): the intercept, and every standardised signal that has no
+    missing values and is not constant."""
     columns = [np.ones(len(signals))]
     for name in SIGNALS:
         values = [row[name] for row in signals.values()]

@@ -1,9 +1,11 @@
-"""Compare probe sizes: how prompts that are chosen by a probe of K completions per prompt behave in new completions.
+"""Compare probe sizes: how prompts that are chosen by a probe of K completions per prompt behave in
+new completions.
 
-Each prompt of the pool has n graded completions, at least K + the group size. The probe is a random sample of K of the n
-completions without replacement, so the number of correct completions in the probe is hypergeometric. The number of correct
-completions in a new group, sampled from the remaining n - K completions, is also hypergeometric. The numbers
-are therefore computed, not simulated.
+Each prompt of the pool has n graded completions, at least K + the group size. The probe is a random
+sample of K of the n completions without replacement, so the number of correct completions in the
+probe is hypergeometric. The number of correct completions in a new group, sampled from the
+remaining n - K completions, is also hypergeometric. The numbers are therefore computed, not
+simulated.
 """
 
 import numpy as np
@@ -11,26 +13,44 @@ from scipy import special, stats
 
 from hardgrpo.selection import policies
 
-COLUMNS = ["rule", "samples", "prompts", "labels", "mixed", "pass_rate", "never_solved", "unmixed_prompts"]
-RULES = {  # rule -> rank of a prompt with c of K completions correct; lower ranks are chosen first, nan is never chosen
+COLUMNS = [
+    "rule",
+    "samples",
+    "prompts",
+    "labels",
+    "mixed",
+    "pass_rate",
+    "never_solved",
+    "unmixed_prompts",
+]
+# rule -> rank of a prompt with c of K completions correct; lower ranks are chosen first, nan is
+# never chosen
+RULES = {
     "hard": lambda c, samples: c.astype(float),
     "hard_solvable": lambda c, samples: np.where(c > 0, c, np.nan),
     "nearest_half": lambda c, samples: np.round(np.abs(c / samples - 0.5), 12),
     "easy": lambda c, samples: -c.astype(float),
     "random": lambda c, samples: np.zeros(len(c)),
 }
-ORDER = ("hard", "hard_solvable", "nearest_half", "middle", "easy", "random")  # RULES and `middle`, in the order of tables
-LEAST_IMPROVEMENT = 0.01  # a larger probe is worthwhile if it raises the share of mixed groups by more than this
+# RULES and `middle`, in the order of tables
+ORDER = ("hard", "hard_solvable", "nearest_half", "middle", "easy", "random")
+# a larger probe is worthwhile if it raises the share of mixed groups by more than this
+LEAST_IMPROVEMENT = 0.01
 
 
-def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int) -> dict[str, np.ndarray]:
-    """Behaviour of prompts with c correct completions in a probe of K = `samples` completions, for c = 0..K.
+def by_correct(
+    correct: np.ndarray, totals: np.ndarray, samples: int, group: int
+) -> dict[str, np.ndarray]:
+    """Behaviour of prompts with c correct completions in a probe of K = `samples` completions, for
+    c = 0..K.
 
-    `correct` (N,) and `totals` (N,) count the correct completions and all completions of each prompt. Each prompt needs K + `group`
-    completions or more. The returned arrays have the shape (K + 1,). `share`: expected share of prompts with c correct completions.
-    The other arrays are means over the prompts with c correct completions, nan where none is expected. `mixed`: mean probability
-    that a new group of `group` completions is neither all correct nor all wrong. `pass_rate`: mean pass rate in completions outside
-    the probe. `never_solved`: share of prompts without any correct completion, inside or outside the probe.
+    `correct` (N,) and `totals` (N,) count the correct completions and all completions of each
+    prompt. Each prompt needs K + `group` completions or more. The returned arrays have the shape (K
+    + 1,). `share`: expected share of prompts with c correct completions. The other arrays are means
+    over the prompts with c correct completions, nan where none is expected. `mixed`: mean
+    probability that a new group of `group` completions is neither all correct nor all wrong.
+    `pass_rate`: mean pass rate in completions outside the probe. `never_solved`: share of prompts
+    without any correct completion, inside or outside the probe.
     """
     count_pairs, prompt_counts = np.unique(np.stack([correct, totals]), axis=1, return_counts=True)
     pair_correct, pair_total = count_pairs[:, :, None]  # (P, 1)
@@ -41,7 +61,14 @@ def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int
     remaining = pair_total - samples
     remaining_correct = np.clip(pair_correct - c, 0, remaining)  # impossible counts have weight 0
     group_count = special.binom(remaining, group)
-    mixed = 1 - (special.binom(remaining_correct, group) + special.binom(remaining - remaining_correct, group)) / group_count
+    mixed = (
+        1
+        - (
+            special.binom(remaining_correct, group)
+            + special.binom(remaining - remaining_correct, group)
+        )
+        / group_count
+    )
     expected = weight.sum(axis=0)
     with np.errstate(invalid="ignore"):
         means = {
@@ -55,14 +82,19 @@ def by_correct(correct: np.ndarray, totals: np.ndarray, samples: int, group: int
     return {"share": expected / len(correct), **means}
 
 
-def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[int], group: int) -> list[dict]:
-    """Rows of COLUMNS for each rule and probe size K: the behaviour of the chosen prompts, as in `by_correct`.
+def compare(
+    correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[int], group: int
+) -> list[dict]:
+    """Rows of COLUMNS for each rule and probe size K: the behaviour of the chosen prompts, as in
+    `by_correct`.
 
-    `budget` is the share of the pool that is chosen. Of tied prompts, the expected part is taken. The numbers of prompts with c correct
-    completions are expectations, so that the results are approximate in pools of a few dozen prompts. `labels`: the reference
-    answers that a run needs. Rules other than `random` grade a probe of the whole pool; `random` (K = 0) needs the answers of the
-    chosen prompts alone. `unmixed_prompts` is the expected number of chosen prompts whose group is not mixed, so that GRPO learns nothing
-    from the group. There is no row for a rule if fewer prompts qualify than the budget requires.
+    `budget` is the share of the pool that is chosen. Of tied prompts, the expected part is taken.
+    The numbers of prompts with c correct completions are expectations, so that the results are
+    approximate in pools of a few dozen prompts. `labels`: the reference answers that a run needs.
+    Rules other than `random` grade a probe of the whole pool; `random` (K = 0) needs the answers of
+    the chosen prompts alone. `unmixed_prompts` is the expected number of chosen prompts whose group
+    is not mixed, so that GRPO learns nothing from the group. There is no row for a rule if fewer
+    prompts qualify than the budget requires.
     """
     rows, prompts = [], policies.subset_size(budget, len(correct))
     for rule in ORDER:
@@ -72,7 +104,12 @@ def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[
             chosen_shares = choose_shares(behaviour["share"], ranks, prompts / len(correct))
             if chosen_shares is None:
                 continue
-            row = {"rule": rule, "samples": samples, "prompts": prompts, "labels": prompts if rule == "random" else len(correct)}
+            row = {
+                "rule": rule,
+                "samples": samples,
+                "prompts": prompts,
+                "labels": prompts if rule == "random" else len(correct),
+            }
             for name in ("mixed", "pass_rate", "never_solved"):
                 row[name] = float(np.nansum(chosen_shares * behaviour[name]) / chosen_shares.sum())
             rows.append(row | {"unmixed_prompts": prompts * (1 - row["mixed"])})
@@ -80,25 +117,30 @@ def compare(correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[
 
 
 def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
-    """Ranks (K + 1,) of the prompts with c = 0..K of K = `samples` completions correct, as in RULES, or for rule `middle`: the
-    distance of c from the median, nan outside of the quartiles. `shares` (K + 1,) are the expected shares of the classes."""
+    """Ranks (K + 1,) of the prompts with c = 0..K of K = `samples` completions correct, as in
+    RULES, or for rule `middle`: the distance of c from the median, nan outside of the quartiles.
+    `shares` (K + 1,) are the expected shares of the classes."""
     c = np.arange(samples + 1)
     if rule != "middle":
         return RULES[rule](c, samples)
-    first_quartile, median, third_quartile = (_quantile(shares, level) for level in (0.25, 0.5, 0.75))
+    first_quartile, median, third_quartile = (
+        _quantile(shares, level) for level in (0.25, 0.5, 0.75)
+    )
     return np.where((first_quartile <= c) & (c <= third_quartile), np.abs(c - median), np.nan)
 
 
 def _quantile(shares: np.ndarray, level: float) -> float:
-    """The class at which the cumulative share reaches `level`, or the mean of two classes between which it lies."""
+    """The class at which the cumulative share reaches `level`, or the mean of two classes between
+    which it lies."""
     cumulative = np.cumsum(shares)
     lower, upper = (int(np.searchsorted(cumulative, level + margin)) for margin in (-1e-9, 1e-9))
     return (lower + min(upper, len(shares) - 1)) / 2
 
 
 def choose_shares(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.ndarray | None:
-    """The chosen part of each class, as a share of the pool. Classes are chosen in ascending order of `ranks` up to a total of
-    `budget`. None if the classes with a rank together hold less than `budget`."""
+    """The chosen part of each class, as a share of the pool. Classes are chosen in ascending order
+    of `ranks` up to a total of `budget`. None if the classes with a rank together hold less than
+    `budget`."""
     chosen_shares, remaining_budget = np.zeros(len(shares)), budget
     for rank in np.unique(ranks[~np.isnan(ranks)]):
         tied = ranks == rank
@@ -110,14 +152,18 @@ def choose_shares(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.nd
 
 
 def sufficient_sizes(rows: list[dict]) -> dict[str, int]:
-    """{rule: smallest sufficient probe size}. A size is sufficient if no larger size in `rows` has a share of mixed groups that is
-    higher by more than LEAST_IMPROVEMENT."""
+    """{rule: smallest sufficient probe size}. A size is sufficient if no larger size in `rows` has
+    a share of mixed groups that is higher by more than LEAST_IMPROVEMENT."""
     sizes = {}
     for rule in dict.fromkeys(row["rule"] for row in rows if row["samples"]):
-        rule_rows = sorted((row for row in rows if row["rule"] == rule), key=lambda row: row["samples"])
+        rule_rows = sorted(
+            (row for row in rows if row["rule"] == rule), key=lambda row: row["samples"]
+        )
         sizes[rule] = next(
             row["samples"]
             for place, row in enumerate(rule_rows)
-            if all(later["mixed"] - row["mixed"] <= LEAST_IMPROVEMENT for later in rule_rows[place:])
+            if all(
+                later["mixed"] - row["mixed"] <= LEAST_IMPROVEMENT for later in rule_rows[place:]
+            )
         )
     return sizes

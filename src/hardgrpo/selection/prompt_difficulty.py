@@ -1,21 +1,41 @@
-"""Measure the difficulty of a problem for the base model: grade and count completions, for a row of difficulty.csv."""
+"""Measure the difficulty of a problem for the base model: grade and count completions, for a row of
+difficulty.csv."""
 
 from hardgrpo.data import steps
 from hardgrpo.grading import graders
 
-GRADE_COUNTS = ("correct", "answered", "strict", "lenient", "undecided", "sound")  # empty if unknown
-COLUMNS = ["id", "tier", "samples", *GRADE_COUNTS, "truncated", "tokens", "pass_rate", "held_out", "held_out_correct"]
-# Additional columns after a probe that stopped early: number of planned samples, whether all were taken, bounds of the pass rate,
-# and the confidence in the subset. A problem without all planned samples has no pass rate.
+# empty if unknown
+GRADE_COUNTS = ("correct", "answered", "strict", "lenient", "undecided", "sound")
+COLUMNS = [
+    "id",
+    "tier",
+    "samples",
+    *GRADE_COUNTS,
+    "truncated",
+    "tokens",
+    "pass_rate",
+    "held_out",
+    "held_out_correct",
+]
+# Additional columns after a probe that stopped early: number of planned samples, whether all were
+# taken, bounds of the pass rate, and the confidence in the subset. A problem without all planned
+# samples has no pass rate.
 BOUND_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]
 
 
 def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool = False) -> dict:
-    """A row of COLUMNS. With `with_prompt`, the prompt and the completion are graded together; if a sample has no prompt, only id,
-    tier and samples have values."""
+    """A row of COLUMNS. With `with_prompt`, the prompt and the completion are graded together; if a
+    sample has no prompt, only id, tier and samples have values."""
     if with_prompt and not all("prompt" in sample for sample in samples):
-        return dict.fromkeys(COLUMNS) | {"id": problem["id"], "tier": problem.get("tier"), "samples": len(samples)}
-    texts = [(sample["prompt"] + "\n" if with_prompt else "") + sample["completion"] for sample in samples]
+        return dict.fromkeys(COLUMNS) | {
+            "id": problem["id"],
+            "tier": problem.get("tier"),
+            "samples": len(samples),
+        }
+    texts = [
+        (sample["prompt"] + "\n" if with_prompt else "") + sample["completion"]
+        for sample in samples
+    ]
     grades = [graders.grade(grader, text, problem["answer"]) for text in texts]
     counts = {name: sum(getattr(grade, name) for grade in grades) for name in GRADE_COUNTS[:-1]}
     sound = [steps.is_sound(problem, sample["completion"]) for sample in samples]

@@ -1,35 +1,53 @@
-"""Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. Selectors are in `online_selectors.py`."""
+"""Settings of a recipe's `selector`: defaults, and costs in labels, memory and tokens. Selectors
+are in `online_selectors.py`."""
 
 DEFAULTS = {  # of optional keys; the papers' values
-    "dynamic": {"groups": None, "most_steps": 10},  # groups per update; None: as many as a sampling step samples
-    "skip": {"groups": None, "most_steps": 10, "explore": 0.5, "step": 0.01, "easy": 1 / 12, "hard": 1 / 6, "least": 0.01},
+    # groups per update; None: as many as a sampling step samples
+    "dynamic": {"groups": None, "most_steps": 10},
+    "skip": {
+        "groups": None,
+        "most_steps": 10,
+        "explore": 0.5,
+        "step": 0.01,
+        "easy": 1 / 12,
+        "hard": 1 / 6,
+        "least": 0.01,
+    },
     "beta": {"discount": 0.5, "target": 0.5},
     "targeted": {"reference": 256, "every": 2, "sharpness": 1e-3, "replay": 0, "buffer": 512},
     "curriculum": {"by": "tier", "order": "easy_first"},
 }
-FILLS = ("dynamic", "skip")  # kinds that drop groups with equal rewards, and update once enough mixed groups are available
+# kinds that drop groups with equal rewards, and update once enough mixed groups are available
+FILLS = ("dynamic", "skip")
 
 
 def with_defaults(recipe: dict) -> dict:
     """A recipe's `selector` with its defaults."""
     settings = DEFAULTS[recipe["selector"]["kind"]] | recipe["selector"]
-    return settings | {"groups": settings["groups"] or recipe["prompts_per_update"]} if "groups" in settings else settings
+    return (
+        settings | {"groups": settings["groups"] or recipe["prompts_per_update"]}
+        if "groups" in settings
+        else settings
+    )
 
 
 def max_labels(recipe: dict, pool: int) -> int:
-    """Upper bound of the number of labels that a run needs: one label for each prompt that the run samples."""
+    """Upper bound of the number of labels that a run needs: one label for each prompt that the run
+    samples."""
     return min(pool, recipe["updates"] * recipe["prompts_per_update"])
 
 
 def new_groups_per_step(recipe: dict) -> list[int]:
-    """Number of new groups to train on in each sampling step of a cycle of `targeted`, without the groups of anchor prompts."""
+    """Number of new groups to train on in each sampling step of a cycle of `targeted`, without the
+    groups of anchor prompts."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     anchors_left = [settings["reference"] - step * step_groups for step in range(settings["every"])]
     return [step_groups - min(step_groups, max(0, anchors)) for anchors in anchors_left]
 
 
 def largest_update(recipe: dict) -> float:
-    """Number of groups of the largest update divided by the number of groups of a sampling step; at least 1, as in plain GRPO."""
+    """Number of groups of the largest update divided by the number of groups of a sampling step; at
+    least 1, as in plain GRPO."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     groups = settings.get("groups", step_groups)
     if settings["kind"] == "targeted":
@@ -38,9 +56,12 @@ def largest_update(recipe: dict) -> float:
 
 
 def trained_share(recipe: dict) -> float:
-    """Upper bound of the tokens trained on per sampled token: anchor prompts count zero times, replayed groups count again."""
+    """Upper bound of the tokens trained on per sampled token: anchor prompts count zero times,
+    replayed groups count again."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     if settings["kind"] != "targeted":
         return 1.0
     new_groups = new_groups_per_step(recipe)
-    return sum(groups + settings["replay"] for groups in new_groups if groups) / (step_groups * len(new_groups))
+    return sum(groups + settings["replay"] for groups in new_groups if groups) / (
+        step_groups * len(new_groups)
+    )

@@ -1,8 +1,9 @@
 """Signals: statistics of a base model's completions of a prompt that need no reference answer.
 
-A signal does not measure difficulty, because a model may give the same wrong answer in all samples. Signals show where samples
-differ, and GRPO learns from groups of rollouts whose answers differ. The functions receive a prompt's completions and the grader
-that extracts answers, but no reference answer.
+A signal does not measure difficulty, because a model may give the same wrong answer in all samples.
+Signals show where samples differ, and GRPO learns from groups of rollouts whose answers differ. The
+functions receive a prompt's completions and the grader that extracts answers, but no reference
+answer.
 
     agreement         share of the samples with the most frequent answer (self-consistency, arXiv 2203.11171)
     entropy           entropy of the answers among the samples with an answer, in nats (semantic entropy, arXiv 2302.09664; the grader
@@ -22,13 +23,17 @@ SIGNALS = policies.SIGNALS
 
 
 def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
-    """The signals of one prompt. A sample has the key `completion`, and `tokens` and `log_probability` if known."""
+    """The signals of one prompt. A sample has the key `completion`, and `tokens` and
+    `log_probability` if known."""
     codes = answer_codes([sample["completion"] for sample in samples], grader)
     answer_counts = [codes.count(code) for code in set(codes) - {-1}]
     answer_total, samples_total = sum(answer_counts), len(samples)
     return {
         "agreement": max(answer_counts, default=0) / samples_total,
-        "entropy": -sum(count / answer_total * math.log(count / answer_total) for count in answer_counts) + 0.0
+        "entropy": -sum(
+            count / answer_total * math.log(count / answer_total) for count in answer_counts
+        )
+        + 0.0
         if answer_total
         else None,
         "answered_share": answer_total / samples_total,
@@ -38,14 +43,19 @@ def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
 
 
 def answer_codes(texts: list[str], grader: str) -> list[int]:
-    """A number for the answer of each completion. Distinct answers are numbered from 0 by first occurrence; -1 means no answer."""
+    """A number for the answer of each completion. Distinct answers are numbered from 0 by first
+    occurrence; -1 means no answer."""
     distinct_answers: list[str] = []
     codes = []
     for answer in map(graders.GRADERS[grader].extract, texts):
         if not answer:
             codes.append(-1)
             continue
-        matches = (code for code, distinct in enumerate(distinct_answers) if graders.are_equal(grader, distinct, answer))
+        matches = (
+            code
+            for code, distinct in enumerate(distinct_answers)
+            if graders.are_equal(grader, distinct, answer)
+        )
         code = next(matches, len(distinct_answers))
         distinct_answers += [answer] if code == len(distinct_answers) else []
         codes.append(code)
@@ -53,8 +63,9 @@ def answer_codes(texts: list[str], grader: str) -> list[int]:
 
 
 def majority_rewards(texts: list[str], grader: str) -> list[float]:
-    """The majority reward (test-time reinforcement learning, arXiv 2504.16084): 1.0 for each completion with the group's most
-    frequent answer (of equally frequent answers, the first), else 0.0. All rewards are 0 if no completion has an answer."""
+    """The majority reward (test-time reinforcement learning, arXiv 2504.16084): 1.0 for each
+    completion with the group's most frequent answer (of equally frequent answers, the first), else
+    0.0. All rewards are 0 if no completion has an answer."""
     codes = answer_codes(texts, grader)
     best = max(set(codes) - {-1}, key=lambda code: (codes.count(code), -code), default=None)
     return [float(code == best) for code in codes]

@@ -1,4 +1,5 @@
-"""Check the configuration: values that the classes refuse, and mistakes between objects, such as a reference to an unknown name."""
+"""Check the configuration: values that the classes refuse, and mistakes between objects, such as a
+reference to an unknown name."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -14,7 +15,10 @@ MOST_MISTAKES = 20  # listed in one message
 # Family -> (keys that its demonstrations need, each with an example, and keys that they may have).
 DEMONSTRATIONS = {
     "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
-    "arithmetic": ({"length": "[1, 2, 3]", "slip": '{"+": 0.1, "-": 0.1, "*": 0.5, "/": 0.5}'}, {"misconception"}),
+    "arithmetic": (
+        {"length": "[1, 2, 3]", "slip": '{"+": 0.1, "-": 0.1, "*": 0.5, "/": 0.5}'},
+        {"misconception"},
+    ),
     "facts": ({"known": "[0.5, 0.5]", "misconception": 0.7}, set()),
 }
 
@@ -22,7 +26,8 @@ DEMONSTRATIONS = {
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
     """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES.
 
-    Each mistake is listed with its file and line if the mistake is found in `sources`, else with `name`.
+    Each mistake is listed with its file and line if the mistake is found in `sources`, else with
+    `name`.
     """
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
@@ -31,7 +36,10 @@ def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
     if is_well_typed:
         mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(config)]))
     if mistakes:
-        lines = [f"{load.locate(place, list(sources)) or name}: {place}: {problem}" for place, problem in mistakes[:MOST_MISTAKES]]
+        lines = [
+            f"{load.locate(place, list(sources)) or name}: {place}: {problem}"
+            for place, problem in mistakes[:MOST_MISTAKES]
+        ]
         more = len(mistakes) - len(lines)
         raise UserError(*lines, *([f"and {more} more mistakes"] if more else []))
 
@@ -44,13 +52,18 @@ def check_writable(*folders: str) -> None:
             raise UserError(f"{path}: expected a folder for results, found a file; move it away")
         place = path if path.exists() else Path(".")
         if not os.access(place, os.W_OK):
-            raise UserError(f"{path.absolute()}: cannot be written; clone the repository to a folder that you may write to")
+            raise UserError(
+                f"{path.absolute()}: cannot be written; clone the repository to a folder that you may write to"
+            )
 
 
 def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
-    """Yield (place, what is wrong and what to do) for mistakes that concern several objects of a configuration."""
+    """Yield (place, what is wrong and what to do) for mistakes that concern several objects of a
+    configuration."""
     tasks, models = config["tasks"], config["models"]
-    yield from unknown_names("study", "studies", [config["study"]], config["studies"] | config.get("analyses", {}))
+    yield from unknown_names(
+        "study", "studies", [config["study"]], config["studies"] | config.get("analyses", {})
+    )
     for name, task in tasks.items():
         if "cut_from" in task:
             yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task["cut_from"]))
@@ -66,39 +79,72 @@ def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
             yield from check_source(f"models.{name}.source", model["source"], tasks)
     for name, policy in config["policies"].items():
         for key, section in (("probed_on", "tasks"), ("probed_by", "models")):
-            yield from unknown_names(f"policies.{name}.{key}", section, [policy[key]] if key in policy else [], config[section])
+            yield from unknown_names(
+                f"policies.{name}.{key}",
+                section,
+                [policy[key]] if key in policy else [],
+                config[section],
+            )
     yield from _subset_mistakes(config["subset"], models, tasks, config["policies"])
     for name in config["studies"]:
         yield from study_checks.study_mistakes(config, name)
 
 
-def _cut_task_mistakes(place: str, task: dict, source_task: dict | None) -> Iterator[tuple[str, str]]:
-    """Yield the reasons why a task cannot cut the completions of `source_task`. The tasks may differ only by a smaller completion
-    limit and fewer probe samples of `task`."""
+def _cut_task_mistakes(
+    place: str, task: dict, source_task: dict | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the reasons why a task cannot cut the completions of `source_task`. The tasks may
+    differ only by a smaller completion limit and fewer probe samples of `task`."""
     name = task["cut_from"]
     if source_task is None or "cut_from" in source_task:
-        yield f"{place}.cut_from", f"'{name}' is no task, or is cut from another itself; name one that is sampled"
+        yield (
+            f"{place}.cut_from",
+            f"'{name}' is no task, or is cut from another itself; name one that is sampled",
+        )
         return
     for key in sorted((set(task) | set(source_task)) - {"cut_from", "completion_tokens", "probe"}):
         if task.get(key) != source_task.get(key):
-            yield f"{place}.{key}", f"differs from that of '{name}', whose completions it cuts; make them equal"
+            yield (
+                f"{place}.{key}",
+                f"differs from that of '{name}', whose completions it cuts; make them equal",
+            )
     probe, source_probe = task["probe"], source_task["probe"]
     for key in sorted((set(probe) | set(source_probe)) - {"samples"}):
         if probe.get(key) != source_probe.get(key):
-            yield f"{place}.probe.{key}", f"differs from that of '{name}', whose probe it takes; make them equal"
+            yield (
+                f"{place}.probe.{key}",
+                f"differs from that of '{name}', whose probe it takes; make them equal",
+            )
     if probe["samples"] > source_probe["samples"]:
-        yield f"{place}.probe.samples", f"{probe['samples']} is more than the {source_probe['samples']} of '{name}'; lower it"
+        yield (
+            f"{place}.probe.samples",
+            f"{probe['samples']} is more than the {source_probe['samples']} of '{name}'; lower it",
+        )
     limit, source_limit = task["completion_tokens"], source_task["completion_tokens"]
-    if limit > source_limit or limit == source_limit and probe["samples"] >= source_probe["samples"]:
-        yield f"{place}.completion_tokens", f"{limit} is not below the {source_limit} of '{name}'; lower it"
+    if (
+        limit > source_limit
+        or limit == source_limit
+        and probe["samples"] >= source_probe["samples"]
+    ):
+        yield (
+            f"{place}.completion_tokens",
+            f"{limit} is not below the {source_limit} of '{name}'; lower it",
+        )
 
 
 def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
-    """Yield unknown tasks, demonstrations that a task's family does not have, and a second task of facts."""
+    """Yield unknown tasks, demonstrations that a task's family does not have, and a second task of
+    facts."""
     yield from unknown_names(f"{place}.demonstrations", "tasks", source["demonstrations"], tasks)
-    families = {name: tasks[name]["source"].get("family") for name in source["demonstrations"] if name in tasks}
+    families = {
+        name: tasks[name]["source"].get("family")
+        for name in source["demonstrations"]
+        if name in tasks
+    }
     for name, family in families.items():
-        yield from _demonstration_mistakes(f"{place}.demonstrations.{name}", source["demonstrations"][name], family)
+        yield from _demonstration_mistakes(
+            f"{place}.demonstrations.{name}", source["demonstrations"][name], family
+        )
     facts = [name for name, family in families.items() if family == "facts"]
     if len(facts) > 1:
         yield (
@@ -107,10 +153,16 @@ def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tup
         )
 
 
-def _demonstration_mistakes(place: str, demonstrations: dict, family: str | None) -> Iterator[tuple[str, str]]:
-    """Yield missing keys that the family of the demonstrated task needs, and keys that belong to another family."""
+def _demonstration_mistakes(
+    place: str, demonstrations: dict, family: str | None
+) -> Iterator[tuple[str, str]]:
+    """Yield missing keys that the family of the demonstrated task needs, and keys that belong to
+    another family."""
     if family not in DEMONSTRATIONS:
-        yield place, f"only generated {', '.join(DEMONSTRATIONS)} have demonstrations; name a task of one of these"
+        yield (
+            place,
+            f"only generated {', '.join(DEMONSTRATIONS)} have demonstrations; name a task of one of these",
+        )
         return
     required, optional = DEMONSTRATIONS[family]
     for key, example in required.items():
@@ -118,15 +170,25 @@ def _demonstration_mistakes(place: str, demonstrations: dict, family: str | None
             yield place, f"demonstrations of {family} need '{key}'; add it, e.g. {key}: {example}"
     for key in sorted(set(demonstrations) - set(required) - optional - {"share"}):
         yield f"{place}.{key}", f"demonstrations of {family} take no '{key}'; remove it"
-    if "slip" in required and "slip" in demonstrations and (family == "arithmetic") != isinstance(demonstrations["slip"], dict):
-        yield f"{place}.slip", "expected one number for swaps, one by operation (+ - * /) for arithmetic"
+    if (
+        "slip" in required
+        and "slip" in demonstrations
+        and (family == "arithmetic") != isinstance(demonstrations["slip"], dict)
+    ):
+        yield (
+            f"{place}.slip",
+            "expected one number for swaps, one by operation (+ - * /) for arithmetic",
+        )
 
 
 def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
     yield from unknown_names(f"{place}.recordings", "tasks", source["recordings"], tasks)
     for name, recording in source["recordings"].items():
         if "probe" in recording and name in tasks and not has_train(tasks[name]):
-            yield f"{place}.recordings.{name}.probe", f"task '{name}' has no train split; give it one or leave the probe out"
+            yield (
+                f"{place}.recordings.{name}.probe",
+                f"task '{name}' has no train split; give it one or leave the probe out",
+            )
 
 
 def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterator[tuple[str, str]]:
@@ -138,28 +200,54 @@ def _recorded_problems_mistakes(task: str, source: dict, models: dict) -> Iterat
         yield from unknown_names(place, "models", [model], models)
         recorded = models[model]["source"] if model in models else None
         if recorded and (recorded["kind"] != "recorded" or "repository" not in recorded):
-            yield place, f"'{model}' is not recorded in a repository; name a model of kind recorded with `repository`"
+            yield (
+                place,
+                f"'{model}' is not recorded in a repository; name a model of kind recorded with `repository`",
+            )
         elif recorded and part not in recorded["recordings"].get(task, {}):
-            yield place, f"'{model}' has no recording '{part}' of task '{task}'; name another model or part"
+            yield (
+                place,
+                f"'{model}' has no recording '{part}' of task '{task}'; name another model or part",
+            )
 
 
 def _trajectory_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
     if source["prompts"] in tasks:
-        yield f"{place}.prompts", f"'{source['prompts']}' is a task; give the prompts of the trajectory another name"
+        yield (
+            f"{place}.prompts",
+            f"'{source['prompts']}' is a task; give the prompts of the trajectory another name",
+        )
 
 
-SOURCE_CHECKS = {"pretrain": _pretraining_mistakes, "recorded": _recording_mistakes, "trajectory": _trajectory_mistakes}
+SOURCE_CHECKS = {
+    "pretrain": _pretraining_mistakes,
+    "recorded": _recording_mistakes,
+    "trajectory": _trajectory_mistakes,
+}
 
 
-def _subset_mistakes(subset: dict, models: dict, tasks: dict, all_policies: dict) -> Iterator[tuple[str, str]]:
-    """Yield the reasons why the subset cannot be chosen: unknown names, or a task or model that lacks data for the choice."""
+def _subset_mistakes(
+    subset: dict, models: dict, tasks: dict, all_policies: dict
+) -> Iterator[tuple[str, str]]:
+    """Yield the reasons why the subset cannot be chosen: unknown names, or a task or model that
+    lacks data for the choice."""
     for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
-        yield from unknown_names(f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries)
-    name, task, policy = subset["task"], tasks.get(subset["task"]), all_policies.get(subset["policy"])
+        yield from unknown_names(
+            f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries
+        )
+    name, task, policy = (
+        subset["task"],
+        tasks.get(subset["task"]),
+        all_policies.get(subset["policy"]),
+    )
     if task and policy and not is_labelled(task):
         before = policies.labels_before(policy)
         if before != "none" or policies.is_by_tier(policy["rule"]):
-            needs = {"pool": "the answers of the whole pool", "sample": "the answers of a sample of the pool", "none": "tiers"}
+            needs = {
+                "pool": "the answers of the whole pool",
+                "sample": "the answers of a sample of the pool",
+                "none": "tiers",
+            }
             yield (
                 "subset.policy",
                 f"'{subset['policy']}' needs {needs[before]} before it chooses, and task '{name}' has none (labelled: false);"
@@ -178,16 +266,25 @@ def _subset_mistakes(subset: dict, models: dict, tasks: dict, all_policies: dict
             " filled-in file as the task's `annotated`, and then choose policy annotated",
         )
     if task and (part := pools.shared_part(task, task)):
-        yield "subset.task", f"'{name}' has the same problems in both splits ({part}); give the test a split of its own"
+        yield (
+            "subset.task",
+            f"'{name}' has the same problems in both splits ({part}); give the test a split of its own",
+        )
     if task and not has_train(task):
         yield "subset.task", f"task '{name}' has no train split to choose from; give it one"
     source = models[subset["model"]]["source"] if subset["model"] in models else {"kind": "unknown"}
     if source["kind"] == "recorded" and name not in source["recordings"]:
-        yield "subset.model", f"'{subset['model']}' has no recordings of task '{name}'; name another model or task"
+        yield (
+            "subset.model",
+            f"'{subset['model']}' has no recordings of task '{name}'; name another model or task",
+        )
     if source["kind"] == "server" and task and "cut_from" in task:
         yield (
             "subset.model",
             f"'{subset['model']}' is behind a server, so its tokenizer cannot cut completions; name task '{task['cut_from']}'",
         )
     if source["kind"] == "trajectory":
-        yield "subset.model", f"'{subset['model']}' is a trajectory, whose prompts have no texts; name another model"
+        yield (
+            "subset.model",
+            f"'{subset['model']}' is a trajectory, whose prompts have no texts; name another model",
+        )

@@ -41,8 +41,8 @@ class ChosenSubset(Strict):
 
 
 class Plan(Strict):
-    """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also estimates walltimes on a
-    cluster from `gpu`."""
+    """The machine and the price that `.venv/bin/snakemake plan` assumes. The workflow also
+    estimates walltimes on a cluster from `gpu`."""
 
     gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
     """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py."""
@@ -111,10 +111,15 @@ class Configuration(Strict):
 
 @functools.cache
 def schema() -> dict:
-    """The JSON schema of the configuration. Callers must not change the dictionary, which is cached."""
+    """The JSON schema of the configuration. Callers must not change the dictionary, which is
+    cached."""
     json_schema = Configuration.model_json_schema()
     for subclass in _subclasses(Strict):
-        part = json_schema if subclass is Configuration else json_schema["$defs"].get(subclass.__name__, {})
+        part = (
+            json_schema
+            if subclass is Configuration
+            else json_schema["$defs"].get(subclass.__name__, {})
+        )
         for name, entry in part.get("properties", {}).items():
             part["properties"][name] = _plain(entry, name in subclass.nullable)
         if "description" in part:
@@ -124,11 +129,14 @@ def schema() -> dict:
 
 def _subclasses(base: type[Strict]) -> list[type[Strict]]:
     """The direct and indirect subclasses of a class."""
-    return [name for subclass in base.__subclasses__() for name in (subclass, *_subclasses(subclass))]
+    return [
+        name for subclass in base.__subclasses__() for name in (subclass, *_subclasses(subclass))
+    ]
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
-    """The schema of a key without additions of pydantic: titles, null for optional keys, and line breaks in descriptions."""
+    """The schema of a key without additions of pydantic: titles, null for optional keys, and line
+    breaks in descriptions."""
     plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
     if "anyOf" in plain and not is_nullable:
         options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
@@ -139,7 +147,8 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
 
 
 def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
-    """([(place, what is wrong and what to do)] of all refused values, whether all values have the expected types).
+    """([(place, what is wrong and what to do)] of all refused values, whether all values have the
+    expected types).
 
     If all values have the expected types, every mistake is a contradiction between values.
     """
@@ -148,17 +157,23 @@ def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
     try:
         Configuration.model_validate(config)
     except ValidationError as error:
-        return _explain(config, error), all(detail["type"] == "contradiction" for detail in error.errors(include_url=False))
+        return _explain(config, error), all(
+            detail["type"] == "contradiction" for detail in error.errors(include_url=False)
+        )
     return [], True
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, what is wrong) for values that no class refuses: infinite and huge numbers, NaN, characters that no program accepts, and
-    types that JSON lacks, because programs receive values as JSON."""
+    """Yield (place, what is wrong) for values that no class refuses: infinite and huge numbers,
+    NaN, characters that no program accepts, and types that JSON lacks, because programs receive
+    values as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
-                yield ".".join(place) or "top level", f"the key {name!r} is no text; write it in quotes"
+                yield (
+                    ".".join(place) or "top level",
+                    f"the key {name!r} is no text; write it in quotes",
+                )
             yield from _unusable(name, *place)
             yield from _unusable(entry, *place, str(name))
     elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
@@ -168,14 +183,13 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
         yield ".".join(place), f"{value!r} holds a character that no file or program takes"
     elif not isinstance(value, str | int | float | None):  # YAML has dates, sets and binary data
-        problem = (
-            f"YAML reads {value} as a {type(value).__name__}; expected text, a number, a list or a mapping: write text in quotes"
-        )
+        problem = f"YAML reads {value} as a {type(value).__name__}; expected text, a number, a list or a mapping: write text in quotes"
         yield ".".join(place), problem
 
 
 class Location(NamedTuple):
-    """The place of an error of pydantic, whose `loc` mixes keys of the configuration with names of types and of tagged classes."""
+    """The place of an error of pydantic, whose `loc` mixes keys of the configuration with names of
+    types and of tagged classes."""
 
     keys: tuple
     """Keys of the configuration on the way to the error."""
@@ -191,21 +205,27 @@ class Location(NamedTuple):
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
     """(place, what is wrong and what to do) of each error.
 
-    Every type that a value may have reports its own errors. Only errors of the closest type are explained.
+    Every type that a value may have reports its own errors. Only errors of the closest type are
+    explained.
     """
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):
         location = _locate(config, detail)
-        errors_of_value.setdefault(location.union, {}).setdefault(location.type_name, []).append((location, detail))
+        errors_of_value.setdefault(location.union, {}).setdefault(location.type_name, []).append(
+            (location, detail)
+        )
     problems = []
     for errors_of_type in errors_of_value.values():
-        closest = min(errors_of_type.values(), key=lambda errors: (_is_of_another_type(errors), len(errors)))
+        closest = min(
+            errors_of_type.values(), key=lambda errors: (_is_of_another_type(errors), len(errors))
+        )
         if len(errors_of_type) > 1:  # further errors may follow from a wrong guess of the type
             closest = sorted(closest, key=lambda error: error[1]["type"] != "extra_forbidden")[:1]
         for location, detail in closest:
             if detail["type"] in ("contradiction", "null"):
                 problems += [
-                    (_dotted((*location.keys, *filter(None, [key]))), problem) for key, problem in detail["ctx"]["problems"]
+                    (_dotted((*location.keys, *filter(None, [key]))), problem)
+                    for key, problem in detail["ctx"]["problems"]
                 ]
             else:
                 problems.append(_sentence(config, location.keys, detail))
@@ -213,14 +233,19 @@ def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
 
 
 def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
-    """Whether the type refuses the value as a whole, such as a mapping where a number is expected."""
-    return any(location.keys == location.union and detail["type"].endswith(("_type", "_error")) for location, detail in errors)
+    """Whether the type refuses the value as a whole, such as a mapping where a number is
+    expected."""
+    return any(
+        location.keys == location.union and detail["type"].endswith(("_type", "_error"))
+        for location, detail in errors
+    )
 
 
 def _locate(config: object, detail: dict) -> Location:
     loc = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
     node, keys, union, type_name = config, [], None, ""
-    may_be_kind = True  # the name of a tagged class follows the key of its object, and may also be a key of the object
+    # the name of a tagged class follows the key of its object, and may also be a key of the object
+    may_be_kind = True
     for part in loc:
         if may_be_kind and isinstance(node, dict) and node.get("kind") == part:
             may_be_kind = False
@@ -229,7 +254,9 @@ def _locate(config: object, detail: dict) -> Location:
             node, may_be_kind = node[part], True
         elif union is None and part != "[key]":
             union, type_name = tuple(keys), str(part)
-    return Location(tuple(keys), (*keys, *detail["loc"][len(loc) :]) if union is None else union, type_name)
+    return Location(
+        tuple(keys), (*keys, *detail["loc"][len(loc) :]) if union is None else union, type_name
+    )
 
 
 def _has(node: object, part: str | int) -> bool:
@@ -246,24 +273,37 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
         properties = list(node.get("properties", {}))
         similar = difflib.get_close_matches(str(keys[-1]), properties, n=1)
         hint = f"did you mean '{similar[0]}'?" if similar else "remove it"
-        return _dotted(keys[:-1]), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(properties)})"
+        return _dotted(
+            keys[:-1]
+        ), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(properties)})"
     node, description = _describe(config, keys, json_schema)
     if kind == "union_tag_not_found":
-        return _dotted(keys), f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
+        return _dotted(
+            keys
+        ), f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
     if kind == "missing":
         key = detail["loc"][-1]
         _, meaning = _describe(config, (*keys, key), json_schema)
-        return _dotted(keys), f"'{key}' is missing; add it" + (f" ({meaning.rstrip('.')})" if meaning else "")
+        return _dotted(keys), f"'{key}' is missing; add it" + (
+            f" ({meaning.rstrip('.')})" if meaning else ""
+        )
     if kind == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "")
-        return _dotted((*keys, "kind")), f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
+        return _dotted(
+            (*keys, "kind")
+        ), f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
     if detail["loc"][-1] == "[key]":
         problem = "becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
         return _dotted(keys), f"{detail['input']!r} {problem}"
-    message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(" after validation", "")
-    message = re.sub(r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message)
+    message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(
+        " after validation", ""
+    )
+    message = re.sub(
+        r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message
+    )
     expectation = f"; expected: {description.rstrip('.')}" if description else ""
-    shown = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])  # may be or hold a secret
+    # may be or hold a secret
+    shown = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])
     return _dotted(keys), f"{shown} {message}{expectation}; correct it"
 
 
@@ -272,28 +312,55 @@ def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str
     node, description = _resolve(json_schema, config, json_schema), ""
     for key in keys:
         names = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
-        child = node.get("items") if isinstance(key, int) else node.get("properties", {}).get(str(key), names[0])
+        child = (
+            node.get("items")
+            if isinstance(key, int)
+            else node.get("properties", {}).get(str(key), names[0])
+        )
         if not isinstance(child, dict):
             return {}, description
-        config = config[key] if isinstance(config, list) else config.get(key) if isinstance(config, dict) else None
+        config = (
+            config[key]
+            if isinstance(config, list)
+            else config.get(key)
+            if isinstance(config, dict)
+            else None
+        )
         node = _resolve(child, config, json_schema)
         description = child.get("description") or node.get("description") or description
     return node, description
 
 
 def _resolve(node: dict, value: object, json_schema: dict) -> dict:
-    """A part of the schema without references, and with the alternative that fits the value best instead of all alternatives."""
+    """A part of the schema without references, and with the alternative that fits the value best
+    instead of all alternatives."""
     if "$ref" in node:
         return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
-    options = [_resolve(option, value, json_schema) for option in node.get("anyOf", node.get("oneOf", []))]
+    options = [
+        _resolve(option, value, json_schema) for option in node.get("anyOf", node.get("oneOf", []))
+    ]
     if not options:
         return node
     kind = value.get("kind") if isinstance(value, dict) else None
-    same_kind = [option for option in options if kind and option.get("properties", {}).get("kind", {}).get("const") == kind]
-    same_keys = [option for option in options if isinstance(value, dict) and set(value) & set(option.get("properties", {}))]
-    same_type = [option for option in options if isinstance(value, {"array": list, "object": dict}.get(option.get("type"), ()))]
+    same_kind = [
+        option
+        for option in options
+        if kind and option.get("properties", {}).get("kind", {}).get("const") == kind
+    ]
+    same_keys = [
+        option
+        for option in options
+        if isinstance(value, dict) and set(value) & set(option.get("properties", {}))
+    ]
+    same_type = [
+        option
+        for option in options
+        if isinstance(value, {"array": list, "object": dict}.get(option.get("type"), ()))
+    ]
     kinds = node.get("discriminator", {}).get("mapping", {})
-    return (same_kind or same_keys or same_type or options)[0] | ({"kinds": list(kinds)} if kinds else {})
+    return (same_kind or same_keys or same_type or options)[0] | (
+        {"kinds": list(kinds)} if kinds else {}
+    )
 
 
 def _dotted(keys: tuple) -> str:

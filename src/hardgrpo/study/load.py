@@ -1,7 +1,9 @@
-"""Read the configuration: the catalogue in config/, overlaid by config.yaml and the user's files (--configfile).
+"""Read the configuration: the catalogue in config/, overlaid by config.yaml and the user's files
+(--configfile).
 
-config/tasks.yaml, models.yaml, policies.yaml and recipes.yaml contain one section each. config/studies/NAME.yaml contains one
-study, config/analyses/NAME.yaml one analysis of published numbers. Without config/, the whole configuration is in config.yaml.
+config/tasks.yaml, models.yaml, policies.yaml and recipes.yaml contain one section each.
+config/studies/NAME.yaml contains one study, config/analyses/NAME.yaml one analysis of published
+numbers. Without config/, the whole configuration is in config.yaml.
 """
 
 import copy
@@ -14,27 +16,31 @@ import yaml
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-SECTIONS = ("tasks", "models", "policies", "recipes")  # sections whose entries may have the key `extends`
+# sections whose entries may have the key `extends`
+SECTIONS = ("tasks", "models", "policies", "recipes")
 FOLDERS = ("studies", "analyses")  # sections with a file for each entry
 LONGEST_CHAIN = 100  # largest number of entries that extend each other
 
 
 def read(folder: str | Path = ".") -> dict:
-    """The configuration in a folder, without the user's files. Raise a `UserError` for a file that is not valid YAML."""
+    """The configuration in a folder, without the user's files. Raise a `UserError` for a file that
+    is not valid YAML."""
     return complete(files.read_yaml(Path(folder) / "config.yaml"), folder)
 
 
 def complete(config: dict, folder: str | Path = ".") -> dict:
     """The catalogue in config/ of a folder, overlaid by `config`, with `extends` resolved.
 
-    Entries of the catalogue extend each other before `config` is laid over them, so that `config` changes only the entries that it
-    names. Raise a `UserError` for a file that is not valid YAML and for an entry that extends an unknown entry.
+    Entries of the catalogue extend each other before `config` is laid over them, so that `config`
+    changes only the entries that it names. Raise a `UserError` for a file that is not valid YAML
+    and for an entry that extends an unknown entry.
     """
     return resolve(lay_over(resolve(_catalogue(folder), "config"), config), "config.yaml")
 
 
 def lay_over(base: dict, changes: dict) -> dict:
-    """A copy of `base` in which `changes` replaces values and adds entries, mapping by mapping, as Snakemake's --configfile does."""
+    """A copy of `base` in which `changes` replaces values and adds entries, mapping by mapping, as
+    Snakemake's --configfile does."""
     merged = dict(base)
     for key, value in changes.items():
         is_nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
@@ -43,13 +49,15 @@ def lay_over(base: dict, changes: dict) -> dict:
 
 
 def resolve(config: dict, name: str) -> dict:
-    """A copy of a configuration in which an entry with `extends` also has the values of the extended entry. Messages contain
-    `name`."""
+    """A copy of a configuration in which an entry with `extends` also has the values of the
+    extended entry. Messages contain `name`."""
     resolved = dict(config)
     for section in SECTIONS:
         entries = config.get(section)
         if isinstance(entries, dict):
-            resolved[section] = {key: _resolve(entries, key, f"{name}: {section}", ()) for key in entries}
+            resolved[section] = {
+                key: _resolve(entries, key, f"{name}: {section}", ()) for key in entries
+            }
     return resolved
 
 
@@ -57,7 +65,10 @@ def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
     entry = entries[key]
     if not isinstance(entry, dict) or "extends" not in entry:
         return entry
-    base, changes = entry["extends"], {name: value for name, value in entry.items() if name != "extends"}
+    base, changes = (
+        entry["extends"],
+        {name: value for name, value in entry.items() if name != "extends"},
+    )
     if key in extending:
         raise UserError(
             f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a circle; remove `extends` from one entry"
@@ -80,8 +91,14 @@ def _catalogue(folder: str | Path) -> dict:
         content, name = files.read_yaml(path), path.stem
         if path.parent.name in FOLDERS:
             catalogue.setdefault(path.parent.name, {})[name] = content
-        elif not isinstance(content, dict) or set(content) != {name} or not isinstance(content[name], dict):
-            raise UserError(f"{path}: expected one key, `{name}`, and below it an entry for each name")
+        elif (
+            not isinstance(content, dict)
+            or set(content) != {name}
+            or not isinstance(content[name], dict)
+        ):
+            raise UserError(
+                f"{path}: expected one key, `{name}`, and below it an entry for each name"
+            )
         else:
             catalogue |= content
     return catalogue
@@ -96,13 +113,16 @@ def sources(folder: str | Path = ".") -> list[Path]:
 
 
 def locate(place: str, paths: list[Path]) -> str | None:
-    """FILE:LINE of a place in the configuration, such as "studies.paper.arms[0].recipe"; None if no file has the first two keys.
+    """FILE:LINE of a place in the configuration, such as "studies.paper.arms[0].recipe"; None if no
+    file has the first two keys.
 
-    If several files match, choose the file with the most matching keys, and on a tie the last file, because the user's files are
-    last in `paths`.
+    If several files match, choose the file with the most matching keys, and on a tie the last file,
+    because the user's files are last in `paths`.
     """
     # The name of a study may have dots: studies.mini.2 is a place of mini.2.yaml, not of mini.yaml.
-    entry_of = lambda path: f"{path.parent.name}.{path.stem}" if path.parent.name in FOLDERS else None
+    entry_of = lambda path: (
+        f"{path.parent.name}.{path.stem}" if path.parent.name in FOLDERS else None
+    )
     names = [name for name in map(entry_of, paths) if name and f"{place}.".startswith(f"{name}.")]
     entry = max(names, key=len, default=None)
     best, most_keys = None, 2
@@ -110,10 +130,15 @@ def locate(place: str, paths: list[Path]) -> str | None:
         if entry_of(path) not in (None, entry):
             continue
         try:
-            node = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            node = yaml.compose(
+                path.read_text(encoding="utf-8"),
+                Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
+            )
         except yaml.YAMLError:  # libyaml refuses some texts that PyYAML's own reader accepts, such as half a surrogate pair
             continue
-        line, matched_keys = _descend(node, place.removeprefix(entry).lstrip(".") if entry_of(path) else place)
+        line, matched_keys = _descend(
+            node, place.removeprefix(entry).lstrip(".") if entry_of(path) else place
+        )
         matched_keys += 2 if entry_of(path) else 0
         if matched_keys >= most_keys:
             best, most_keys = f"{path}:{line}", matched_keys
@@ -133,13 +158,22 @@ def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
 
 
 def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
-    """((key, value) of the entry whose name begins a place, length of the name); (None, 0) if the node has no such entry."""
-    if isinstance(node, yaml.SequenceNode) and (number := re.match(r"\[?(\d+)\]?", place)) and int(number[1]) < len(node.value):
+    """((key, value) of the entry whose name begins a place, length of the name); (None, 0) if the
+    node has no such entry."""
+    if (
+        isinstance(node, yaml.SequenceNode)
+        and (number := re.match(r"\[?(\d+)\]?", place))
+        and int(number[1]) < len(node.value)
+    ):
         item = node.value[int(number[1])]
         return (item, item), number.end()
     if isinstance(node, yaml.MappingNode):
         # A name may have dots, as in qwen2.5-3b-instruct, so the longest matching name counts.
-        matches = [entry for entry in node.value if re.match(re.escape(str(entry[0].value)) + r"(?=[.\[]|$)", place)]
+        matches = [
+            entry
+            for entry in node.value
+            if re.match(re.escape(str(entry[0].value)) + r"(?=[.\[]|$)", place)
+        ]
         if matches:
             entry = max(matches, key=lambda entry: len(str(entry[0].value)))
             return entry, len(str(entry[0].value))

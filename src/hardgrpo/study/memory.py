@@ -1,8 +1,10 @@
-"""Estimate the memory of a run from the model's shape and the recipe, before anything is downloaded.
+"""Estimate the memory of a run from the model's shape and the recipe, before anything is
+downloaded.
 
-Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2: gated feed-forward layers, grouped
-queries). Memory is the sum of weights, gradients and optimiser state (exact) and of activations (an upper estimate). No estimate was
-measured on a GPU; tests/unit/test_memory.py has calculations by hand.
+Numbers of weights are exact for the catalogue's decoders (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2:
+gated feed-forward layers, grouped queries). Memory is the sum of weights, gradients and optimiser
+state (exact) and of activations (an upper estimate). No estimate was measured on a GPU;
+tests/unit/test_memory.py has calculations by hand.
 """
 
 import math
@@ -11,22 +13,28 @@ from hardgrpo.selection import selector_settings
 from hardgrpo.study import settings
 
 GIB = 2**30
-BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}  # per weight; nf4: 4 bits, and doubly quantised constants for blocks of 64
+# per weight; nf4: 4 bits, and doubly quantised constants for blocks of 64
+BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}
 OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
-PROMPT_TOKENS = 400  # longer than nearly all prompts of the tasks; seven shuffled objects with their options take 330 to 380
+# longer than nearly all prompts of the tasks; seven shuffled objects with their options take 330 to
+# 380
+PROMPT_TOKENS = 400
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
-VLLM_BYTES = 2.0 * GIB  # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
+# assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
+VLLM_BYTES = 2.0 * GIB
 GPU_GIB = 79.1  # of an H100 of 80 GB; `vllm_memory` is a share of this memory
-# Scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile (trl/kernels/chunked_logprob.py).
+# Scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
+# (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
-# On a CPU, where all numbers are in float32: memory for the completions that are computed at once, beside the weights. Two jobs, each with
-# a model of half a billion weights, fit into 16 GiB.
+# On a CPU, where all numbers are in float32: memory for the completions that are computed at once,
+# beside the weights. Two jobs, each with a model of half a billion weights, fit into 16 GiB.
 CPU_BYTES = 4.0 * GIB
 PROGRAM_BYTES = 1.0 * GIB  # Python, torch and transformers
 
 
 def shape_of(model_config: dict) -> dict | None:
-    """The shape in the content of a model's config.json; None if an entry is missing or not a positive integer."""
+    """The shape in the content of a model's config.json; None if an entry is missing or not a
+    positive integer."""
     try:
         heads = model_config["num_attention_heads"]
         shape = {
@@ -42,12 +50,20 @@ def shape_of(model_config: dict) -> dict | None:
         return None
     is_valid = all(type(size) is int and size > 0 for size in shape.values())
     fused = {"fused": True} if model_config.get("model_type") in ("phi3", "phi4") else {}
-    return shape | {"tied": bool(model_config.get("tie_word_embeddings"))} | fused if is_valid else None
+    return (
+        shape | {"tied": bool(model_config.get("tie_word_embeddings"))} | fused
+        if is_valid
+        else None
+    )
 
 
 def parameters(shape: dict) -> int:
     """Number of weights. `shape` is a model's `shape` in the configuration."""
-    return _embedding(shape) * (1 if shape["tied"] else 2) + shape["layers"] * _layer(shape) + shape["hidden_size"]
+    return (
+        _embedding(shape) * (1 if shape["tied"] else 2)
+        + shape["layers"] * _layer(shape)
+        + shape["hidden_size"]
+    )
 
 
 def _embedding(shape: dict) -> int:
@@ -55,23 +71,36 @@ def _embedding(shape: dict) -> int:
 
 
 def _linear(shape: dict) -> list[tuple[int, int]]:
-    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. In a `fused` layer queries, keys and values
-    are a single map, and so are gate and up."""
+    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. In
+    a `fused` layer queries, keys and values are a single map, and so are gate and up."""
     hidden, query = shape["hidden_size"], shape["heads"] * shape["head_size"]
-    key_value, feed_forward = shape["key_value_heads"] * shape["head_size"], shape["intermediate_size"]
+    key_value, feed_forward = (
+        shape["key_value_heads"] * shape["head_size"],
+        shape["intermediate_size"],
+    )
     output_and_down = [(query, hidden), (feed_forward, hidden)]
     if shape.get("fused"):
         return [(hidden, query + 2 * key_value), (hidden, 2 * feed_forward), *output_and_down]
-    return [(hidden, query), *[(hidden, key_value)] * 2, *[(hidden, feed_forward)] * 2, *output_and_down]
+    return [
+        (hidden, query),
+        *[(hidden, key_value)] * 2,
+        *[(hidden, feed_forward)] * 2,
+        *output_and_down,
+    ]
 
 
 def _layer(shape: dict) -> int:
     biases = sum(outputs for _, outputs in _linear(shape)[:3]) if shape.get("attention_bias") else 0
-    return sum(inputs * outputs for inputs, outputs in _linear(shape)) + biases + 2 * shape["hidden_size"]
+    return (
+        sum(inputs * outputs for inputs, outputs in _linear(shape))
+        + biases
+        + 2 * shape["hidden_size"]
+    )
 
 
 def base_bytes(shape: dict, base: str) -> float:
-    """Bytes of the weights in the precision `base`. nf4 holds the linear maps of the layers in 4 bits, all other weights in bf16."""
+    """Bytes of the weights in the precision `base`. nf4 holds the linear maps of the layers in 4
+    bits, all other weights in bf16."""
     if base != "nf4":
         return parameters(shape) * BYTES[base]
     linear = shape["layers"] * sum(inputs * outputs for inputs, outputs in _linear(shape))
@@ -79,49 +108,69 @@ def base_bytes(shape: dict, base: str) -> float:
 
 
 def adapter_parameters(shape: dict, rank: int) -> int:
-    """Number of weights of a LoRA adapter: rank x (inputs + outputs) for every linear map of the layers."""
+    """Number of weights of a LoRA adapter: rank x (inputs + outputs) for every linear map of the
+    layers."""
     return shape["layers"] * rank * sum(inputs + outputs for inputs, outputs in _linear(shape))
 
 
-def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> dict[str, float]:
-    """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count, micro_batch, vllm_memory).
+def training_memory(
+    shape: dict, recipe: dict, completion_tokens: int, gpus: dict
+) -> dict[str, float]:
+    """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count,
+    micro_batch, vllm_memory).
 
-    With an adapter each process holds the whole base. Without an adapter, weights, gradients and optimiser state are sharded over the
-    GPUs. Gradient checkpointing recomputes layers in the backward pass. vLLM takes a fixed share of memory. If vLLM sleeps during
-    updates, the total is the maximum of sampling and updating; the trainer's weights stay in memory during both.
+    With an adapter each process holds the whole base. Without an adapter, weights, gradients and
+    optimiser state are sharded over the GPUs. Gradient checkpointing recomputes layers in the
+    backward pass. vLLM takes a fixed share of memory. If vLLM sleeps during updates, the total is
+    the maximum of sampling and updating; the trainer's weights stay in memory during both.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
     base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
     trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
     width = 4.0 if recipe["precision"] == "fp32" else 2.0
-    # An update of more groups than a sampling step samples is split into the same number of micro-batches, which are larger.
-    rows = math.ceil(gpus["micro_batch"] * (selector_settings.largest_update(recipe) if recipe.get("selector") else 1))
+    # An update of more groups than a sampling step samples is split into the same number of
+    # micro-batches, which are larger.
+    rows = math.ceil(
+        gpus["micro_batch"]
+        * (selector_settings.largest_update(recipe) if recipe.get("selector") else 1)
+    )
     tokens = rows * (PROMPT_TOKENS + completion_tokens)
-    # Values per token in the layer that is being recomputed; an adapter adds the outputs of its maps.
+    # Values per token in the layer that is being recomputed; an adapter adds the outputs of its
+    # maps.
     layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]
     layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
-    # The inputs of all layers. Autocast leaves them in float32 if the weights are in float32; shards are bf16 before a layer computes.
-    autocast = not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
-    activation_bytes = tokens * (shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width)
+    # The inputs of all layers. Autocast leaves them in float32 if the weights are in float32;
+    # shards are bf16 before a layer computes.
+    autocast = (
+        not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
+    )
+    activation_bytes = tokens * (
+        shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width
+    )
     if autocast:  # keeps a copy of each weight in bf16 for the forward pass
         activation_bytes += parameters(shape) * 2.0
-    # The last hidden states of the completions with their gradient in float32, a tile of scores, and the gradient of a trained output
-    # layer in float32.
+    # The last hidden states of the completions with their gradient in float32, a tile of scores,
+    # and the gradient of a trained output layer in float32.
     head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
     head += 0.0 if adapter else _embedding(shape) * 4.0
-    # The reference policy of a KL term is the base without its adapter, or a second copy of all weights in the same precision.
+    # The reference policy of a KL term is the base without its adapter, or a second copy of all
+    # weights in the same precision.
     has_copy = not adapter and recipe.get("beta", 0) > 0
     reference = base_bytes(shape, recipe["base"]) / count if has_copy else 0.0
     gathered = 0.0
     if not adapter and count > 1:
-        # Each GPU gathers two layers at a time in bf16, the embeddings and their gradient in bf16, and the sum of this gradient
-        # over the GPUs in float32.
+        # Each GPU gathers two layers at a time in bf16, the embeddings and their gradient in bf16,
+        # and the sum of this gradient over the GPUs in float32.
         embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
         gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
-    # PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of the initial weights. An adapter needs no
-    # copy of the initial weights, because the base keeps them. The reward model's gradients are freed before the model's gradients
-    # are computed.
-    reward_model = trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if adapter else 4.0)) if recipe.get("process") else 0.0
+    # PRIME's reward model: a copy of the trained weights, their AdamW state, and a copy of the
+    # initial weights. An adapter needs no copy of the initial weights, because the base keeps them.
+    # The reward model's gradients are freed before the model's gradients are computed.
+    reward_model = (
+        trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if adapter else 4.0))
+        if recipe.get("process")
+        else 0.0
+    )
     need = {
         "weights": base + (trained * 4.0 if adapter else 0.0),
         "gradients": trained * 4.0,
@@ -142,16 +191,28 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
 
 
 def sampled_row_bytes(shape: dict, prompt_tokens: int, completion_tokens: int) -> float:
-    """Bytes that a completion needs while transformers samples it on a CPU: the cache of keys and values, its scores with four copies in
-    double precision (`decoding.SeededSampling`), and the widest layer for the tokens of its prompt."""
-    cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * (prompt_tokens + completion_tokens)
+    """Bytes that a completion needs while transformers samples it on a CPU: the cache of keys and
+    values, its scores with four copies in double precision (`decoding.SeededSampling`), and the
+    widest layer for the tokens of its prompt."""
+    cache = (
+        2
+        * shape["layers"]
+        * shape["key_value_heads"]
+        * shape["head_size"]
+        * (prompt_tokens + completion_tokens)
+    )
     layer = 4 * shape["hidden_size"] + 3 * shape["intermediate_size"]
     return 4.0 * (cache + prompt_tokens * layer) + shape["vocabulary"] * (4.0 + 4 * 8.0)
 
 
 def trained_row_bytes(shape: dict, recipe: dict, tokens: int) -> float:
-    """Bytes that a text of `tokens` tokens keeps between forward and backward pass on a CPU, where no layer is recomputed."""
-    layer = 8 * shape["hidden_size"] + 4 * shape["intermediate_size"] + sum(outputs for _, outputs in _linear(shape)[:3])
+    """Bytes that a text of `tokens` tokens keeps between forward and backward pass on a CPU, where
+    no layer is recomputed."""
+    layer = (
+        8 * shape["hidden_size"]
+        + 4 * shape["intermediate_size"]
+        + sum(outputs for _, outputs in _linear(shape)[:3])
+    )
     layer += sum(outputs for _, outputs in _linear(shape)) if recipe.get("adapter") else 0
     return 4.0 * tokens * (shape["layers"] * layer + 4 * shape["hidden_size"])
 
@@ -164,13 +225,20 @@ def rows_at_once(row_bytes: float, rows: int) -> int:
 def cpu_sampling_memory(shape: dict, completion_tokens: int, rows: int) -> float:
     """GiB of main memory of a program that samples `rows` completions at once on a CPU."""
     row_bytes = sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
-    return (parameters(shape) * 4.0 + rows_at_once(row_bytes, rows) * row_bytes + PROGRAM_BYTES) / GIB
+    return (
+        parameters(shape) * 4.0 + rows_at_once(row_bytes, rows) * row_bytes + PROGRAM_BYTES
+    ) / GIB
 
 
 def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> float:
-    """GiB of main memory of a program that trains a model on a CPU: weights, gradients and optimiser state; the texts of a micro-batch and a
-    tile of scores with its gradient, or the rollouts of an update while they are sampled."""
-    trained = adapter_parameters(shape, recipe["adapter"]["rank"]) if recipe.get("adapter") else parameters(shape)
+    """GiB of main memory of a program that trains a model on a CPU: weights, gradients and
+    optimiser state; the texts of a micro-batch and a tile of scores with its gradient, or the
+    rollouts of an update while they are sampled."""
+    trained = (
+        adapter_parameters(shape, recipe["adapter"]["rank"])
+        if recipe.get("adapter")
+        else parameters(shape)
+    )
     texts = settings.texts_per_update(recipe)
     row_bytes = trained_row_bytes(shape, recipe, PROMPT_TOKENS + completion_tokens)
     sampled = texts * sampled_row_bytes(shape, PROMPT_TOKENS, completion_tokens)
@@ -186,13 +254,15 @@ def cpu_training_memory(shape: dict, recipe: dict, completion_tokens: int) -> fl
 
 
 def main_memory(shape: dict, recipe: dict) -> float:
-    """GiB of main memory that each process needs to load the weights of the model and of the reference policy."""
+    """GiB of main memory that each process needs to load the weights of the model and of the
+    reference policy."""
     copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
     return (parameters(shape) * max(2.0, BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
 
 
 def vllm_memory(shape: dict, context: int) -> float:
-    """The smallest memory in GiB that vLLM needs: weights in bf16, workspaces, and a cache for 32 sequences of `context` tokens."""
+    """The smallest memory in GiB that vLLM needs: weights in bf16, workspaces, and a cache for 32
+    sequences of `context` tokens."""
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * 2.0 * context * 32
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
@@ -201,18 +271,24 @@ def run_memory(config: dict, model: str, recipe: str, task: str) -> dict[str, fl
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
     entry, training = settings.entry(config, model), config["recipes"][recipe]
     gpus = settings.training_gpus(config, model, recipe)
-    return training_memory(entry["shape"], training, config["tasks"][task]["completion_tokens"], gpus)
+    return training_memory(
+        entry["shape"], training, config["tasks"][task]["completion_tokens"], gpus
+    )
 
 
-def shortage(shape: dict, recipe: dict, completion_tokens: int, gpus: dict, name: str) -> str | None:
-    """The reason why a run does not fit a GPU of 80 GB, or why vLLM gets too little memory, with a remedy; None if the memory
-    suffices.
+def shortage(
+    shape: dict, recipe: dict, completion_tokens: int, gpus: dict, name: str
+) -> str | None:
+    """The reason why a run does not fit a GPU of 80 GB, or why vLLM gets too little memory, with a
+    remedy; None if the memory suffices.
 
     `name` is the name of the run in the message. The other arguments are as in `training_memory`.
     """
     need = training_memory(shape, recipe, completion_tokens, gpus)
     if need["total"] > GPU_GIB:
-        parts = ", ".join(f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size)
+        parts = ", ".join(
+            f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size
+        )
         return (
             f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), which have {GPU_GIB:.0f}; lower"
             " micro_batch or vllm_memory, let vLLM sleep, or raise count"

@@ -54,7 +54,8 @@ class ModelFolder(Strict):
 
 
 class ModelPackage(Strict):
-    """A model whose weights (GGUF) come with a Python package, or in parts with several packages."""
+    """A model whose weights (GGUF) come with a Python package, or in parts with several
+    packages."""
 
     kind: Literal["package"]
     """The weights come with a Python package."""
@@ -80,7 +81,10 @@ class ModelPackage(Strict):
         if isinstance(self.package, list) and len(set(self.package)) < len(self.package):
             yield "package", "a name stands here twice; remove one"
         if isinstance(self.package, list) and self.sha256 is None:
-            yield "sha256", "a list of packages needs the SHA-256 checksum of the joined parts; add it"
+            yield (
+                "sha256",
+                "a list of packages needs the SHA-256 checksum of the joined parts; add it",
+            )
 
 
 class Price(Strict):
@@ -92,8 +96,9 @@ class Price(Strict):
 
 
 class Server(Strict):
-    """A model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a hosted service. The model can
-    be probed and evaluated. It cannot be trained, because its weights are not here."""
+    """A model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a hosted
+    service. The model can be probed and evaluated. It cannot be trained, because its weights are
+    not here."""
 
     kind: Literal["server"]
     """The model answers at an address."""
@@ -125,7 +130,10 @@ class Server(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.most_money and not self.price:
-            yield "most_money", "the price of a token is unknown; add price: {input: ..., output: ...}, per million tokens"
+            yield (
+                "most_money",
+                "the price of a token is unknown; add price: {input: ..., output: ...}, per million tokens",
+            )
 
 
 class DemonstratedShare(Strict):
@@ -166,7 +174,9 @@ class Demonstrations(Strict):
     """Only for swaps: the shares of solutions that repeat all holdings zero times, once or twice after each swap.
     Repetition makes the same solution longer. By default, no solution repeats the holdings."""
 
-    known: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)] | None = None
+    known: (
+        Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)] | None
+    ) = None
     """Required for facts: the two parameters of a beta distribution. For each fact, the probability that a
     demonstration gives the right answer is drawn from this distribution, with the base model's seed. With parameters
     below 1, most of these probabilities are near 0 or 1."""
@@ -230,7 +240,10 @@ class Pretrained(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.heads % self.key_value_heads:
-            yield "key_value_heads", f"{self.key_value_heads} does not divide heads ({self.heads}); change one of them"
+            yield (
+                "key_value_heads",
+                f"{self.key_value_heads} does not divide heads ({self.heads}); change one of them",
+            )
 
 
 class FilesOfSplits(Strict):
@@ -248,7 +261,10 @@ class Recording(Strict):
     base: str
     """File of the base model's completions on the test split."""
 
-    runs: dict[Name, Annotated[str, Field(pattern=r"^([^{}]|\{model\})*\{step\}([^{}]|\{model\})*$")]] | None = None
+    runs: (
+        dict[Name, Annotated[str, Field(pattern=r"^([^{}]|\{model\})*\{step\}([^{}]|\{model\})*$")]]
+        | None
+    ) = None
     """For each policy (or any name), the files of trained checkpoints' completions on the test split. {step} in a file's
     name stands for the number of updates."""
 
@@ -303,20 +319,38 @@ class Recorded(Repository):
         yield from super().contradictions()
         for task, recording in self.recordings.items():
             place = f"recordings.{task}"
-            paths = [recording.base, recording.probe, *(recording.runs or {}).values(), *(recording.published or {}).values()]
+            paths = [
+                recording.base,
+                recording.probe,
+                *(recording.runs or {}).values(),
+                *(recording.published or {}).values(),
+            ]
             if self.name is None and any("{model}" in path for path in paths if path):
-                yield place, "a path has {model}, but the source has no `name`; add it, or write the path in full"
+                yield (
+                    place,
+                    "a path has {model}, but the source has no `name`; add it, or write the path in full",
+                )
             for key in ("questions", "scores", "published"):
                 if self.repository is None and getattr(recording, key) is not None:
-                    yield f"{place}.{key}", "is read only from a `repository`; add `repository` and `commit`, or remove this key"
+                    yield (
+                        f"{place}.{key}",
+                        "is read only from a `repository`; add `repository` and `commit`, or remove this key",
+                    )
             for part, split in (("probe", "train"), ("base", "test")):
-                if self.repository and getattr(recording, part) and not getattr(recording.questions, split, None):
-                    yield f"{place}.questions", f"`{part}` of a repository needs the file of its questions; add `{split}`"
+                if (
+                    self.repository
+                    and getattr(recording, part)
+                    and not getattr(recording.questions, split, None)
+                ):
+                    yield (
+                        f"{place}.questions",
+                        f"`{part}` of a repository needs the file of its questions; add `{split}`",
+                    )
 
 
 class Trajectory(Repository):
-    """A recording of training: the number of right rollouts of each prompt in each epoch of one run. No weights and no
-    texts are needed."""
+    """A recording of training: the number of right rollouts of each prompt in each epoch of one
+    run. No weights and no texts are needed."""
 
     kind: Literal["trajectory"]
     """The numbers of right rollouts during a training run are recorded."""
@@ -347,7 +381,8 @@ class Trajectory(Repository):
 
 
 class Shape(Strict):
-    """The sizes of the architecture, from which the workflow estimates memory and time before any download."""
+    """The sizes of the architecture, from which the workflow estimates memory and time before any
+    download."""
 
     hidden_size: Count
     """Width."""
@@ -401,11 +436,12 @@ class Gpus(Strict):
 
 
 class Model(Strict):
-    """A model is a source of weights, or a recording of a model: recorded completions, or numbers of right answers
-    during training."""
+    """A model is a source of weights, or a recording of a model: recorded completions, or numbers
+    of right answers during training."""
 
     source: Annotated[
-        Pretrained | Recorded | Trajectory | HubModel | ModelFolder | ModelPackage | Server, Field(discriminator="kind")
+        Pretrained | Recorded | Trajectory | HubModel | ModelFolder | ModelPackage | Server,
+        Field(discriminator="kind"),
     ]
     """The origin of the weights, of the completions, or of the numbers of right rollouts."""
 

@@ -1,4 +1,5 @@
-"""Paths of single results, and lists of the files that a study needs or that a study's summary reads."""
+"""Paths of single results, and lists of the files that a study needs or that a study's summary
+reads."""
 
 import os
 from collections.abc import Iterable
@@ -9,9 +10,11 @@ PUBLISHED = "results/published"  # the folder of published numbers, which no rul
 CALIBRATION = "results/calibration.json"  # of the cost model of plans
 GPU_CHECK = "results/gpu-check"
 CHOICES = "results/choose"  # configurations and prompts of `hardgrpo choose`
-RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"  # a run in the paths of rules; `model` is the name of its base
+# a run in the paths of rules; `model` is the name of its base
+RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"
-STATES = "results/state"  # the folder of the states of unfinished runs, and of the completions that later probes use
+# the folder of the states of unfinished runs, and of the completions that later probes use
+STATES = "results/state"
 
 
 def model_folder(name: str) -> str:
@@ -23,7 +26,8 @@ def problems(task: str, split: str) -> str:
 
 
 def contamination(task: str, test: str, kind: str = "csv") -> str:
-    """The questions of the test split of `test` that are also in the pool of `task`; with kind `json`, their number."""
+    """The questions of the test split of `test` that are also in the pool of `task`; with kind
+    `json`, their number."""
     return f"results/tasks/{task}/contamination.{test}.{kind}"
 
 
@@ -33,7 +37,8 @@ def pool_comparison(task: str, kind: str = "csv") -> str:
 
 
 def pool(base: str, task: str, name: str) -> str:
-    """Problems of a task that fit into a base model's context. `name` is `train`, `test` or `questions` (`train` without answers)."""
+    """Problems of a task that fit into a base model's context. `name` is `train`, `test` or
+    `questions` (`train` without answers)."""
     return f"results/pools/{base}/{task}/{name}.jsonl"
 
 
@@ -43,11 +48,14 @@ def annotated_problems(task: str) -> str:
 
 
 def training_problems(tasks: dict, name: str) -> str:
-    """The problems with answers from which a run's prompts come: the train split, or the annotated problems of a task without labels.
+    """The problems with answers from which a run's prompts come: the train split, or the annotated
+    problems of a task without labels.
 
     `tasks` is the section of the configuration.
     """
-    return problems(name, "train") if settings.is_labelled(tasks[name]) else annotated_problems(name)
+    return (
+        problems(name, "train") if settings.is_labelled(tasks[name]) else annotated_problems(name)
+    )
 
 
 def solutions(task: str) -> str:
@@ -56,7 +64,8 @@ def solutions(task: str) -> str:
 
 
 def dataset_folder(part: dict) -> str:
-    """The folder into which a dataset of the hub is downloaded; `part` is an entry of a task's source."""
+    """The folder into which a dataset of the hub is downloaded; `part` is an entry of a task's
+    source."""
     owner, name = part["dataset"].split("/")
     return f"results/inputs/{owner}--{name}@{part['revision']}"
 
@@ -90,7 +99,8 @@ def counts(study: str) -> str:
 
 
 def trajectory(model: str, prompts: str) -> str:
-    """Right rollouts by prompt and epoch, in the epochs after the epochs from which subsets are chosen."""
+    """Right rollouts by prompt and epoch, in the epochs after the epochs from which subsets are
+    chosen."""
     return f"results/trajectories/{model}/{prompts}.csv"
 
 
@@ -132,14 +142,16 @@ def first_round(run: settings.Run, name: str) -> str:
 
 
 def subset_of_run(run: settings.Run, policy: dict) -> str:
-    """The prompts that a run is trained on. With a policy in two rounds: the prompts of both rounds."""
+    """The prompts that a run is trained on. With a policy in two rounds: the prompts of both
+    rounds."""
     if settings.has_rounds(policy):
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
 
 
 def evaluation(sampler: str, test: str) -> str:
-    """The graded completions on the task `test`. `sampler` is BASE/base, BASE/reach or the path of a run."""
+    """The graded completions on the task `test`. `sampler` is BASE/base, BASE/reach or the path of
+    a run."""
     return f"results/evaluation/{sampler}/{test}.csv.gz"
 
 
@@ -165,22 +177,27 @@ def pair_of(path: str) -> tuple[str, str]:
 
 
 def choice_of(path: str) -> tuple[str, str, str]:
-    """(base, task, policy) of a subset's file: a path of `subset`, or `second.csv` or `second.json` in a run's folder."""
+    """(base, task, policy) of a subset's file: a path of `subset`, or `second.csv` or `second.json`
+    in a run's folder."""
     parts = path.split("/")
-    base, task, policy = (parts[-6], parts[-5], parts[-3]) if parts[-1].startswith("second.") else parts[-4:-1]
+    base, task, policy = (
+        (parts[-6], parts[-5], parts[-3]) if parts[-1].startswith("second.") else parts[-4:-1]
+    )
     return base, task, policy
 
 
 def of_base(config: dict, model: str, test: str) -> tuple[str, ...]:
-    """The sets of completions that a base model samples on a test: `base`, and `reach` if the model's reach is measured."""
+    """The sets of completions that a base model samples on a test: `base`, and `reach` if the
+    model's reach is measured."""
     return ("base", "reach") if has_reach(config, model, test) else ("base",)
 
 
 def has_reach(config: dict, model: str, test: str) -> bool:
-    """Whether a base model's reach on a test is measured. A task that is cut from another uses the other task's samples."""
-    return "reach" in config["tasks"][settings.sampled_task(config["tasks"], test)]["test"] and not settings.is_recorded(
-        config, model
-    )
+    """Whether a base model's reach on a test is measured. A task that is cut from another uses the
+    other task's samples."""
+    return "reach" in config["tasks"][settings.sampled_task(config["tasks"], test)][
+        "test"
+    ] and not settings.is_recorded(config, model)
 
 
 def has_tables(folder: str, names: Iterable[str]) -> bool:
@@ -193,9 +210,14 @@ def agreement(study: str) -> str:
 
 
 def of_study(config: dict, study: str) -> dict:
-    """The part of the configuration that determines the files of a study. Settings of training are left out."""
+    """The part of the configuration that determines the files of a study. Settings of training are
+    left out."""
     plan, tasks = config["studies"][study], config["tasks"]
-    tests = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
+    tests = {
+        test
+        for model, task in settings.pairs(config, plan)
+        for test in settings.eval_tasks(plan, task, model)
+    }
     source_keys = ("kind", "repository", "recordings", "seed", "prompts", "chosen_from")
     by_signals = _by_signals(config.get("policies", {}), plan)
     return ({"policies": by_signals} if by_signals else {}) | {
@@ -205,14 +227,22 @@ def of_study(config: dict, study: str) -> dict:
             | {"test": _keep(tasks[settings.sampled_task(tasks, test)]["test"], ["reach"])}
             for test in sorted(tests)
         },
-        "models": {model: {"source": _keep(config["models"][model]["source"], source_keys)} for model in plan["models"]},
+        "models": {
+            model: {"source": _keep(config["models"][model]["source"], source_keys)}
+            for model in plan["models"]
+        },
     }
 
 
 def _by_signals(policies: dict, plan: dict) -> dict[str, dict]:
-    """{name: `by` and `rounds`} of a study's policies that use another measure than the pass rate."""
+    """{name: `by` and `rounds`} of a study's policies that use another measure than the pass
+    rate."""
     entries = {name: policies.get(name, {}) for name in settings.policies_of(plan)}
-    return {name: _keep(entry, ("by", "rounds")) for name, entry in entries.items() if entry.get("by", "pass_rate") != "pass_rate"}
+    return {
+        name: _keep(entry, ("by", "rounds"))
+        for name, entry in entries.items()
+        if entry.get("by", "pass_rate") != "pass_rate"
+    }
 
 
 def _keep(entry: dict, keys: Iterable[str]) -> dict:
@@ -220,7 +250,11 @@ def _keep(entry: dict, keys: Iterable[str]) -> dict:
 
 
 def runs(config: dict, study: str) -> list[settings.Run]:
-    return [] if settings.is_analysis(config, study) else settings.runs(config, config["studies"][study])
+    return (
+        []
+        if settings.is_analysis(config, study)
+        else settings.runs(config, config["studies"][study])
+    )
 
 
 def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
@@ -228,24 +262,41 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
 
 
 def inputs(config: dict, study: str) -> list[str]:
-    """The files for which a study needs the internet: downloaded models, and problems in the form that the programs read."""
+    """The files for which a study needs the internet: downloaded models, and problems in the form
+    that the programs read."""
     if settings.is_analysis(config, study):
         return []
     plan = config["studies"][study]
-    models = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.is_sampled(config, model)]
-    pretrained = [model for model in models if config["models"][model]["source"]["kind"] == "pretrain"]
-    splits = [(task, "train") for _, task, _ in probed_pools(config, study) if task in config["tasks"]]
-    policies = (config["policies"].get(run.policy, {}) for run in runs(config, study))  # {}: the policy of a recording
-    probed_tasks = dict.fromkeys(policy["probed_on"] for policy in policies if "probed_on" in policy)
+    models = [
+        model
+        for model in sorted(settings.probing_models(config["policies"], plan))
+        if settings.is_sampled(config, model)
+    ]
+    pretrained = [
+        model for model in models if config["models"][model]["source"]["kind"] == "pretrain"
+    ]
+    splits = [
+        (task, "train") for _, task, _ in probed_pools(config, study) if task in config["tasks"]
+    ]
+    # {}: the policy of a recording
+    policies = (config["policies"].get(run.policy, {}) for run in runs(config, study))
+    probed_tasks = dict.fromkeys(
+        policy["probed_on"] for policy in policies if "probed_on" in policy
+    )
     splits += [(settings.sampled_task(config["tasks"], task), "train") for task in probed_tasks]
-    splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
+    splits += [
+        (test, "test")
+        for model, task in settings.pairs(config, plan)
+        for test in eval_tasks(config, study, task, model)
+    ]
     splits += [split for model in pretrained for split in settings.withheld_splits(config, model)]
     manifests = [f"{model_folder(name)}/manifest.json" for name in models if name not in pretrained]
     return manifests + [problems(*split) for split in dict.fromkeys(splits)]
 
 
 def evaluations(config: dict, study: str) -> list[str]:
-    """Evaluations of the base models, including evaluations of their reach, then evaluations of the runs."""
+    """Evaluations of the base models, including evaluations of their reach, then evaluations of the
+    runs."""
     plan = config["studies"][study]
     base_evaluations = [
         evaluation(f"{base}/{sample_set}", test)
@@ -254,7 +305,9 @@ def evaluations(config: dict, study: str) -> list[str]:
         for test in eval_tasks(config, study, task, model)
         for sample_set in of_base(config, model, test)
     ]
-    run_evaluations = [name for run in runs(config, study) for name in evaluations_of_run(config, study, run)]
+    run_evaluations = [
+        name for run in runs(config, study) for name in evaluations_of_run(config, study, run)
+    ]
     return list(dict.fromkeys(base_evaluations)) + run_evaluations
 
 
@@ -267,20 +320,29 @@ def updates(config: dict, study: str) -> list[str]:
 
 
 def probed_pools(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
-    """(base, task, seeds of the runs that start from this base) of every probed pool. A recorded model may have no probe. For a
-    trajectory, the name of its prompts replaces the task."""
+    """(base, task, seeds of the runs that start from this base) of every probed pool. A recorded
+    model may have no probe. For a trajectory, the name of its prompts replaces the task."""
     plan = config["studies"][study]
     return [
-        (base, task, [seed for seed in plan["seeds"] if settings.base_of(config, model, seed) == base])
+        (
+            base,
+            task,
+            [seed for seed in plan["seeds"] if settings.base_of(config, model, seed) == base],
+        )
         for model, task in settings.pairs(config, plan)
-        if not settings.is_recorded(config, model) or "probe" in config["models"][model]["source"]["recordings"][task]
+        if not settings.is_recorded(config, model)
+        or "probe" in config["models"][model]["source"]["recordings"][task]
         for base in settings.bases_of(config, model, plan["seeds"])
     ] + [(model, prompts, plan["seeds"]) for model, prompts in trajectory_prompts(config, study)]
 
 
 def trajectory_prompts(config: dict, study: str) -> list[tuple[str, str]]:
     """(model, name of the model's prompts) of a study's trajectories."""
-    models = [model for model in config["studies"][study]["models"] if settings.is_trajectory(config, model)]
+    models = [
+        model
+        for model in config["studies"][study]["models"]
+        if settings.is_trajectory(config, model)
+    ]
     return [(model, config["models"][model]["source"]["prompts"]) for model in models]
 
 
@@ -289,8 +351,11 @@ def trajectories(config: dict, study: str) -> list[str]:
 
 
 def difficulties(config: dict, study: str) -> list[str]:
-    is_labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))  # prompts of a trajectory belong to no task
-    return [difficulty(base, task) for base, task, _ in probed_pools(config, study) if is_labelled(task)]
+    # prompts of a trajectory belong to no task
+    is_labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))
+    return [
+        difficulty(base, task) for base, task, _ in probed_pools(config, study) if is_labelled(task)
+    ]
 
 
 def signal_files(config: dict, study: str) -> list[str]:
@@ -301,22 +366,29 @@ def signal_files(config: dict, study: str) -> list[str]:
 
 
 def subsets(config: dict, study: str) -> list[str]:
-    """The JSON files that record how each subset was chosen. The CSV file of the same name contains the subset. With a policy in
-    two rounds, the subset of a run is the subset of the second round, which includes the subset of the first round."""
+    """The JSON files that record how each subset was chosen. The CSV file of the same name contains
+    the subset. With a policy in two rounds, the subset of a run is the subset of the second round,
+    which includes the subset of the first round."""
     plan, policies = config["studies"][study], config.get("policies", {})
-    in_rounds = [name for name in settings.policies_of(plan) if settings.has_rounds(policies.get(name, {}))]
+    in_rounds = [
+        name for name in settings.policies_of(plan) if settings.has_rounds(policies.get(name, {}))
+    ]
     subsets_of_bases = [
         subset(base, task, policy, seed, "json")
         for base, task, seeds in probed_pools(config, study)
         for policy in settings.policies_of(plan)
-        if policy not in in_rounds and settings.has_arm(plan, model=settings.model_of(base), task=task, policy=policy)
+        if policy not in in_rounds
+        and settings.has_arm(plan, model=settings.model_of(base), task=task, policy=policy)
         for seed in seeds
     ]
-    return subsets_of_bases + [training(run, "second.json") for run in runs(config, study) if run.policy in in_rounds]
+    return subsets_of_bases + [
+        training(run, "second.json") for run in runs(config, study) if run.policy in in_rounds
+    ]
 
 
 def published_runs(config: dict, study: str) -> list[tuple[str, str, str]]:
-    """(model, task, policy) of the recorded runs whose authors published accuracies by checkpoint."""
+    """(model, task, policy) of the recorded runs whose authors published accuracies by
+    checkpoint."""
     return [
         (model, task, policy)
         for model, task in settings.pairs(config, config["studies"][study])
@@ -339,9 +411,11 @@ def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
 
 
 def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
-    """(file that must exist, file or folder to read) of each part of a task's split. A local copy takes precedence over the hub.
+    """(file that must exist, file or folder to read) of each part of a task's split. A local copy
+    takes precedence over the hub.
 
-    If the split has no source, return a path that cannot exist and names the missing key. Snakemake reports it as a missing file.
+    If the split has no source, return a path that cannot exist and names the missing key. Snakemake
+    reports it as a missing file.
     """
     source, data = config["tasks"][task]["source"], config["data"]
     if source["kind"] == "generated":
@@ -353,12 +427,19 @@ def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
         model, part = source[split].split("/")
         return [(recording(model, task, part),) * 2]
     if source["kind"] == "files":
-        return [(path, path) for path in (os.path.join(data, name) for name in settings.as_list(source[split]))]
+        return [
+            (path, path)
+            for path in (os.path.join(data, name) for name in settings.as_list(source[split]))
+        ]
     files = []
     for part in source[split]:
         local = os.path.join(data, part["local"]) if "local" in part else None
         folder = dataset_folder(part)
-        files.append((local, local) if local and os.path.exists(local) else (f"{folder}/manifest.json", folder))
+        files.append(
+            (local, local)
+            if local and os.path.exists(local)
+            else (f"{folder}/manifest.json", folder)
+        )
     return files
 
 
@@ -366,8 +447,15 @@ def chosen_rows(config: dict) -> str:
     """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file."""
     choice = config["subset"]
     task = config["tasks"][choice["task"]]
-    names = settings.as_list(task["source"].get("train", [])) if task["source"]["kind"] == "files" else []
-    kinds = {kind if (kind := name.lower().rpartition(".")[2]) in ("csv", "tsv") else "jsonl" for name in names} or {"jsonl"}
+    names = (
+        settings.as_list(task["source"].get("train", []))
+        if task["source"]["kind"] == "files"
+        else []
+    )
+    kinds = {
+        kind if (kind := name.lower().rpartition(".")[2]) in ("csv", "tsv") else "jsonl"
+        for name in names
+    } or {"jsonl"}
     kind = "jsonl" if "jsonl" in kinds else min(kinds)
     base = settings.base_of(config, choice["model"], choice["seed"])
     name = "rows" if settings.is_labelled(task) else "to_annotate"
@@ -375,29 +463,48 @@ def chosen_rows(config: dict) -> str:
 
 
 def trainer_rows(config: dict) -> list[str]:
-    """The subset that `snakemake subset` chooses, in the form of the trainer that `subset.format` names; empty without the key."""
+    """The subset that `snakemake subset` chooses, in the form of the trainer that `subset.format`
+    names; empty without the key."""
     choice = config["subset"]
     if "format" not in choice:
         return []
-    base, kind = settings.base_of(config, choice["model"], choice["seed"]), settings.TRAINER_FILES[choice["format"]]
-    return [subset(base, choice["task"], choice["policy"], choice["seed"], f"{choice['format']}.{kind}")]
+    base, kind = (
+        settings.base_of(config, choice["model"], choice["seed"]),
+        settings.TRAINER_FILES[choice["format"]],
+    )
+    return [
+        subset(base, choice["task"], choice["policy"], choice["seed"], f"{choice['format']}.{kind}")
+    ]
 
 
 def results(config: dict, study: str) -> list[str]:
-    """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its pools, its trajectories, and
-    published accuracies of recorded runs."""
-    lists = (evaluations, subsets, difficulties, signal_files, updates, trajectories, published_files)
+    """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its
+    pools, its trajectories, and published accuracies of recorded runs."""
+    lists = (
+        evaluations,
+        subsets,
+        difficulties,
+        signal_files,
+        updates,
+        trajectories,
+        published_files,
+    )
     return [name for list_files in lists for name in list_files(config, study)]
 
 
 def texts(config: dict, study: str) -> list[str]:
     """The evaluations of a study, the texts of their completions, and the problems of the tests."""
     grades = evaluations(config, study)
-    return grades + [completions(name) for name in grades] + [problems(test, "test") for test in of_study(config, study)["tasks"]]
+    return (
+        grades
+        + [completions(name) for name in grades]
+        + [problems(test, "test") for test in of_study(config, study)["tasks"]]
+    )
 
 
 def prunings(config: dict, study: str) -> list[str]:
-    """The outputs of the rule that prunes checkpoints, for a study's runs except those that another study has not evaluated yet."""
+    """The outputs of the rule that prunes checkpoints, for a study's runs except those that another
+    study has not evaluated yet."""
     if config["keep_checkpoints"] == "all":
         return []
     study_evaluations = set(evaluations(config, study))
@@ -408,11 +515,16 @@ def prunings(config: dict, study: str) -> list[str]:
         for path in evaluations_of_run(config, name, run)
         if path not in study_evaluations and not os.path.exists(path)
     }
-    return [training(run, "pruned.json") for run in runs(config, study) if run.recipe != "recorded" and run not in needed_runs]
+    return [
+        training(run, "pruned.json")
+        for run in runs(config, study)
+        if run.recipe != "recorded" and run not in needed_runs
+    ]
 
 
 def more_inputs(task: str, recipe: dict) -> dict[str, str]:
-    """Files that some recipes need beside the subset: worked solutions (`solutions`), or the pool without answers (`questions`)."""
+    """Files that some recipes need beside the subset: worked solutions (`solutions`), or the pool
+    without answers (`questions`)."""
     return ({"solutions": solutions(task)} if settings.is_supervised(recipe) else {}) | (
         {"questions": questions(task)} if settings.majority_share(recipe) else {}
     )

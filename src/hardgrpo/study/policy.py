@@ -25,7 +25,8 @@ class Money(Strict):
 
 
 class Policy(Strict):
-    """A selection policy chooses which prompts of the pool to train on, from the base model's completions."""
+    """A selection policy chooses which prompts of the pool to train on, from the base model's
+    completions."""
 
     rule: RuleName
     """How prompts are chosen. The section "What a rule takes" of docs/configuration.md lists the rules and the keys that
@@ -42,7 +43,18 @@ class Policy(Strict):
     highest_tier: float | None = None
     """A prompt counts as low if its tier is at most this number."""
 
-    by: Literal["pass_rate", "predicted", "agreement", "entropy", "answered_share", "mean_tokens", "log_probability"] | None = None
+    by: (
+        Literal[
+            "pass_rate",
+            "predicted",
+            "agreement",
+            "entropy",
+            "answered_share",
+            "mean_tokens",
+            "log_probability",
+        ]
+        | None
+    ) = None
     """The measure by which lowest, highest and nearest_half choose. pass_rate (the default of nearest_half) needs the
     answer of every prompt of the pool. agreement, entropy, answered_share, mean_tokens and log_probability are
     measured from the samples alone (src/hardgrpo/selection/signals.py). predicted is the pass rate that a model
@@ -73,21 +85,39 @@ class Policy(Strict):
             yield "", f"rule '{self.rule}' needs '{key}'; add it, e.g. {key}: {example}"
         by = (self.by or "pass_rate") if rule.accepts_by else None
         allowed = {"rule", "probed_on", "probed_by", *rule.needs} | ({"by"} if by else set())
-        allowed |= ({"calibrated_on"} if by == "predicted" else set()) | ({"rounds"} if by in policies.SIGNALS else set())
+        allowed |= ({"calibrated_on"} if by == "predicted" else set()) | (
+            {"rounds"} if by in policies.SIGNALS else set()
+        )
         for key in sorted(keys - allowed):
             yield key, f"rule '{self.rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
         if by == "predicted" and self.calibrated_on is None:
             yield "", "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
         for key in ("probed_on", "probed_by"):
             if self.rounds and key in keys:
-                yield key, "in the second round the model that is trained is probed, on its own task; remove it, or rounds"
-        if isinstance(self.budget, Money) and policies.labels_before(self.model_dump(exclude_unset=True)) == "pool":
+                yield (
+                    key,
+                    "in the second round the model that is trained is probed, on its own task; remove it, or rounds",
+                )
+        if (
+            isinstance(self.budget, Money)
+            and policies.labels_before(self.model_dump(exclude_unset=True)) == "pool"
+        ):
             yield (
                 "budget",
                 "this policy needs the answers of the whole pool before it chooses, so money for the chosen prompts buys nothing; choose `by` a"
                 " measure that needs none, or give a share or a number of prompts",
             )
-        if by == "predicted" and isinstance(self.budget, float | int) and (self.calibrated_on or 0) >= self.budget:
-            yield "calibrated_on", f"{self.calibrated_on} leaves nothing of the budget to choose; lower it"
+        if (
+            by == "predicted"
+            and isinstance(self.budget, float | int)
+            and (self.calibrated_on or 0) >= self.budget
+        ):
+            yield (
+                "calibrated_on",
+                f"{self.calibrated_on} leaves nothing of the budget to choose; lower it",
+            )
         if self.rule == "nearest_half" and by not in policies.SHARES:
-            yield "by", f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure"
+            yield (
+                "by",
+                f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure",
+            )

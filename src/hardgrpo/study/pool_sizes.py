@@ -1,8 +1,9 @@
 """Refuse a policy whose budget a pool cannot fill, before anything is sampled.
 
-The check runs at three times, because the size of a pool may be unknown before. When jobs are planned, `too_small` reads the
-configuration and local files. When the first job starts, `check_prepared` reads pools that were prepared earlier. The rule
-prepare_task checks the pool that the rule writes.
+The check runs at three times, because the size of a pool may be unknown before. When jobs are
+planned, `too_small` reads the configuration and local files. When the first job starts,
+`check_prepared` reads pools that were prepared earlier. The rule prepare_task checks the pool that
+the rule writes.
 """
 
 import os
@@ -15,15 +16,21 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 
-UNREADABLE_SHARE = 0.01  # largest share of a pool's answers that may be left out, see tasks.readable_problems
+# largest share of a pool's answers that may be left out, see tasks.readable_problems
+UNREADABLE_SHARE = 0.01
 
 
 def too_small(config: dict, policy: str, task: str) -> str | None:
-    """The reason why a task's pool is too small for a policy, according to the configuration and local files. None if the pool is
-    large enough, or if its size is unknown."""
+    """The reason why a task's pool is too small for a policy, according to the configuration and
+    local files. None if the pool is large enough, or if its size is unknown."""
     entry = config["policies"][policy]
-    if "budget" not in entry or not isinstance(entry["budget"], dict) and config["tasks"][task]["source"]["kind"] == "files":
-        return None  # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
+    if (
+        "budget" not in entry
+        or not isinstance(entry["budget"], dict)
+        and config["tasks"][task]["source"]["kind"] == "files"
+    ):
+        # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
+        return None
     size = configured_size(config, task)
     if size is None:
         return None
@@ -35,25 +42,40 @@ def too_small(config: dict, policy: str, task: str) -> str | None:
 
 
 def choosing_policies(config: dict, task: str, targets: Collection[str]) -> dict[str, dict]:
-    """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset` needs the policy of the key `subset`;
-    target `all`, or no target, needs the policies of the configured study."""
-    subset, study = config["subset"], config["studies"].get(config["study"], {"tasks": []})  # an analysis has no tasks
+    """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset`
+    needs the policy of the key `subset`; target `all`, or no target, needs the policies of the
+    configured study."""
+    # an analysis has no tasks
+    subset, study = config["subset"], config["studies"].get(config["study"], {"tasks": []})
     names = [subset["policy"]] if "subset" in targets and subset["task"] == task else []
     if (not targets or "all" in targets) and task in study["tasks"]:
-        names += [name for name in settings.policies_of(study) if settings.has_arm(study, policy=name, task=task)]
-    return {name: config["policies"][name] for name in names if "budget" in config["policies"][name]}
+        names += [
+            name
+            for name in settings.policies_of(study)
+            if settings.has_arm(study, policy=name, task=task)
+        ]
+    return {
+        name: config["policies"][name] for name in names if "budget" in config["policies"][name]
+    }
 
 
 def check_prepared(config: dict, choices: Iterable[tuple[str, str]]) -> None:
-    """Raise a `UserError` if the policy of a choice (policy, task) asks for more prompts than the task's prepared pool has."""
+    """Raise a `UserError` if the policy of a choice (policy, task) asks for more prompts than the
+    task's prepared pool has."""
     for name, task in sorted(set(choices)):
         policy, pool = config["policies"][name], paths.problems(task, "train")
         if "budget" in policy and os.path.exists(pool):
-            policies.check_pool(f"policy '{name}'", policy, task, _usable_problems(config["tasks"][task], pool, policy["budget"]))
+            policies.check_pool(
+                f"policy '{name}'",
+                policy,
+                task,
+                _usable_problems(config["tasks"][task], pool, policy["budget"]),
+            )
 
 
 def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
-    """(size of a task's pool, whether it is exact) according to the configuration and local files; None if the size is unknown."""
+    """(size of a task's pool, whether it is exact) according to the configuration and local files;
+    None if the size is unknown."""
     source = config["tasks"][task]["source"]
     if source["kind"] == "generated":
         return source["train"], True
@@ -63,21 +85,33 @@ def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
     if not settings.has_train(config["tasks"][task]):
         return None
     try:
-        contents = [sources.read(path) for path, _ in paths.parts(config, task, "train") if Path(path).is_file()]
+        contents = [
+            sources.read(path)
+            for path, _ in paths.parts(config, task, "train")
+            if Path(path).is_file()
+        ]
     except UserError:
         return None  # prepare_task reports what is wrong with the file
     if len(contents) < len(paths.parts(config, task, "train")):
         return None
-    return sum(not (content.form and spreadsheets.is_blank(row.values())) for content in contents for row in content.rows), False
+    return sum(
+        not (content.form and spreadsheets.is_blank(row.values()))
+        for content in contents
+        for row in content.rows
+    ), False
 
 
 def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
-    """Number of problems in the file of a pool whose answers the grader can read. Without grading, return the number of all problems if the
-    answers are missing, if the budget is a share, or if the budget fits even into a pool with as many answers left out as
-    UNREADABLE_SHARE allows."""
+    """Number of problems in the file of a pool whose answers the grader can read. Without grading,
+    return the number of all problems if the answers are missing, if the budget is a share, or if
+    the budget fits even into a pool with as many answers left out as UNREADABLE_SHARE allows."""
     problems = files.read_jsonl(pool, {"id": str})
     least = (1 - UNREADABLE_SHARE) * len(problems)
-    if not settings.is_labelled(task) or not isinstance(budget, dict) or policies.affordable_prompts(budget) <= least:
+    if (
+        not settings.is_labelled(task)
+        or not isinstance(budget, dict)
+        or policies.affordable_prompts(budget) <= least
+    ):
         return len(problems)
     from hardgrpo.grading import graders  # imported late, because every dry-run reads this module
 

@@ -1,4 +1,5 @@
-"""Pools: the problems on which a base model is sampled, and the tests with which a pool must not share questions."""
+"""Pools: the problems on which a base model is sampled, and the tests with which a pool must not
+share questions."""
 
 import os
 
@@ -6,8 +7,8 @@ from hardgrpo.study import paths, settings
 
 
 def problems(config: dict, base: str, task: str, split: str = "train") -> str:
-    """The problems of a split that fit into a base model's context; all problems for a recorded model, and for a model behind a
-    server, whose tokenizer is not here."""
+    """The problems of a split that fit into a base model's context; all problems for a recorded
+    model, and for a model behind a server, whose tokenizer is not here."""
     if settings.is_recorded(config, base) or settings.is_served(config, base):
         return paths.problems(task, split)
     return paths.pool(base, settings.sampled_task(config["tasks"], task), split)
@@ -21,14 +22,16 @@ def questions(config: dict, base: str, task: str) -> str:
 
 
 def own_comparison(tasks: dict, name: str) -> list[str]:
-    """The comparison of a task's pool with the test split of the same task, if there is one. `tasks` is the section of the configuration."""
+    """The comparison of a task's pool with the test split of the same task, if there is one.
+    `tasks` is the section of the configuration."""
     sampled = settings.sampled_task(tasks, name)
     return [paths.contamination(sampled, sampled)] if tasks[sampled]["source"].get("test") else []
 
 
 def comparisons(config: dict, study: str) -> list[dict]:
-    """A row for each pool and test of a study: `task`, `eval_task`, and two JSON files: `pool` has the numbers of duplicates in the
-    pool, `test` the number of test questions that are also in the pool."""
+    """A row for each pool and test of a study: `task`, `eval_task`, and two JSON files: `pool` has
+    the numbers of duplicates in the pool, `test` the number of test questions that are also in the
+    pool."""
     sampled = lambda name: settings.sampled_task(config["tasks"], name)
     return [
         {
@@ -42,8 +45,8 @@ def comparisons(config: dict, study: str) -> list[dict]:
 
 
 def _tests(config: dict, study: str) -> list[tuple[str, str]]:
-    """(trained task, tested task) pairs of a study's models with weights. Recorded models are left out, because the configuration
-    does not contain the problems on which they were trained."""
+    """(trained task, tested task) pairs of a study's models with weights. Recorded models are left
+    out, because the configuration does not contain the problems on which they were trained."""
     plan = config["studies"][study]
     tests = [
         (task, test)
@@ -55,7 +58,8 @@ def _tests(config: dict, study: str) -> list[tuple[str, str]]:
 
 
 def shared_part(task: dict, test: dict) -> str | None:
-    """A file or part of a dataset that is in the train split of `task` and in the test split of `test`; None if there is none."""
+    """A file or part of a dataset that is in the train split of `task` and in the test split of
+    `test`; None if there is none."""
     test_parts = _parts(test["source"], "test")
     return next((part for part in _parts(task["source"], "train") if part in test_parts), None)
 

@@ -1,4 +1,5 @@
-"""An analysis of published numbers of right answers: a study without arms, which samples and trains nothing."""
+"""An analysis of published numbers of right answers: a study without arms, which samples and trains
+nothing."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -69,7 +70,8 @@ class Claim(Strict):
 
 
 class Analysis(Strict):
-    """An analysis of published numbers of right answers: a study without arms, which samples and trains nothing."""
+    """An analysis of published numbers of right answers: a study without arms, which samples and
+    trains nothing."""
 
     title: str
     """Title of the study's page."""
@@ -117,7 +119,10 @@ class Analysis(Strict):
                 f" there are {self.samples}; lower probe or group",
             )
         if self.kind == "before_after" and len(self.source.files) != 1:
-            yield "source.files", f"kind before_after reads one file, found {len(self.source.files)}; name one"
+            yield (
+                "source.files",
+                f"kind before_after reads one file, found {len(self.source.files)}; name one",
+            )
         if self.claims and self.kind != "before_after":
             yield "claims", f"kind {self.kind} has no claims; remove them"
         papers = [claim.paper for claim in self.claims or []]

@@ -11,8 +11,8 @@ from hardgrpo.study.strict import Count, Share, Strict
 
 
 class DynamicSelector(Strict):
-    """Dynamic sampling (DAPO, arXiv 2503.14476): drop groups whose completions are all right or all wrong, and update
-    the model when enough groups remain."""
+    """Dynamic sampling (DAPO, arXiv 2503.14476): drop groups whose completions are all right or all
+    wrong, and update the model when enough groups remain."""
 
     kind: Literal["dynamic"]
     """The method of selection."""
@@ -27,8 +27,8 @@ class DynamicSelector(Strict):
 
 
 class SkipSelector(Strict):
-    """GRESO (arXiv 2506.02177): before sampling, often skip prompts whose last groups were all right or all wrong.
-    Sampled groups are dropped as in dynamic sampling."""
+    """GRESO (arXiv 2506.02177): before sampling, often skip prompts whose last groups were all
+    right or all wrong. Sampled groups are dropped as in dynamic sampling."""
 
     kind: Literal["skip"]
     """The method of selection."""
@@ -57,8 +57,8 @@ class SkipSelector(Strict):
 
 
 class BetaSelector(Strict):
-    """MoPPS (arXiv 2507.04632): keep a Beta posterior of each prompt's pass rate, and choose the prompts nearest to a
-    target pass rate by Thompson sampling."""
+    """MoPPS (arXiv 2507.04632): keep a Beta posterior of each prompt's pass rate, and choose the
+    prompts nearest to a target pass rate by Thompson sampling."""
 
     kind: Literal["beta"]
     """The method of selection."""
@@ -71,8 +71,9 @@ class BetaSelector(Strict):
 
 
 class TargetedSelector(Strict):
-    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): predict the pass rates of all prompts from the
-    rollouts of anchor prompts, by attention over embeddings, and draw prompts near one half."""
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): predict the pass rates of all
+    prompts from the rollouts of anchor prompts, by attention over embeddings, and draw prompts near
+    one half."""
 
     kind: Literal["targeted"]
     """The method of selection."""
@@ -110,14 +111,16 @@ class CurriculumSelector(Strict):
 
 
 Selector = Annotated[
-    DynamicSelector | SkipSelector | BetaSelector | TargetedSelector | CurriculumSelector, Field(discriminator="kind")
+    DynamicSelector | SkipSelector | BetaSelector | TargetedSelector | CurriculumSelector,
+    Field(discriminator="kind"),
 ]
 
 
 class Process(Strict):
-    """PRIME (arXiv 2502.01456): a reward model, initially a copy of the base model, is trained on the outcomes
-    together with the model, and rewards every token: src/hardgrpo/training/process_rewards.py. The paper's values:
-    weight 1, beta 0.05, a learning rate twice the model's, max_grad_norm 1."""
+    """PRIME (arXiv 2502.01456): a reward model, initially a copy of the base model, is trained on
+    the outcomes together with the model, and rewards every token:
+    src/hardgrpo/training/process_rewards.py. The paper's values: weight 1, beta 0.05, a learning
+    rate twice the model's, max_grad_norm 1."""
 
     weight: Annotated[float, Field(ge=0)]
     """Weight of the process reward in an advantage; the outcome has weight 1. With weight 0, the model is trained as
@@ -285,7 +288,10 @@ class Recipe(Strict):
 
     def _precision_contradictions(self) -> Iterator[tuple[str, str]]:
         if self.base == "nf4" and not self.adapter:
-            yield "base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose fp32"
+            yield (
+                "base",
+                "weights held in 4 bits cannot be trained themselves; add an adapter or choose fp32",
+            )
         if self.base == "bf16" and not self.adapter:
             yield (
                 "base",
@@ -299,22 +305,32 @@ class Recipe(Strict):
             )
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield keys that the objective needs and the recipe lacks, and keys that the objective does not use."""
+        """Yield keys that the objective needs and the recipe lacks, and keys that the objective
+        does not use."""
         for key in settings.GRPO_KEYS:
             if self.is_supervised and key in self.model_fields_set:
-                yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
+                yield (
+                    key,
+                    "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it",
+                )
             if not self.is_supervised and key not in self.model_fields_set:
                 yield "", f"'{key}' is missing, which GRPO needs; add it, or set objective: sft"
         for key in ("selector", "process"):
             if getattr(self, key) and self.is_supervised:
-                yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
+                yield (
+                    key,
+                    "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it",
+                )
 
     def _majority_share_contradictions(self) -> Iterator[tuple[str, str]]:
         share, prompts = self.majority_share, self.prompts_per_update
         if not share:
             return
         if self.reward != "correct":
-            yield "majority_share", "belongs to reward: correct; with another reward no prompt needs a label: remove it"
+            yield (
+                "majority_share",
+                "belongs to reward: correct; with another reward no prompt needs a label: remove it",
+            )
         elif not 0 < round(share * prompts) < prompts:
             yield (
                 "majority_share",
@@ -328,15 +344,30 @@ class Recipe(Strict):
         if not self.process:
             return
         if self.temperature != 1:
-            yield "process", "token rewards need the model's own probabilities, those at temperature 1; set temperature: 1"
+            yield (
+                "process",
+                "token rewards need the model's own probabilities, those at temperature 1; set temperature: 1",
+            )
         if self.reward == "majority":
-            yield "process", "the reward model learns from right and wrong answers; set reward: correct"
+            yield (
+                "process",
+                "the reward model learns from right and wrong answers; set reward: correct",
+            )
         if self.adapter and self.adapter.dropout:
-            yield "process", "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0"
+            yield (
+                "process",
+                "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0",
+            )
 
     def _selector_contradictions(self, selector: Selector) -> Iterator[tuple[str, str]]:
-        chosen, room = selector_settings.with_defaults(self.model_dump(exclude_unset=True)), self.prompts_per_update
-        if chosen["kind"] in selector_settings.FILLS and chosen["groups"] > room * chosen["most_steps"]:
+        chosen, room = (
+            selector_settings.with_defaults(self.model_dump(exclude_unset=True)),
+            self.prompts_per_update,
+        )
+        if (
+            chosen["kind"] in selector_settings.FILLS
+            and chosen["groups"] > room * chosen["most_steps"]
+        ):
             yield (
                 "selector.groups",
                 f"{chosen['most_steps']} sampling steps of {room} prompts cannot fill it; lower it, or raise most_steps",
@@ -348,11 +379,19 @@ class Recipe(Strict):
                     f"{chosen['every']} sampling steps of {room} prompts leave nothing to train on beside {chosen['reference']} anchor prompts;"
                     " lower it, or raise every",
                 )
-            if chosen["replay"] and self.generation != "vllm" and self.adapter and self.adapter.dropout:
+            if (
+                chosen["replay"]
+                and self.generation != "vllm"
+                and self.adapter
+                and self.adapter.dropout
+            ):
                 yield (
                     "selector.replay",
                     "a replay is corrected by the probabilities with which its group was sampled, and with dropout these are not recorded; set"
                     " adapter.dropout: 0",
                 )
             if chosen["replay"] > chosen["buffer"]:
-                yield "selector.replay", f"a buffer of {chosen['buffer']} groups cannot give {chosen['replay']}; raise buffer"
+                yield (
+                    "selector.replay",
+                    f"a buffer of {chosen['buffer']} groups cannot give {chosen['replay']}; raise buffer",
+                )

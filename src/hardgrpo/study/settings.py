@@ -1,6 +1,7 @@
 """Values that rules and programs need from a checked configuration, such as the runs of a study.
 
-`config` is the whole configuration. Other dictionaries are its entries: a task, a model, a policy, a recipe or a study.
+`config` is the whole configuration. Other dictionaries are its entries: a task, a model, a policy,
+a recipe or a study.
 """
 
 import re
@@ -10,19 +11,45 @@ from hardgrpo.data import generated
 from hardgrpo.selection import policies
 
 OWN = "own"  # the value of `seed` of a pretrained model if each replicate pretrains its own base
-OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")  # end of the name of a replicate's own base; models may not have such a name
+# end of the name of a replicate's own base; models may not have such a name
+OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")
 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # defaults of keys that a recipe may leave out
 # Keys that every GRPO recipe needs and no other recipe may have.
-GRPO_KEYS = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
+GRPO_KEYS = (
+    "group_size",
+    "temperature",
+    "reward",
+    "advantage",
+    "loss",
+    "beta",
+    "epsilon",
+    "generation",
+)
 # Arguments of `apply_chat_template` that the function does not pass to the template.
 NOT_OF_A_TEMPLATE = frozenset(
-    ["conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize"]
-    + ["sanitize_control_tokens", "padding", "truncation", "max_length", "return_tensors", "return_dict"]
+    [
+        "conversation",
+        "tools",
+        "documents",
+        "chat_template",
+        "add_generation_prompt",
+        "continue_final_message",
+        "tokenize",
+    ]
+    + [
+        "sanitize_control_tokens",
+        "padding",
+        "truncation",
+        "max_length",
+        "return_tensors",
+        "return_dict",
+    ]
     + ["return_assistant_tokens_mask", "tokenizer_kwargs"]
 )
 ABOUT_CHAT = "is set by the workflow or not supported; name only what the model's own template reads, as enable_thinking"
-TRAINER_FILES = {"trl": "jsonl", "verl": "parquet", "prime-rl": "jsonl"}  # {trainer: kind of file that it reads}
+# {trainer: kind of file that it reads}
+TRAINER_FILES = {"trl": "jsonl", "verl": "parquet", "prime-rl": "jsonl"}
 SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 
@@ -30,7 +57,8 @@ SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems h
 class Run:
     """One training run. The recipe of recorded completions is `recorded`.
 
-    `base` names the weights from which the run starts (`base_of`). The run's path begins with this name.
+    `base` names the weights from which the run starts (`base_of`). The run's path begins with this
+    name.
     """
 
     model: str
@@ -60,8 +88,8 @@ def has_own_bases(model: dict) -> bool:
 
 
 def base_of(config: dict, model: str, seed: int) -> str:
-    """The name of the weights from which a replicate starts: the model's name, or the name of the replicate's own base
-    (tiny-seed3)."""
+    """The name of the weights from which a replicate starts: the model's name, or the name of the
+    replicate's own base (tiny-seed3)."""
     return own_base(model, seed) if has_own_bases(config["models"][model]) else model
 
 
@@ -79,7 +107,8 @@ def model_of(base: str) -> str:
 
 
 def entry(config: dict, base: str) -> dict:
-    """The entry of a model. For a replicate's own base: the model's entry in which the base's seed replaces `seed: own`."""
+    """The entry of a model. For a replicate's own base: the model's entry in which the base's seed
+    replaces `seed: own`."""
     model = config["models"][model_of(base)]
     if base in config["models"]:
         return model
@@ -87,18 +116,21 @@ def entry(config: dict, base: str) -> dict:
 
 
 def probing_base(config: dict, model: str, policy: dict, seed: int) -> str:
-    """The base model whose completions a policy uses to choose prompts, for a replicate of `model`."""
+    """The base model whose completions a policy uses to choose prompts, for a replicate of
+    `model`."""
     return base_of(config, policy.get("probed_by", model), seed)
 
 
 def probing_models(policies: dict, study: dict) -> set[str]:
-    """The models whose completions a study's policies use to choose prompts. `policies` is the section of the configuration."""
+    """The models whose completions a study's policies use to choose prompts. `policies` is the
+    section of the configuration."""
     entries = [policies.get(name, {}) for name in policies_of(study)]
     return set(study["models"]) | {entry["probed_by"] for entry in entries if "probed_by" in entry}
 
 
 def used_bases(config: dict, model: str) -> list[str]:
-    """The bases of a model: the model itself, or the replicates' own bases that a study or `subset` uses."""
+    """The bases of a model: the model itself, or the replicates' own bases that a study or `subset`
+    uses."""
     if not has_own_bases(config["models"][model]):
         return [model]
     seeds = [
@@ -116,7 +148,8 @@ def has_train(task: dict) -> bool:
 
 
 def is_labelled(task: dict, split: str = "train") -> bool:
-    """Whether the problems of a split have reference answers. Problems of a test split always have answers."""
+    """Whether the problems of a split have reference answers. Problems of a test split always have
+    answers."""
     return split != "train" or task.get("labelled", True)
 
 
@@ -139,17 +172,20 @@ def is_supervised(recipe: dict) -> bool:
 
 
 def has_rounds(policy: dict) -> bool:
-    """Whether a policy annotates half of its budget before training and the other half in the middle of training."""
+    """Whether a policy annotates half of its budget before training and the other half in the
+    middle of training."""
     return "rounds" in policy
 
 
 def is_online(recipe: dict) -> bool:
-    """Whether a recipe selects prompts during training, or trains a reward model together with the model."""
+    """Whether a recipe selects prompts during training, or trains a reward model together with the
+    model."""
     return bool(recipe.get("selector") or recipe.get("process"))
 
 
 def majority_share(recipe: dict) -> float:
-    """Share of an update's prompts that a recipe takes from outside the subset and rewards by majority vote."""
+    """Share of an update's prompts that a recipe takes from outside the subset and rewards by
+    majority vote."""
     return recipe.get("majority_share", 0)
 
 
@@ -159,25 +195,31 @@ def texts_per_update(recipe: dict) -> int:
 
 
 def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dict:
-    """The part of a task's source that determines the problems of a split, and with `with_solutions` their worked solutions."""
+    """The part of a task's source that determines the problems of a split, and with
+    `with_solutions` their worked solutions."""
     source = dict(task["source"])
     if split == "train":
         source.pop("test", None)
-    elif source["kind"] != "generated":  # a generated test split depends on the train split, which is drawn first
+    elif (
+        source["kind"] != "generated"
+    ):  # a generated test split depends on the train split, which is drawn first
         source.pop("train", None)
     if "problems" in source:
         source["problems"] = source["problems"].get(split)
-    # Problems do not contain solutions, so a change of the solution column must not prepare the problems again.
+    # Problems do not contain solutions, so a change of the solution column must not prepare the
+    # problems again.
     if "solution" in source.get("columns", {}) and not with_solutions:
-        source["columns"] = {key: name for key, name in source["columns"].items() if key != "solution"}
+        source["columns"] = {
+            key: name for key, name in source["columns"].items() if key != "solution"
+        }
         if not source["columns"]:
             del source["columns"]
     return source
 
 
 def has_tiers(task: dict) -> bool:
-    """Whether the problems of a task certainly have tiers. Rows of a user's own files may also have tiers, but are not read
-    here."""
+    """Whether the problems of a task certainly have tiers. Rows of a user's own files may also have
+    tiers, but are not read here."""
     source = task["source"]
     if source["kind"] == "generated":
         return source["family"] not in generated.LOOKED_UP
@@ -185,19 +227,25 @@ def has_tiers(task: dict) -> bool:
 
 
 def sampled_task(tasks: dict, name: str) -> str:
-    """The task that is sampled for a task of the section `tasks`: itself, or the task from which its completions are cut."""
+    """The task that is sampled for a task of the section `tasks`: itself, or the task from which
+    its completions are cut."""
     return tasks[name].get("cut_from", name)
 
 
 def probe_samples(probe: dict) -> int:
-    """Completions per prompt of a task's probe: the samples that decide the subset, and the held-out samples."""
+    """Completions per prompt of a task's probe: the samples that decide the subset, and the
+    held-out samples."""
     return probe["samples"] + probe.get("held_out", 0)
 
 
 def early_stop(config: dict) -> tuple[tuple[str, ...], str | None]:
-    """((base, task) whose probe stops early for `subset`, or (); the reason why the task's `stop` is ignored, or None)."""
+    """((base, task) whose probe stops early for `subset`, or (); the reason why the task's `stop`
+    is ignored, or None)."""
     subset, tasks = config["subset"], config["tasks"]
-    base, policy = base_of(config, subset["model"], subset["seed"]), config["policies"][subset["policy"]]
+    base, policy = (
+        base_of(config, subset["model"], subset["seed"]),
+        config["policies"][subset["policy"]],
+    )
     task = policy.get("probed_on", subset["task"])
     if "stop" not in tasks[task]["probe"] or is_recorded(config, base):
         return (), None
@@ -233,7 +281,8 @@ def is_sampled(config: dict, model: str) -> bool:
 
 
 def replace_in_texts(value, old: str, new: str):
-    """A copy of a nested value of the configuration in which every text has `new` in place of `old`."""
+    """A copy of a nested value of the configuration in which every text has `new` in place of
+    `old`."""
     if isinstance(value, dict):
         return {key: replace_in_texts(entry, old, new) for key, entry in value.items()}
     return value.replace(old, new) if isinstance(value, str) else value
@@ -249,22 +298,32 @@ def policies_of(study: dict) -> list[str]:
 
 
 def recipes_of(study: dict) -> list[str]:
-    """The names of a study's recipes, in the order of its arms. Figures do not name the first recipe. Empty if nothing is trained."""
-    return list(dict.fromkeys(recipe for arm in study["arms"] for recipe in as_list(arm.get("recipe", []))))
+    """The names of a study's recipes, in the order of its arms. Figures do not name the first
+    recipe. Empty if nothing is trained."""
+    return list(
+        dict.fromkeys(recipe for arm in study["arms"] for recipe in as_list(arm.get("recipe", [])))
+    )
 
 
 def has_arm(study: dict, **names: str) -> bool:
-    """Whether one arm of a study has all `names` (`model`, `task`, `policy`, `recipe`). An arm without `models` has all models, an
-    arm without `tasks` all tasks."""
+    """Whether one arm of a study has all `names` (`model`, `task`, `policy`, `recipe`). An arm
+    without `models` has all models, an arm without `tasks` all tasks."""
     keys = {"model": "models", "task": "tasks", "policy": "policy", "recipe": "recipe"}
     return any(
-        all(keys[kind] not in arm or name in as_list(arm[keys[kind]]) for kind, name in names.items()) for arm in study["arms"]
+        all(
+            keys[kind] not in arm or name in as_list(arm[keys[kind]])
+            for kind, name in names.items()
+        )
+        for arm in study["arms"]
     )
 
 
 def eval_tasks(study: dict, task: str, model: str) -> list[str]:
     """The tasks on which a model's runs of `task` are tested, beginning with `task` itself."""
-    tests = [{"task": test} if isinstance(test, str) else test for test in study.get("also_tested_on", {}).get(task, [])]
+    tests = [
+        {"task": test} if isinstance(test, str) else test
+        for test in study.get("also_tested_on", {}).get(task, [])
+    ]
     return [task] + [test["task"] for test in tests if model in as_list(test.get("models", model))]
 
 
@@ -275,7 +334,10 @@ def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
         for model in study["models"]
         for task in study["tasks"]
         if has_arm(study, model=model, task=task)
-        and (not is_recorded(config, model) or task in config["models"][model]["source"]["recordings"])
+        and (
+            not is_recorded(config, model)
+            or task in config["models"][model]["source"]["recordings"]
+        )
     ]
 
 
@@ -285,7 +347,10 @@ def runs(config: dict, study: dict) -> list[Run]:
     for model, task in pairs(config, study):
         if is_recorded(config, model):
             names = config["models"][model]["source"]["recordings"][task].get("runs", {})
-            study_runs += [run_of(config, model, task, "recorded", policy, study["seeds"][0]) for policy in names]
+            study_runs += [
+                run_of(config, model, task, "recorded", policy, study["seeds"][0])
+                for policy in names
+            ]
             continue
         study_runs += [
             run_of(config, model, task, recipe, policy, seed)
@@ -303,20 +368,25 @@ def first_recipe(study: dict) -> str:
 
 
 def is_first_recipe(study: dict, recipe: str) -> bool:
-    """Whether labels of arms (`hardgrpo.analysis.arms`) leave out a recipe: the study's first recipe, or `recorded`."""
+    """Whether labels of arms (`hardgrpo.analysis.arms`) leave out a recipe: the study's first
+    recipe, or `recorded`."""
     return recipe in ("recorded", first_recipe(study))
 
 
 def also_compared(study: dict) -> list[list[tuple[str, str]]]:
     """Pairs of arms (policy, recipe) that are compared although both policy and recipe differ."""
-    return [[(arm["policy"], arm["recipe"]) for arm in pair] for pair in study.get("also_compared", [])]
+    return [
+        [(arm["policy"], arm["recipe"]) for arm in pair] for pair in study.get("also_compared", [])
+    ]
 
 
 def pretraining(config: dict, base: str) -> dict:
-    """The settings of `pretrain_model.py`: the base's source, with source and prompt of each demonstrated task."""
+    """The settings of `pretrain_model.py`: the base's source, with source and prompt of each
+    demonstrated task."""
     source = entry(config, base)["source"]
     demonstrations = {
-        task: values | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
+        task: values
+        | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
         for task, values in source["demonstrations"].items()
     }
     return source | {"demonstrations": demonstrations}
@@ -325,17 +395,23 @@ def pretraining(config: dict, base: str) -> dict:
 def withheld_splits(config: dict, base: str) -> list[tuple[str, str]]:
     """(task, split) whose problems are left out of a pretrained base's demonstrations.
 
-    These are both splits of the demonstrated tasks, and of tasks of the same families on which a study trains or tests the model. Facts
-    are never left out, because a model learns facts only from its demonstrations. Tasks that no study uses with this model are not
-    listed, so that a new task does not pretrain the model again.
+    These are both splits of the demonstrated tasks, and of tasks of the same families on which a
+    study trains or tests the model. Facts are never left out, because a model learns facts only
+    from its demonstrations. Tasks that no study uses with this model are not listed, so that a new
+    task does not pretrain the model again.
     """
     base_model, tasks = model_of(base), config["tasks"]
     demonstrations = config["models"][base_model]["source"]["demonstrations"]
-    families = {tasks[name]["source"]["family"] for name in demonstrations} - set(generated.LOOKED_UP)
+    families = {tasks[name]["source"]["family"] for name in demonstrations} - set(
+        generated.LOOKED_UP
+    )
     used_tasks = set(demonstrations)
     for study in config["studies"].values():
         used_tasks |= {
-            test for model, task in pairs(config, study) if model == base_model for test in eval_tasks(study, task, model)
+            test
+            for model, task in pairs(config, study)
+            if model == base_model
+            for test in eval_tasks(study, task, model)
         }
     sampled_tasks = {sampled_task(tasks, name) for name in used_tasks}
     return [
@@ -353,23 +429,32 @@ def chat(config: dict, model: str) -> dict:
 
 
 def engine(config: dict, model: str) -> str:
-    return "server" if is_served(config, model) else entry(config, model).get("engine", "transformers")
+    return (
+        "server" if is_served(config, model) else entry(config, model).get("engine", "transformers")
+    )
 
 
 def weights_source(config: dict, model: str) -> dict:
-    """The part of a model's source that decides its completions. The address of a server, its price and its limits do not."""
+    """The part of a model's source that decides its completions. The address of a server, its price
+    and its limits do not."""
     source = entry(config, model)["source"]
-    return {key: source[key] for key in ("kind", "model", "endpoint") if key in source} if is_served(config, model) else source
+    return (
+        {key: source[key] for key in ("kind", "model", "endpoint") if key in source}
+        if is_served(config, model)
+        else source
+    )
 
 
 def server(config: dict, model: str) -> dict:
-    """The part of a server's source that does not decide the completions: address, key, price and limits."""
+    """The part of a server's source that does not decide the completions: address, key, price and
+    limits."""
     source = entry(config, model)["source"]
     return {key: value for key, value in source.items() if key not in ("kind", "model", "endpoint")}
 
 
 def gpus(config: dict, model: str, stage: str) -> dict:
-    """The GPUs that a stage (sampling, adapter, full) of a model needs; count 0 for a model that runs on a CPU."""
+    """The GPUs that a stage (sampling, adapter, full) of a model needs; count 0 for a model that
+    runs on a CPU."""
     return entry(config, model).get("gpus", {}).get(stage, {"count": 0})
 
 
@@ -379,55 +464,76 @@ def share_policy_or_recipe(first: tuple[str, str], second: tuple[str, str]) -> b
 
 
 def training_gpus(config: dict, model: str, recipe: str) -> dict:
-    """The GPUs of a training run: the model's entry for adapters or for all weights. A recipe with a selector or process rewards gets at
-    most one GPU, because the run trains in a single process."""
+    """The GPUs of a training run: the model's entry for adapters or for all weights. A recipe with
+    a selector or process rewards gets at most one GPU, because the run trains in a single
+    process."""
     training = config["recipes"][recipe]
     stage_gpus = gpus(config, model, "adapter" if training.get("adapter") else "full")
-    return stage_gpus | {"count": min(1, stage_gpus["count"])} if is_online(training) else stage_gpus
+    return (
+        stage_gpus | {"count": min(1, stage_gpus["count"])} if is_online(training) else stage_gpus
+    )
 
 
 def recipe_differences(recipe: dict, first: dict) -> dict:
-    """{key: the recipe's value} of keys with another value in the first recipe; None if the recipe lacks the key."""
-    return {key: recipe.get(key) for key in sorted(recipe | first) if recipe.get(key) != first.get(key)}
+    """{key: the recipe's value} of keys with another value in the first recipe; None if the recipe
+    lacks the key."""
+    return {
+        key: recipe.get(key) for key in sorted(recipe | first) if recipe.get(key) != first.get(key)
+    }
 
 
 def prices(config: dict, study: str) -> dict:
     """The prices and counts from which a study's costs are computed.
 
-    `gpu_hour`: the price of a GPU hour. `gpus`: for each model the number of GPUs by recipe (0: the CPU), in the study's order of
-    recipes. `label`: the price of a label, for policies whose budget names it. Policy `annotated` has the price of the policy of
-    `subset`, which chose the prompts to annotate.
+    `gpu_hour`: the price of a GPU hour. `gpus`: for each model the number of GPUs by recipe (0: the
+    CPU), in the study's order of recipes. `label`: the price of a label, for policies whose budget
+    names it. Policy `annotated` has the price of the policy of `subset`, which chose the prompts to
+    annotate.
     """
     plan, entries = config["studies"][study], config["policies"]
-    gpu_counts = lambda model: {recipe: training_gpus(config, model, recipe)["count"] for recipe in recipes_of(plan)}
+    gpu_counts = lambda model: {
+        recipe: training_gpus(config, model, recipe)["count"] for recipe in recipes_of(plan)
+    }
     budget_of = lambda name: entries.get(name, {}).get("budget")
     is_annotated = lambda name: entries.get(name, {}).get("rule") == "annotated"
-    budgets = {name: budget_of(config["subset"]["policy"] if is_annotated(name) else name) for name in policies_of(plan)}
+    budgets = {
+        name: budget_of(config["subset"]["policy"] if is_annotated(name) else name)
+        for name in policies_of(plan)
+    }
     return {
         "gpu_hour": config["plan"]["price"],
         "gpus": {model: gpu_counts(model) for model in plan["models"]},
         "label": {
-            name: budget["label_price"] for name, budget in budgets.items() if isinstance(budget, dict) and "label_price" in budget
+            name: budget["label_price"]
+            for name, budget in budgets.items()
+            if isinstance(budget, dict) and "label_price" in budget
         },
     }
 
 
 def study_design(config: dict, study: str) -> dict:
-    """The design of a study, for the text of its paper. The design depends on the configuration alone, not on results."""
+    """The design of a study, for the text of its paper. The design depends on the configuration
+    alone, not on results."""
     plan, recipe_names = config["studies"][study], recipes_of(config["studies"][study])
     tasks = {name: config["tasks"][name] for name in plan["tasks"]}
     models = {name: config["models"][name] for name in plan["models"]}
     chosen_by = [config["policies"][name] for name in policies_of(plan)]
     task = next(iter(tasks.values()), {})
     recipe = config["recipes"].get(first_recipe(plan), {})
-    trajectories = [model["source"] for name, model in models.items() if is_trajectory(config, name)]
-    budgets = {policy["budget"] for policy in chosen_by if isinstance(policy.get("budget"), float | int)}
+    trajectories = [
+        model["source"] for name, model in models.items() if is_trajectory(config, name)
+    ]
+    budgets = {
+        policy["budget"] for policy in chosen_by if isinstance(policy.get("budget"), float | int)
+    }
     return {
         "study": study,
         "title": plan["title"],
         "models": plan["models"],
         "tasks": plan["tasks"],
-        "cut_from": {name: entry["cut_from"] for name, entry in tasks.items() if "cut_from" in entry},
+        "cut_from": {
+            name: entry["cut_from"] for name, entry in tasks.items() if "cut_from" in entry
+        },
         "pretrained": any(model["source"]["kind"] == "pretrain" for model in models.values()),
         "own_bases": all(map(has_own_bases, models.values())),
         "held_constant": plan.get("held_constant", []),
@@ -440,21 +546,28 @@ def study_design(config: dict, study: str) -> dict:
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
         "probe_samples": task.get("probe", {}).get("samples"),
         "probes": {  # completions per prompt, unless they are recorded
-            name: tasks[name]["probe"]["samples"] for model, name in pairs(config, plan) if not is_recorded(config, model)
+            name: tasks[name]["probe"]["samples"]
+            for model, name in pairs(config, plan)
+            if not is_recorded(config, model)
         },
         "test_samples": task.get("test", {}).get("samples"),
-        "greedy": task.get("test", {}).get("greedy", False) and not is_recorded(config, plan["models"][0]),
+        "greedy": task.get("test", {}).get("greedy", False)
+        and not is_recorded(config, plan["models"][0]),
         "completion_tokens": {name: entry["completion_tokens"] for name, entry in tasks.items()},
         "first_recipe": first_recipe(plan),
         "recipe": recipe,
-        "other_recipes": {name: recipe_differences(config["recipes"][name], recipe) for name in recipe_names[1:]},
-        "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories
+        "other_recipes": {
+            name: recipe_differences(config["recipes"][name], recipe) for name in recipe_names[1:]
+        },
+        # epochs; empty unless models are trajectories
+        "chosen_from": sorted({source["chosen_from"] for source in trajectories}),
         "origins": [source["origin"] for source in trajectories],
     }
 
 
 def sorted_slice(value):
-    """A copy with sorted mappings. Snakemake compares parameters as text, and the order of keys must not matter."""
+    """A copy with sorted mappings. Snakemake compares parameters as text, and the order of keys
+    must not matter."""
     if isinstance(value, dict):
         return {key: sorted_slice(value[key]) for key in sorted(value)}
     if isinstance(value, list):

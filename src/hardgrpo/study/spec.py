@@ -1,5 +1,5 @@
-"""The specification of a run: all settings that determine the run's result. The workflow writes `spec.yaml`; the trainer and the
-analysis read it."""
+"""The specification of a run: all settings that determine the run's result. The workflow writes
+`spec.yaml`; the trainer and the analysis read it."""
 
 import hashlib
 import json
@@ -14,7 +14,11 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
 # Keys that a specification may lack -> whether a recipe needs the key.
-OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
+OPTIONAL = {
+    "solutions": settings.is_supervised,
+    "questions": settings.majority_share,
+    "continues": lambda recipe: False,
+}
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,18 @@ class Spec:
     training: dict
     solutions: str | None = None  # worked solutions, if the recipe's objective is sft
     questions: str | None = None  # the pool without answers, if the recipe has a majority_share
-    continues: str | None = None  # the folder of the first round, whose last checkpoint is model_folder
+    # the folder of the first round, whose last checkpoint is model_folder
+    continues: str | None = None
 
     @classmethod
     def from_study(cls, config: dict, run: settings.Run, first: bool = False) -> Self:
-        """The specification of a run. With a policy in two rounds: the specification of the second round, or of the first round if
-        `first`."""
-        task, recipe, policy = config["tasks"][run.task], config["recipes"][run.recipe], config["policies"].get(run.policy, {})
+        """The specification of a run. With a policy in two rounds: the specification of the second
+        round, or of the first round if `first`."""
+        task, recipe, policy = (
+            config["tasks"][run.task],
+            config["recipes"][run.recipe],
+            config["policies"].get(run.policy, {}),
+        )
         fields = {
             "model": run.base,
             "task": run.task,
@@ -71,7 +80,8 @@ class Spec:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read `spec.yaml`. Raise a `UserError` for keys that are unknown, missing or of the wrong type."""
+        """Read `spec.yaml`. Raise a `UserError` for keys that are unknown, missing or of the wrong
+        type."""
         fields, names = files.read_yaml(path), cls.__dataclass_fields__
         if not isinstance(fields, dict):
             raise UserError(f"{path}: expected keys {', '.join(names)}")
@@ -81,7 +91,9 @@ class Spec:
         for name, value in fields.items():
             kind = names[name].type
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise UserError(f"{path}: '{name}' is {type(value).__name__}, expected {getattr(kind, '__name__', kind)}")
+                raise UserError(
+                    f"{path}: '{name}' is {type(value).__name__}, expected {getattr(kind, '__name__', kind)}"
+                )
         for name in names:
             if name not in fields and (name not in OPTIONAL or OPTIONAL[name](fields["training"])):
                 raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")
@@ -91,14 +103,21 @@ class Spec:
         """Write `spec.yaml`, with sorted keys."""
         objective = self.training.get("objective", "grpo").upper()
         head = f"# One {objective} run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
-        content = yaml.safe_dump(settings.sorted_slice(self.fields()), sort_keys=False, allow_unicode=True)
+        content = yaml.safe_dump(
+            settings.sorted_slice(self.fields()), sort_keys=False, allow_unicode=True
+        )
         files.write_text(path, head + content)
 
     def fields(self) -> dict:
         """The content of `spec.yaml`, without files that the recipe does not need."""
-        return {name: value for name, value in vars(self).items() if name not in OPTIONAL or value is not None}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in OPTIONAL or value is not None
+        }
 
     def digest(self, *contents: str) -> str:
-        """A hash of the specification and of `contents` (checksums of files, versions), which names the folder of the run's state."""
+        """A hash of the specification and of `contents` (checksums of files, versions), which names
+        the folder of the run's state."""
         text = json.dumps([self.fields(), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,5 @@
-"""The base class of the configuration's objects, and types with restricted values that several classes use."""
+"""The base class of the configuration's objects, and types with restricted values that several
+classes use."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Self
@@ -16,12 +17,17 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 class Strict(BaseModel):
     """An object of the configuration. Unknown keys, values of another type and null are refused.
 
-    The text below a field is its description in error messages and in docs/configuration.md. Without a text, a field whose value is an object
-    has the description of the object's class.
+    The text below a field is its description in error messages and in docs/configuration.md.
+    Without a text, a field whose value is an object has the description of the object's class.
     """
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=()
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
     )
     nullable: ClassVar[frozenset[str]] = frozenset()  # keys for which null is a value
 
@@ -29,18 +35,28 @@ class Strict(BaseModel):
     @classmethod
     def refuse_null(cls, values: object) -> object:
         """Refuse keys without a value. A default applies only if the key is left out."""
-        empty_keys = [key for key in values if values[key] is None and key not in cls.nullable] if isinstance(values, dict) else []
+        empty_keys = (
+            [key for key in values if values[key] is None and key not in cls.nullable]
+            if isinstance(values, dict)
+            else []
+        )
         if empty_keys:
-            problems = [(str(key), "there is no value; give one, or leave the key out") for key in empty_keys]
+            problems = [
+                (str(key), "there is no value; give one, or leave the key out")
+                for key in empty_keys
+            ]
             raise PydanticCustomError("null", "keys without a value", {"problems": problems})
         return values
 
     @model_validator(mode="after")
     def refuse_contradictions(self) -> Self:
         if problems := list(self.contradictions()):
-            raise PydanticCustomError("contradiction", "values that exclude each other", {"problems": problems})
+            raise PydanticCustomError(
+                "contradiction", "values that exclude each other", {"problems": problems}
+            )
         return self
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, or "" for the object itself; what is wrong and what to do) for values that exclude each other."""
+        """Yield (key, or "" for the object itself; what is wrong and what to do) for values that
+        exclude each other."""
         yield from ()

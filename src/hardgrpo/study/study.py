@@ -66,7 +66,9 @@ class Study(Strict):
     also_tested_on: dict[str, Annotated[list[str | OtherTest], Field(min_length=1)]] | None = None
     """For each task, further tasks on which the runs of this task are tested."""
 
-    also_compared: list[Annotated[list[ComparedArm], Field(min_length=2, max_length=2)]] | None = None
+    also_compared: list[Annotated[list[ComparedArm], Field(min_length=2, max_length=2)]] | None = (
+        None
+    )
     """Pairs of arms that are compared although both policy and recipe differ."""
 
     weaker_signal: list[str] | None = None
@@ -76,7 +78,9 @@ class Study(Strict):
     """Ids of claims in paper/claims.yaml for which the number of seeds was chosen. The plan says how many seeds each
     claim needs."""
 
-    held_constant: list[Literal["updates", "prompts", "rollouts", "completion_tokens", "labels"]] | None = None
+    held_constant: (
+        list[Literal["updates", "prompts", "rollouts", "completion_tokens", "labels"]] | None
+    ) = None
     """Quantities that must be equal in all runs of a model on a task: `prompts` counts a prompt each time that it is
     sampled, `completion_tokens` is the limit, `labels` are all labels that a run buys. The summary fails if a quantity
     differs (`parity` in src/hardgrpo/analysis/training_logs.py)."""
@@ -86,18 +90,32 @@ class Study(Strict):
             if len(set(getattr(self, key))) < len(getattr(self, key)):
                 yield key, "a name stands here twice; remove one"
         if len(set(self.seeds)) < len(self.seeds):
-            yield "seeds", f"{self.seeds} are not distinct; a seed that stands twice is one replicate counted twice"
+            yield (
+                "seeds",
+                f"{self.seeds} are not distinct; a seed that stands twice is one replicate counted twice",
+            )
         study = self.model_dump(exclude_unset=True)
         yield from _of_arms(study)
         for name in self.weaker_signal or []:
             if name not in [*self.tasks, *self.models]:
-                yield "weaker_signal", f"'{name}' is neither a task nor a model of this study; add it or take it out"
+                yield (
+                    "weaker_signal",
+                    f"'{name}' is neither a task nor a model of this study; add it or take it out",
+                )
         for task, tests in (self.also_tested_on or {}).items():
             if task not in self.tasks:
                 yield "also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
-            for model in [model for test in tests if isinstance(test, OtherTest) for model in as_list(test.models)]:
+            for model in [
+                model
+                for test in tests
+                if isinstance(test, OtherTest)
+                for model in as_list(test.models)
+            ]:
                 if model not in self.models:
-                    yield f"also_tested_on.{task}", f"'{model}' is not a model of this study; add it or take it out"
+                    yield (
+                        f"also_tested_on.{task}",
+                        f"'{model}' is not a model of this study; add it or take it out",
+                    )
         for number, pair in enumerate(self.also_compared or []):
             for arm in pair:
                 if not has_arm(study, policy=arm.policy, recipe=arm.recipe):
@@ -108,23 +126,38 @@ class Study(Strict):
 
 
 def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
-    """Yield mistakes of arms: models and tasks that the study does not list, or that no arm has, and runs that two
-    arms have."""
+    """Yield mistakes of arms: models and tasks that the study does not list, or that no arm has,
+    and runs that two arms have."""
     for number, arm in enumerate(study["arms"]):
         for kind in ("models", "tasks"):
             for name in as_list(arm.get(kind, [])):
                 if name not in study[kind]:
-                    yield f"arms[{number}].{kind}", f"'{name}' is not one of the study's {kind}; correct it"
+                    yield (
+                        f"arms[{number}].{kind}",
+                        f"'{name}' is not one of the study's {kind}; correct it",
+                    )
     for kind, singular in (("models", "model"), ("tasks", "task")):
         for name in study[kind]:
             if not has_arm(study, **{singular: name}):
-                yield "arms", f"no arm has {singular} '{name}'; add one, or take '{name}' out of `{kind}`"
-    first_arm: dict[tuple, int] = {}  # (model, task, policy, recipe) -> number of the arm that has it
+                yield (
+                    "arms",
+                    f"no arm has {singular} '{name}'; add one, or take '{name}' out of `{kind}`",
+                )
+    # (model, task, policy, recipe) -> number of the arm that has it
+    first_arm: dict[tuple, int] = {}
     for number, arm in enumerate(study["arms"]):
-        values = [arm.get("models", study["models"]), arm.get("tasks", study["tasks"]), arm["policy"], arm.get("recipe", "")]
+        values = [
+            arm.get("models", study["models"]),
+            arm.get("tasks", study["tasks"]),
+            arm["policy"],
+            arm.get("recipe", ""),
+        ]
         for combination in itertools.product(*map(as_list, values)):
             if combination in first_arm:
                 names = ", ".join(filter(None, combination))
-                yield f"arms[{number}]", f"{names}: stands here twice, or in arms[{first_arm[combination]}], too; remove one"
+                yield (
+                    f"arms[{number}]",
+                    f"{names}: stands here twice, or in arms[{first_arm[combination]}], too; remove one",
+                )
                 return
             first_arm[combination] = number

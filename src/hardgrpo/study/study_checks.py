@@ -1,8 +1,8 @@
-"""Check a study against its models, tasks, policies and recipes. The class `Study` refuses contradictions between a study's own
-keys.
+"""Check a study against its models, tasks, policies and recipes. The class `Study` refuses
+contradictions between a study's own keys.
 
-A check yields (place, what is wrong and what to do). The arguments of a check are the study's place, the study, and the sections of
-the configuration that `CHECKS` lists for the check.
+A check yields (place, what is wrong and what to do). The arguments of a check are the study's
+place, the study, and the sections of the configuration that `CHECKS` lists for the check.
 """
 
 import difflib
@@ -31,26 +31,43 @@ from hardgrpo.study.settings import (
 
 Mistakes = Iterator[tuple[str, str]]
 
-SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
+SINGULAR = {
+    "tasks": "task",
+    "models": "model",
+    "policies": "policy",
+    "recipes": "recipe",
+    "studies": "study",
+}
 
 
 def unknown_names(place: str, section: str, names: Collection[str], entries: dict) -> Mistakes:
-    """Yield the names that a section of the configuration does not have. `entries` are the entries of the section."""
+    """Yield the names that a section of the configuration does not have. `entries` are the entries
+    of the section."""
     for name in names:
         if name not in entries:
             similar = difflib.get_close_matches(str(name), entries, n=1)
             hint = f"did you mean '{similar[0]}'?" if similar else f"add it under `{section}`"
-            yield place, f"unknown {SINGULAR[section]} '{name}'; {hint} (known: {', '.join(entries)})"
+            yield (
+                place,
+                f"unknown {SINGULAR[section]} '{name}'; {hint} (known: {', '.join(entries)})",
+            )
 
 
 def study_mistakes(config: dict, name: str) -> Mistakes:
-    """Yield every mistake between a study and the objects that it names. Only the names are checked if a model or all tasks are unknown."""
+    """Yield every mistake between a study and the objects that it names. Only the names are checked
+    if a model or all tasks are unknown."""
     study, place = config["studies"][name], f"studies.{name}"
     yield from _missing_entries(place, study, config)
-    if set(study["models"]) - set(config["models"]) or study["tasks"] and not set(study["tasks"]) & set(config["tasks"]):
+    if (
+        set(study["models"]) - set(config["models"])
+        or study["tasks"]
+        and not set(study["tasks"]) & set(config["tasks"])
+    ):
         return
     study = _without_unknown_names(study, config)
-    if served := [model for model in study["models"] if config["models"][model]["source"]["kind"] == "server"]:
+    if served := [
+        model for model in study["models"] if config["models"][model]["source"]["kind"] == "server"
+    ]:
         yield (
             f"{place}.models",
             f"'{served[0]}' is behind a server, so there are no weights to train; name it as `probed_by` of a policy, or choose prompts with"
@@ -59,7 +76,10 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
         return
     kinds = {_kind(config["models"][model]) for model in study["models"]}
     if len(kinds) > 1:
-        yield f"{place}.models", "models with weights, recorded ones and trajectories cannot share a study; make one for each"
+        yield (
+            f"{place}.models",
+            "models with weights, recorded ones and trajectories cannot share a study; make one for each",
+        )
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
@@ -86,17 +106,34 @@ def _missing_entries(place: str, study: dict, config: dict) -> Mistakes:
 def _without_unknown_names(study: dict, config: dict) -> dict:
     existing = lambda section, names: [name for name in as_list(names) if name in config[section]]
     sections = {"policy": "policies", "recipe": "recipes"}
-    arms = [arm | {key: existing(section, arm[key]) for key, section in sections.items() if key in arm} for arm in study["arms"]]
+    arms = [
+        arm | {key: existing(section, arm[key]) for key, section in sections.items() if key in arm}
+        for arm in study["arms"]
+    ]
     tests = {
-        task: [test for test in entries if (test if isinstance(test, str) else test["task"]) in config["tasks"]]
+        task: [
+            test
+            for test in entries
+            if (test if isinstance(test, str) else test["task"]) in config["tasks"]
+        ]
         for task, entries in study.get("also_tested_on", {}).items()
     }
-    return study | {"tasks": existing("tasks", study["tasks"]), "arms": arms, "also_tested_on": tests}
+    return study | {
+        "tasks": existing("tasks", study["tasks"]),
+        "arms": arms,
+        "also_tested_on": tests,
+    }
 
 
 def _combinations(study: dict, *kinds: str) -> Iterator[tuple[str, ...]]:
-    """Yield the combinations of names of some kinds (`model`, `task`, `policy`, `recipe`) that an arm has."""
-    names = {"model": study["models"], "task": study["tasks"], "policy": policies_of(study), "recipe": recipes_of(study)}
+    """Yield the combinations of names of some kinds (`model`, `task`, `policy`, `recipe`) that an
+    arm has."""
+    names = {
+        "model": study["models"],
+        "task": study["tasks"],
+        "policy": policies_of(study),
+        "recipe": recipes_of(study),
+    }
     for combination in itertools.product(*(names[kind] for kind in kinds)):
         if has_arm(study, **dict(zip(kinds, combination))):
             yield combination
@@ -122,15 +159,24 @@ def _missing_probes(place: str, study: dict, policies: dict, tasks: dict, models
     for policy, task in _combinations(study, "policy", "task"):
         model = policies[policy].get("probed_by")
         source = models[model]["source"] if model in models else {"kind": "unknown"}
-        if source["kind"] == "pretrain" and sampled_task(tasks, task) not in source["demonstrations"]:
-            yield f"{place}.arms", f"'{policy}' is probed by '{model}', which has not learned task '{task}'; {remedy}"
+        if (
+            source["kind"] == "pretrain"
+            and sampled_task(tasks, task) not in source["demonstrations"]
+        ):
+            yield (
+                f"{place}.arms",
+                f"'{policy}' is probed by '{model}', which has not learned task '{task}'; {remedy}",
+            )
         if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
             yield (
                 f"{place}.arms",
                 f"'{policy}' is probed by '{model}', of which no completions of the pool of '{task}' are recorded; {remedy}",
             )
         if source["kind"] == "trajectory":
-            yield f"{place}.arms", f"'{policy}' is probed by '{model}', a trajectory, whose prompts have no texts; {remedy}"
+            yield (
+                f"{place}.arms",
+                f"'{policy}' is probed by '{model}', a trajectory, whose prompts have no texts; {remedy}",
+            )
 
 
 # --- models with weights ---
@@ -153,10 +199,17 @@ def _missing_solutions(place: str, study: dict, tasks: dict, recipes: dict) -> M
             )
 
 
-def _missing_measures(place: str, study: dict, tasks: dict, policies: dict, recipes: dict) -> Mistakes:
-    """Yield recipes with a curriculum whose measure a task or a policy of the study does not have."""
+def _missing_measures(
+    place: str, study: dict, tasks: dict, policies: dict, recipes: dict
+) -> Mistakes:
+    """Yield recipes with a curriculum whose measure a task or a policy of the study does not
+    have."""
     selectors = {name: recipes[name].get("selector") or {} for name in recipes_of(study)}
-    measures = {name: selector.get("by", "tier") for name, selector in selectors.items() if selector.get("kind") == "curriculum"}
+    measures = {
+        name: selector.get("by", "tier")
+        for name, selector in selectors.items()
+        if selector.get("kind") == "curriculum"
+    }
     for recipe, task in _combinations(study, "recipe", "task"):
         if measures.get(recipe) == "pass_rate" and not is_labelled(tasks[task]):
             yield (
@@ -164,13 +217,20 @@ def _missing_measures(place: str, study: dict, tasks: dict, policies: dict, reci
                 f"task '{task}' is not labelled, so that its prompts have no pass rates for recipe '{recipe}' to sort by; give its arm"
                 " other `tasks`, or sort by tier",
             )
-        if measures.get(recipe) == "tier" and tasks[task]["source"]["kind"] == "generated" and not has_tiers(tasks[task]):
+        if (
+            measures.get(recipe) == "tier"
+            and tasks[task]["source"]["kind"] == "generated"
+            and not has_tiers(tasks[task])
+        ):
             yield (
                 f"{place}.tasks",
                 f"task '{task}' has no tiers, by which recipe '{recipe}' sorts; give its arm other `tasks`, or sort by pass_rate",
             )
     for recipe, policy in _combinations(study, "recipe", "policy"):
-        if measures.get(recipe) == "pass_rate" and (by := policies[policy].get("by", "pass_rate")) != "pass_rate":
+        if (
+            measures.get(recipe) == "pass_rate"
+            and (by := policies[policy].get("by", "pass_rate")) != "pass_rate"
+        ):
             yield (
                 f"{place}.arms",
                 f"policy '{policy}' goes by {by}, so that its prompts have no pass rates for recipe '{recipe}' to sort by; give it"
@@ -179,7 +239,8 @@ def _missing_measures(place: str, study: dict, tasks: dict, policies: dict, reci
 
 
 def _obstacles_to_rounds(place: str, study: dict, policies: dict, recipes: dict) -> Mistakes:
-    """Yield arms whose policy annotates in two rounds and whose recipe cannot train in two rounds."""
+    """Yield arms whose policy annotates in two rounds and whose recipe cannot train in two
+    rounds."""
     for policy, recipe in _combinations(study, "policy", "recipe"):
         if "rounds" in policies[policy] and (obstacle := _obstacle_to_rounds(recipes[recipe])):
             yield (
@@ -203,11 +264,14 @@ def _obstacle_to_rounds(recipe: dict) -> str | None:
 
 
 def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mistakes:
-    """Yield tasks on which nothing can be trained, policy `annotated` for labelled tasks, and other policies for tasks without
-    labels."""
+    """Yield tasks on which nothing can be trained, policy `annotated` for labelled tasks, and other
+    policies for tasks without labels."""
     for task in study["tasks"]:
         if not has_train(tasks[task]):
-            yield f"{place}.tasks", f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on"
+            yield (
+                f"{place}.tasks",
+                f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on",
+            )
         if not is_labelled(tasks[task]) and "annotated" not in tasks[task]:
             yield (
                 f"{place}.tasks",
@@ -230,7 +294,8 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
 
 
 def _missing_abilities(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
-    """Yield tasks that a model has not learned, completions longer than its context, tests and shapes that are missing."""
+    """Yield tasks that a model has not learned, completions longer than its context, tests and
+    shapes that are missing."""
     for model, task in _combinations(study, "model", "task"):
         source = models[model]["source"]
         is_pretrained = source["kind"] == "pretrain"
@@ -241,9 +306,17 @@ def _missing_abilities(place: str, study: dict, tasks: dict, models: dict) -> Mi
             )
         for test in eval_tasks(study, task, model):
             if not (tasks[test].get("test") and tasks[test]["source"].get("test")):
-                yield f"tasks.{test}", "a study tests on it, so it needs a test split in its source and `test`; add them"
+                yield (
+                    f"tasks.{test}",
+                    "a study tests on it, so it needs a test split in its source and `test`; add them",
+                )
             is_of_facts = tasks[test]["source"].get("family") in generated.LOOKED_UP
-            if is_pretrained and test != task and is_of_facts and sampled_task(tasks, test) not in source["demonstrations"]:
+            if (
+                is_pretrained
+                and test != task
+                and is_of_facts
+                and sampled_task(tasks, test) not in source["demonstrations"]
+            ):
                 yield (
                     f"{place}.also_tested_on",
                     f"model '{model}' was never shown the facts of task '{test}'; add it to models.{model}.source.demonstrations",
@@ -255,13 +328,18 @@ def _missing_abilities(place: str, study: dict, tasks: dict, models: dict) -> Mi
                 )
     for model in study["models"]:
         if "gpus" in models[model] and "shape" not in models[model]:
-            yield f"models.{model}.shape", "a model for GPUs needs its shape, from which memory is estimated; add it"
+            yield (
+                f"models.{model}.shape",
+                "a model for GPUs needs its shape, from which memory is estimated; add it",
+            )
 
 
 def _shared_problems(place: str, study: dict, tasks: dict) -> Mistakes:
     """Yield tasks whose train split has problems of a test."""
     for task in study["tasks"]:
-        for test in dict.fromkeys(test for model in study["models"] for test in eval_tasks(study, task, model)):
+        for test in dict.fromkeys(
+            test for model in study["models"] for test in eval_tasks(study, task, model)
+        ):
             if part := pools.shared_part(tasks[task], tasks[test]):
                 yield (
                     f"{place}.tasks",
@@ -275,7 +353,10 @@ def memory_shortages(config: dict, study: dict) -> Mistakes:
         shape, training = config["models"][model].get("shape"), config["recipes"][recipe]
         if shape is None or "gpus" not in config["models"][model]:
             continue
-        gpus, limit = training_gpus(config, model, recipe), config["tasks"][task]["completion_tokens"]
+        gpus, limit = (
+            training_gpus(config, model, recipe),
+            config["tasks"][task]["completion_tokens"],
+        )
         if problem := memory.shortage(shape, training, limit, gpus, f"recipe {recipe} on {task}"):
             yield f"models.{model}.gpus.{'adapter' if training.get('adapter') else 'full'}", problem
 
@@ -284,49 +365,80 @@ def memory_shortages(config: dict, study: dict) -> Mistakes:
 
 
 def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
-    recorded_tasks = {task for model in study["models"] for task in models[model]["source"]["recordings"]}
+    recorded_tasks = {
+        task for model in study["models"] for task in models[model]["source"]["recordings"]
+    }
     for task in study["tasks"]:
         if "cut_from" in tasks[task]:
-            yield f"{place}.tasks", f"recorded completions are taken as they are, but task '{task}' cuts them; take it out"
+            yield (
+                f"{place}.tasks",
+                f"recorded completions are taken as they are, but task '{task}' cuts them; take it out",
+            )
         if task not in recorded_tasks:
-            yield f"{place}.tasks", f"no model of the study has recordings of '{task}'; take it out or add them"
+            yield (
+                f"{place}.tasks",
+                f"no model of the study has recordings of '{task}'; take it out or add them",
+            )
     if len(study["seeds"]) != 1:
         yield f"{place}.seeds", "recorded completions have one seed; expected one"
     if study.get("also_tested_on"):
-        yield f"{place}.also_tested_on", "recordings are tested on their own task only; make the other a task of the study"
+        yield (
+            f"{place}.also_tested_on",
+            "recordings are tested on their own task only; make the other a task of the study",
+        )
 
 
 def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
     """Yield a study without tasks, and further tests whose task has no test split."""
     if not study["tasks"]:
-        yield f"{place}.tasks", "there is none, which is for trajectories alone; name one or more of `tasks`"
+        yield (
+            f"{place}.tasks",
+            "there is none, which is for trajectories alone; name one or more of `tasks`",
+        )
     for task, tests in study.get("also_tested_on", {}).items():
         for test in (test if isinstance(test, str) else test["task"] for test in tests):
             if not tasks[test]["source"].get("test"):
-                yield f"{place}.also_tested_on.{task}", f"task '{test}' has no test split; give it one"
+                yield (
+                    f"{place}.also_tested_on.{task}",
+                    f"task '{test}' has no test split; give it one",
+                )
 
 
 # --- trajectories ---
 
 
 def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
-    """Yield tasks and runs, which a study of trajectories does not have, and policies that need more than pass rates."""
+    """Yield tasks and runs, which a study of trajectories does not have, and policies that need
+    more than pass rates."""
     for key in ("tasks", "also_tested_on", "weaker_signal", "held_constant"):
         if study.get(key):
-            yield f"{place}.{key}", "trajectories have neither tasks nor runs; " + ("write []" if key == "tasks" else "remove it")
+            yield (
+                f"{place}.{key}",
+                "trajectories have neither tasks nor runs; "
+                + ("write []" if key == "tasks" else "remove it"),
+            )
     for number, arm in enumerate(study["arms"]):
         for key in sorted({"recipe", "tasks"} & set(arm)):
-            yield f"{place}.arms[{number}].{key}", "trajectories have neither tasks nor runs; remove it"
+            yield (
+                f"{place}.arms[{number}].{key}",
+                "trajectories have neither tasks nor runs; remove it",
+            )
     for name in policies_of(study):
         policy = policies[name]
         needs_answers_alone = not is_by_tier(policy["rule"]) and policy["rule"] != "annotated"
         is_by_rates = needs_answers_alone and policy.get("by", "pass_rate") == "pass_rate"
         if not is_by_rates or not {"probed_on", "probed_by"}.isdisjoint(policy):
-            yield f"{place}.arms", f"policy '{name}' needs more than the pass rates, and a trajectory has nothing else; take it out"
+            yield (
+                f"{place}.arms",
+                f"policy '{name}' needs more than the pass rates, and a trajectory has nothing else; take it out",
+            )
 
 
 CHECKS = {  # kind of the study's models -> (check, sections of the configuration that it takes)
-    "any": [(_probe_mismatches, ["policies", "tasks"]), (_missing_probes, ["policies", "tasks", "models"])],
+    "any": [
+        (_probe_mismatches, ["policies", "tasks"]),
+        (_missing_probes, ["policies", "tasks", "models"]),
+    ],
     "weights": [
         (_missing_recipes, []),
         (_missing_solutions, ["tasks", "recipes"]),

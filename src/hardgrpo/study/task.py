@@ -38,13 +38,19 @@ class Generated(Strict):
     """Number of problems in the test split."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        for key, families in (("objects", ("swaps", "shuffled_objects")), ("length", ("swaps", "arithmetic"))):
+        for key, families in (
+            ("objects", ("swaps", "shuffled_objects")),
+            ("length", ("swaps", "arithmetic")),
+        ):
             if self.family in families and getattr(self, key) is None:
                 yield "", f"family {self.family} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
             elif self.family in generated.LOOKED_UP and getattr(self, key) is not None:
                 yield key, f"family {self.family} takes no '{key}'; remove it"
         if self.family == "facts" and self.train + self.test > generated.FACTS:
-            yield "", f"{self.train} + {self.test} problems, but there are {generated.FACTS} different facts; lower train or test"
+            yield (
+                "",
+                f"{self.train} + {self.test} problems, but there are {generated.FACTS} different facts; lower train or test",
+            )
 
 
 RecordedPart = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*/(probe|base)$")]
@@ -71,7 +77,8 @@ class Columns(Strict):
 
 
 class Files(Strict):
-    """Problems from local files: JSON Lines, CSV or TSV (with commas, semicolons or tabs), or BIG-Bench-Hard's JSON."""
+    """Problems from local files: JSON Lines, CSV or TSV (with commas, semicolons or tabs), or
+    BIG-Bench-Hard's JSON."""
 
     kind: Literal["files"]
     """The problems come from local files."""
@@ -91,11 +98,15 @@ class Files(Strict):
         for split in ("train", "test"):
             names = getattr(self, split)
             if isinstance(names, list) and len(set(names)) < len(names):
-                yield split, f"{names} name a file twice; expected: {type(self).model_fields[split].description}"
+                yield (
+                    split,
+                    f"{names} name a file twice; expected: {type(self).model_fields[split].description}",
+                )
 
 
 class RecordedProblems(Strict):
-    """The questions of a recorded model (kind recorded with `repository`), for which its files also hold the answers."""
+    """The questions of a recorded model (kind recorded with `repository`), for which its files also
+    hold the answers."""
 
     kind: Literal["recorded"]
     """The problems are those of a recording."""
@@ -157,8 +168,8 @@ class Part(Strict):
 
 
 class SplitSizes(Strict):
-    """The number of problems that each split must have before `keep` is applied. The workflow refuses any other
-    number."""
+    """The number of problems that each split must have before `keep` is applied. The workflow
+    refuses any other number."""
 
     train: Count | None = None
     """Problems of the pool."""
@@ -198,9 +209,10 @@ class HubDataset(Strict):
 
 
 class EarlyStop(Strict):
-    """Stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake subset`. Chosen prompts
-    get all their samples, other prompts only the samples that the decision needs. Early stopping works for the rules
-    hard, easy, hard_solvable and base_*, with one shard, for a task that no study uses."""
+    """Stop sampling as soon as the completions determine the subset of `.venv/bin/snakemake
+    subset`. Chosen prompts get all their samples, other prompts only the samples that the decision
+    needs. Early stopping works for the rules hard, easy, hard_solvable and base_*, with one shard,
+    for a task that no study uses."""
 
     confidence: Annotated[float, Field(gt=0.5, le=1)]
     """1: the subset is exactly the subset that full probing would choose. Below 1: sampling stops as soon as every
@@ -212,7 +224,8 @@ class EarlyStop(Strict):
 
 
 class Probe(Strict):
-    """How the base model is probed: completions at temperature 1 for every prompt of the train split."""
+    """How the base model is probed: completions at temperature 1 for every prompt of the train
+    split."""
 
     samples: Count
     """Completions per prompt (K)."""
@@ -231,7 +244,10 @@ class Probe(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.stop and self.held_out:
-            yield "held_out", "a probe that stops early holds no completions out; remove one of the two"
+            yield (
+                "held_out",
+                "a probe that stops early holds no completions out; remove one of the two",
+            )
         if self.stop and self.shards > 1:
             yield (
                 "shards",
@@ -241,9 +257,10 @@ class Probe(Strict):
 
 
 class Reach(Strict):
-    """Extra completions of each base model. A problem is out of the base model's reach if none of these completions
-    solves the problem. A right answer to such a problem after training is new solving. On all other problems, training
-    makes right answers that the base model already gives more likely (sharpening)."""
+    """Extra completions of each base model. A problem is out of the base model's reach if none of
+    these completions solves the problem. A right answer to such a problem after training is new
+    solving. On all other problems, training makes right answers that the base model already gives
+    more likely (sharpening)."""
 
     samples: Annotated[int, Field(ge=2)]
     """Completions per problem. At least 64 are recommended: with fewer completions, more problems are out of reach by
@@ -255,8 +272,8 @@ class Reach(Strict):
 
 
 class Test(Strict):
-    """How a checkpoint is evaluated: completions at temperature 1 for every problem of the test split. Required for the
-    tasks of a study."""
+    """How a checkpoint is evaluated: completions at temperature 1 for every problem of the test
+    split. Required for the tasks of a study."""
 
     samples: Count
     """Completions per problem."""
@@ -271,14 +288,19 @@ class Test(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.reach and self.reach.seed == self.seed:
-            yield "reach.seed", "is that of the test, so that the same completions would count twice; give another"
+            yield (
+                "reach.seed",
+                "is that of the test, so that the same completions would count twice; give another",
+            )
 
 
 class Task(Strict):
-    """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two
-    tasks."""
+    """A task is a dataset with the conditions under which a model answers it. One dataset under two
+    conditions is two tasks."""
 
-    source: Annotated[Generated | Files | HubDataset | RecordedProblems, Field(discriminator="kind")]
+    source: Annotated[
+        Generated | Files | HubDataset | RecordedProblems, Field(discriminator="kind")
+    ]
     """The origin of the problems."""
 
     prompt: Annotated[str, Field(pattern=r"\{question\}")]
@@ -327,4 +349,7 @@ class Task(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if isinstance(self.source, Generated) and self.probe.shards > max(1, self.source.train):
-            yield "probe.shards", f"{self.probe.shards} shards for {self.source.train} problems; lower it"
+            yield (
+                "probe.shards",
+                f"{self.probe.shards} shards for {self.source.train} problems; lower it",
+            )

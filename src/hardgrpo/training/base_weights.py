@@ -1,8 +1,10 @@
-"""The base weights under an adapter: merged copies for vLLM, and a checksum of the base weights. Imports torch and PEFT.
+"""The base weights under an adapter: merged copies for vLLM, and a checksum of the base weights.
+Imports torch and PEFT.
 
-TRL merges the adapter into the base weights in place before it sends them to vLLM, and unmerges the adapter afterwards. In bf16,
-merging and unmerging round the base weights, so the base weights would drift with every update (huggingface/trl#6688). The
-reference policy of the KL term, and the model that the adapter is evaluated on, would then differ from the base model.
+TRL merges the adapter into the base weights in place before it sends them to vLLM, and unmerges the
+adapter afterwards. In bf16, merging and unmerging round the base weights, so the base weights would
+drift with every update (huggingface/trl#6688). The reference policy of the KL term, and the model
+that the adapter is evaluated on, would then differ from the base model.
 """
 
 import hashlib
@@ -13,26 +15,35 @@ from peft.tuners.lora import LoraLayer
 
 
 def merged_weights(model) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (name in the base model, weights with the adapter merged) for each base parameter, in the parameter's precision.
+    """Yield (name in the base model, weights with the adapter merged) for each base parameter, in
+    the parameter's precision.
 
     The model's weights do not change. Only one merged copy exists at a time.
     """
-    layers = {f"{name}.base_layer.weight": layer for name, layer in model.named_modules() if isinstance(layer, LoraLayer)}
+    layers = {
+        f"{name}.base_layer.weight": layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, LoraLayer)
+    }
     for name, weights in _base_parameters(model):
         yield _base_name(name), _merge(weights, layers[name]) if name in layers else weights.data
 
 
 def checksum(model) -> str:
-    """SHA-256 of the names, types, shapes and values of a model's base parameters. Adapter weights are not included."""
+    """SHA-256 of the names, types, shapes and values of a model's base parameters. Adapter weights
+    are not included."""
     digest = hashlib.sha256()
-    for name, weights in sorted((_base_name(name), weights) for name, weights in _base_parameters(model)):
+    for name, weights in sorted(
+        (_base_name(name), weights) for name, weights in _base_parameters(model)
+    ):
         digest.update(f"{name} {weights.dtype} {tuple(weights.shape)}\0".encode())
         digest.update(weights.detach().contiguous().flatten().view(torch.uint8).cpu().numpy())
     return digest.hexdigest()
 
 
 def train_in_float32(model) -> None:
-    """Convert all trainable weights to float32. In bf16 most updates are smaller than the rounding step and would be lost."""
+    """Convert all trainable weights to float32. In bf16 most updates are smaller than the rounding
+    step and would be lost."""
     for weights in model.parameters():
         if weights.requires_grad:
             weights.data = weights.data.float()

@@ -1,7 +1,8 @@
-"""torchrun without its error report: `python -m hardgrpo.training.launcher` takes the arguments of torchrun.
+"""torchrun without its error report: `python -m hardgrpo.training.launcher` takes the arguments of
+torchrun.
 
-A process that fails prints its own error, and torchrun would add a second traceback. If a signal ends a process, this launcher
-prints one line with the signal's name.
+A process that fails prints its own error, and torchrun would add a second traceback. If a signal
+ends a process, this launcher prints one line with the signal's name.
 """
 
 import signal
@@ -24,7 +25,9 @@ def main() -> None:
         if failure.exitcode >= 0:
             sys.exit(failure.exitcode)
         name = signal.Signals(-failure.exitcode).name
-        sys.exit(f"error: {name} ended a process of this training; {MEMORY_ADVICE}; start the same command again to resume")
+        sys.exit(
+            f"error: {name} ended a process of this training; {MEMORY_ADVICE}; start the same command again to resume"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Train a run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on SIGTERM. Imports TRL.
+"""Train a run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on
+SIGTERM. Imports TRL.
 
 `supervised.py` builds the trainer for recipes that train on worked solutions.
 """
@@ -46,20 +47,26 @@ def train(
     processes: Processes,
     save_minutes: float = 10,
 ) -> None:
-    """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from the base model). Between the
-    scheduled checkpoints, the run also saves a state about every `save_minutes`.
+    """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from
+    the base model). Between the scheduled checkpoints, the run also saves a state about every
+    `save_minutes`.
 
-    `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a `UserError` if a prompt does not fit into
-    the model's context or if training diverges.
+    `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a
+    `UserError` if a prompt does not fit into the model's context or if training diverges.
     """
     engines.fix_threads()
     recipe = spec.training
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
     engines.check_chat_template(tokenizer, spec.model_folder)
-    engines.end_tokens(spec.model_folder, tokenizer)  # raises a UserError if the model has no end token
+    # raises a UserError if the model has no end token
+    engines.end_tokens(spec.model_folder, tokenizer)
     engines.ensure_padding(tokenizer)
-    # A subset that was chosen without a probe, or with another model's probe, may contain prompts that are too long for this model.
-    requests = [Request(tuple(tasks.messages(spec.prompt, problems[prompt]["question"])), spec.seed, 1.0) for prompt in subset]
+    # A subset that was chosen without a probe, or with another model's probe, may contain prompts
+    # that are too long for this model.
+    requests = [
+        Request(tuple(tasks.messages(spec.prompt, problems[prompt]["question"])), spec.seed, 1.0)
+        for prompt in subset
+    ]
     prompts = engines.tokenize(tokenizer, requests, spec.chat)
     engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
@@ -71,18 +78,41 @@ def train(
         placement = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
         say(f"{hardware.processes} processes, all weights {placement}")
     if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
-        raise UserError("all weights must be sharded over several GPUs, but accelerate does not do it; see the log above")
+        raise UserError(
+            "all weights must be sharded over several GPUs, but accelerate does not do it; see the log above"
+        )
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
-    with Progress(title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first) as progress:
-        trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"], recipes.arithmetic(recipe), 60 * save_minutes))
-        trainer.train(resume_from_checkpoint=str(states.checkpoint(state, resume_from)) if resume_from else None)
+    with Progress(
+        title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first
+    ) as progress:
+        trainer.add_callback(
+            Watch(
+                progress,
+                processes,
+                recipe["checkpoint_every"],
+                recipes.arithmetic(recipe),
+                60 * save_minutes,
+            )
+        )
+        trainer.train(
+            resume_from_checkpoint=str(states.checkpoint(state, resume_from))
+            if resume_from
+            else None
+        )
     interruption.stop_at_once()
 
 
 def build_grpo_trainer(
-    spec: Spec, problems: dict, subset: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+    spec: Spec,
+    problems: dict,
+    subset: list[str],
+    tokenizer,
+    state: Path,
+    hardware: recipes.Hardware,
+    track: str,
 ) -> Trainer:
-    """The trainer of a GRPO recipe: `Trainer`, or `OnlineTrainer` for a recipe with a selector or process rewards."""
+    """The trainer of a GRPO recipe: `Trainer`, or `OnlineTrainer` for a recipe with a selector or
+    process rewards."""
     recipe = spec.training
     if recipe["generation"] == "vllm":
         from hardgrpo.sampling import vllm_engine
@@ -92,15 +122,22 @@ def build_grpo_trainer(
     schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled_pool), recipe, spec.seed)
     questions = {prompt: problems[prompt] for prompt in subset} | unlabelled_pool
     pool = {
-        prompt: {"prompt": tasks.messages(spec.prompt, problem["question"]), "answer": problem.get("answer")}
+        prompt: {
+            "prompt": tasks.messages(spec.prompt, problem["question"]),
+            "answer": problem.get("answer"),
+        }
         for prompt, problem in questions.items()
     }
-    context = longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
+    context = (
+        longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
+    )
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
     hardware = recipes.without_gpus(hardware, model.config, recipe, context)
     # TRL and vLLM do not read the end tokens of config.json, but the probe and the evaluation do.
     end_token_ids = engines.end_tokens(spec.model_folder, tokenizer)
-    model.generation_config.eos_token_id = end_token_ids if len(end_token_ids) > 1 else end_token_ids[0]
+    model.generation_config.eos_token_id = (
+        end_token_ids if len(end_token_ids) > 1 else end_token_ids[0]
+    )
     trainer_arguments = recipes.trainer_arguments(spec, str(state), hardware, context, track)
     if recipe["generation"] == "vllm":
         trainer_arguments["generation_kwargs"] = {"stop_token_ids": end_token_ids}
@@ -113,16 +150,21 @@ def build_grpo_trainer(
         "applies_correction": bool(recipe.get("importance_correction")),
     }
     if not settings.is_online(recipe):
-        return Trainer(**arguments, train_dataset=Dataset.from_list([pool[prompt] for prompt in schedule]))
+        return Trainer(
+            **arguments, train_dataset=Dataset.from_list([pool[prompt] for prompt in schedule])
+        )
     from hardgrpo.training import online_trainer
 
     # The selector chooses the prompts; the dataset only sets the number of rows of a sampling step.
     rows = Dataset.from_list([{"id": prompt} | pool[prompt] for prompt in schedule])
-    return online_trainer.build_trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
+    return online_trainer.build_trainer(
+        spec, problems, pool, hardware, arguments | {"train_dataset": rows}
+    )
 
 
 def read_unlabelled_pool(spec: Spec, subset: set[str]) -> dict[str, dict]:
-    """Questions of the pool's prompts outside the subset, by id, without answers. Empty if the recipe does not train on them."""
+    """Questions of the pool's prompts outside the subset, by id, without answers. Empty if the
+    recipe does not train on them."""
     if spec.questions is None:
         return {}
     rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
@@ -136,28 +178,39 @@ def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
 
 
 def reward_function(grader: str, recipe: dict, processes: int):
-    """A reward function for TRL. It returns 1 or 0 for each completion, with the grader that the probe and the evaluation use.
+    """A reward function for TRL. It returns 1 or 0 for each completion, with the grader that the
+    probe and the evaluation use.
 
-    `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any answer that the grader can read.
-    `reward: majority` rewards the most frequent answer of the group (`signals.majority_rewards`) and uses reference answers only
-    for the log. Prompts without a reference answer (`majority_share`) are always rewarded by majority. The function raises a
+    `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any
+    answer that the grader can read. `reward: majority` rewards the most frequent answer of the
+    group (`signals.majority_rewards`) and uses reference answers only for the log. Prompts without
+    a reference answer (`majority_share`) are always rewarded by majority. The function raises a
     `UserError` if a group that is rewarded by majority is split between processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0
-    reward_field = {"correct": "correct", "finished": "readable", "majority": None}[recipe["reward"]]
+    reward_field = {"correct": "correct", "finished": "readable", "majority": None}[
+        recipe["reward"]
+    ]
 
     def reward(completions, answer, log_metric, **_) -> list[float]:
         texts = [messages[0]["content"] for messages in completions]
-        grades = [graders.grade(grader, text, reference or "") for text, reference in zip(texts, answer)]
-        labelled_grades = [grade for grade, reference in zip(grades, answer) if reference is not None]
+        grades = [
+            graders.grade(grader, text, reference or "") for text, reference in zip(texts, answer)
+        ]
+        labelled_grades = [
+            grade for grade, reference in zip(grades, answer) if reference is not None
+        ]
         # TRL logs the mean over processes, and each process counts only its own rollouts.
         log_metric("rollouts", len(completions) * processes)
         log_metric("prompts", len(completions) * processes / group_size)
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
         log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
         if labelled_grades:
-            log_metric("correct_share", sum(grade.correct for grade in labelled_grades) / len(labelled_grades))
+            log_metric(
+                "correct_share",
+                sum(grade.correct for grade in labelled_grades) / len(labelled_grades),
+            )
         if by_group and len(grades) % group_size:
             raise UserError(
                 f"rewards by the majority: {len(grades)} completions a process share groups of {group_size}; choose a number of GPUs that"
@@ -171,7 +224,9 @@ def reward_function(grader: str, recipe: dict, processes: int):
             else:
                 rewards += [float(getattr(grade, reward_field)) for grade in grades[group]]
         if len(rewards) % group_size == 0:  # otherwise groups are split between processes
-            groups = [rewards[start : start + group_size] for start in range(0, len(rewards), group_size)]
+            groups = [
+                rewards[start : start + group_size] for start in range(0, len(rewards), group_size)
+            ]
             log_metric("all_right_share", sum(all(group) for group in groups) / len(groups))
         return rewards
 
@@ -179,14 +234,16 @@ def reward_function(grader: str, recipe: dict, processes: int):
 
 
 class Watch(TrainerCallback):
-    """Show progress, write the manifest of each complete checkpoint, and stop after the current update on SIGTERM.
+    """Show progress, write the manifest of each complete checkpoint, and stop after the current
+    update on SIGTERM.
 
-    A state is also saved `save_seconds` after the last save, so that a run that is killed without SIGTERM, or soon after SIGTERM,
-    loses little work. The time between saves is at least ten times the duration of the last save, so that saving takes at most a
-    tenth of the time.
+    A state is also saved `save_seconds` after the last save, so that a run that is killed without
+    SIGTERM, or soon after SIGTERM, loses little work. The time between saves is at least ten times
+    the duration of the last save, so that saving takes at most a tenth of the time.
 
-    This class replaces transformers' `enable_jit_checkpoint`, which saves in the middle of an update, after the update's random
-    numbers were drawn. A run that resumes from such a save would differ from an uninterrupted run.
+    This class replaces transformers' `enable_jit_checkpoint`, which saves in the middle of an
+    update, after the update's random numbers were drawn. A run that resumes from such a save would
+    differ from an uninterrupted run.
     """
 
     def __init__(
@@ -208,15 +265,22 @@ class Watch(TrainerCallback):
         self.save_began = self.save_ended = time.monotonic()
 
     def on_pre_optimizer_step(self, args, state, control, **_) -> None:
-        """Record the GPU memory in use after an update's last backward pass. torch does not release memory between passes."""
+        """Record the GPU memory in use after an update's last backward pass. torch does not release
+        memory between passes."""
         if args.device.type == "cuda":
             free, total = torch.cuda.mem_get_info()
-            self.manifest_fields["gpu_gib"] = max(self.manifest_fields.get("gpu_gib", 0.0), round((total - free) / 2**30, 2))
+            self.manifest_fields["gpu_gib"] = max(
+                self.manifest_fields.get("gpu_gib", 0.0), round((total - free) / 2**30, 2)
+            )
 
     def on_step_end(self, args, state, control, **_) -> None:
-        if self.processes.any(interruption.stop_requested()):  # the signal may reach processes in different updates
+        # the signal may reach processes in different updates
+        if self.processes.any(interruption.stop_requested()):
             control.should_save = control.should_training_stop = True
-        now, pause = time.monotonic(), max(self.save_seconds, 10 * (self.save_ended - self.save_began))
+        now, pause = (
+            time.monotonic(),
+            max(self.save_seconds, 10 * (self.save_ended - self.save_began)),
+        )
         # The first process decides, because clocks differ between processes.
         if self.processes.any(self.processes.is_first and now - self.save_ended > pause):
             control.should_save = True
@@ -224,7 +288,8 @@ class Watch(TrainerCallback):
             self.save_began = now
 
     def on_log(self, args, state, control, logs=None, **_) -> None:
-        if not math.isfinite(float(logs.get("grad_norm", 0))):  # TRL logs before it saves the weights of this update
+        # TRL logs before it saves the weights of this update
+        if not math.isfinite(float(logs.get("grad_norm", 0))):
             raise UserError(
                 f"update {state.global_step} has a gradient of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
                 " or its temperature, and run again"
@@ -238,8 +303,14 @@ class Watch(TrainerCallback):
                 " docs/gpus.md"
             )
         if "reward" in logs:
-            self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")
-        elif "loss" in logs:  # supervised training; the log entry at the end of a training has neither `reward` nor `loss`
+            self.progress.advance(
+                1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}"
+            )
+        elif (
+            "loss" in logs
+            # supervised training; the log entry at the end of a training has neither `reward` nor
+            # `loss`
+        ):
             self.progress.advance(1, f"loss {logs['loss']:.3f}")
 
     def on_save(self, args, state, control, model, **_) -> None:
@@ -248,7 +319,9 @@ class Watch(TrainerCallback):
             facts = dict(self.manifest_fields)
             if state.global_step == state.max_steps and is_peft_model(model):
                 facts["base_sha256"] = base_weights.checksum(model)
-            provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step), **facts)
+            provenance.write_manifest(
+                states.checkpoint(Path(args.output_dir), state.global_step), **facts
+            )
             states.thin(Path(args.output_dir), self.checkpoint_every)
         self.save_ended = time.monotonic()
         if self.processes.any(interruption.stop_requested()):  # SIGTERM came during the save

@@ -1,8 +1,9 @@
-"""TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step (`online_selectors.py`). Imports torch and TRL.
+"""TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step
+(`online_selectors.py`). Imports torch and TRL.
 
-A sampling step is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO, in one or more calls of the
-selector, and then updates the model if enough groups are available. If too few groups are available, the step changes neither the
-weights nor the optimiser's state.
+A sampling step is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO,
+in one or more calls of the selector, and then updates the model if enough groups are available. If
+too few groups are available, the step changes neither the weights nor the optimiser's state.
 """
 
 from pathlib import Path
@@ -25,22 +26,28 @@ STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # fil
 
 @replacements.check_overrides
 class OnlineTrainer(Trainer):
-    """`rows`: the pool's prompts as rows of TRL's dataset, by id. `selector`: an `online_selectors.Selector` or None."""
+    """`rows`: the pool's prompts as rows of TRL's dataset, by id. `selector`: an
+    `online_selectors.Selector` or None."""
 
     def __init__(self, *args, rows: dict[str, dict], selector, recipe: dict, **kwargs):
         super().__init__(*args, **kwargs)
         self.rows, self.selector, self.recipe = rows, selector, recipe
         self.settings = selector_settings.with_defaults(recipe) if selector else {}
         self.is_off_policy = bool(self.settings.get("replay"))
-        self.pending: list[rollout_groups.Group] = []  # groups that wait until there are enough for an update
+        # groups that wait until there are enough for an update
+        self.pending: list[rollout_groups.Group] = []
         self.buffer: list[rollout_groups.Group] = []  # groups for replay, the newest last
-        self.labelled_prompts: set[str] = set()  # all prompts sampled so far; each needs a label if the reward uses labels
+        # all prompts sampled so far; each needs a label if the reward uses labels
+        self.labelled_prompts: set[str] = set()
         self.steps_since_update = 0
         self.is_idle = False  # whether the current step does not update the model
-        self.process_rewards = ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
+        self.process_rewards = (
+            ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
+        )
         self._check_micro_batches()
 
-    # --- a sampling step -----------------------------------------------------------------------------------------------
+    # --- a sampling step
+    # -----------------------------------------------------------------------------------------------
 
     @override
     def _generate_and_score_completions(self, inputs):
@@ -52,8 +59,12 @@ class OnlineTrainer(Trainer):
             else:
                 prompts = online_selectors.PromptBatch([row["id"] for row in inputs[::size]])
             if not 1 <= len(prompts.ids) <= missing:
-                raise ValueError(f"selector {type(self.selector).__name__}: {len(prompts.ids)} prompts, expected 1 to {missing}")
-            batch = super()._generate_and_score_completions([self.rows[prompt] for prompt in prompts.ids for _ in range(size)])
+                raise ValueError(
+                    f"selector {type(self.selector).__name__}: {len(prompts.ids)} prompts, expected 1 to {missing}"
+                )
+            batch = super()._generate_and_score_completions(
+                [self.rows[prompt] for prompt in prompts.ids for _ in range(size)]
+            )
             self.rewards = self.rewards.to(batch["advantages"].device)
             if self.selector:
                 sums = self.rewards.view(-1, size).sum(dim=1).tolist()
@@ -61,14 +72,19 @@ class OnlineTrainer(Trainer):
             calls.append((prompts, batch, self.rewards))
             missing -= len(prompts.ids)
         batch, counts = self._training_batch(calls)
-        new_prompts = {prompt for prompts, _, _ in calls for prompt in prompts.ids} - self.labelled_prompts
+        new_prompts = {
+            prompt for prompts, _, _ in calls for prompt in prompts.ids
+        } - self.labelled_prompts
         self.labelled_prompts |= new_prompts
         self.is_idle = batch is None
         counts |= {"labels": len(new_prompts), "trained": int(not self.is_idle)}
         self._log_step([len(prompts.ids) for prompts, _, _ in calls], counts)
-        if self.is_idle:  # `_compute_loss` ignores the batch, but TRL needs the usual number of rows
+        # `_compute_loss` ignores the batch, but TRL needs the usual number of rows
+        if self.is_idle:
             _, batch, _ = calls[-1]
-            rows = torch.arange(len(inputs), device=self.accelerator.device) % len(batch["advantages"])
+            rows = torch.arange(len(inputs), device=self.accelerator.device) % len(
+                batch["advantages"]
+            )
             return {name: value[rows] if value.ndim else value for name, value in batch.items()}
         rewards = batch.pop("rewards")
         if self.process_rewards:
@@ -84,24 +100,34 @@ class OnlineTrainer(Trainer):
         return by_function
 
     def _training_batch(self, calls: list) -> tuple[dict | None, dict]:
-        """Return (batch of this step's update including `rewards`, or None without an update; rollout counts for the log)."""
+        """Return (batch of this step's update including `rewards`, or None without an update;
+        rollout counts for the log)."""
         size = self.num_generations
         rollouts = sum(len(rewards) for _, _, rewards in calls)
-        fills_updates, replay = self.settings.get("kind") in selector_settings.FILLS, self.settings.get("replay", 0)
+        fills_updates, replay = (
+            self.settings.get("kind") in selector_settings.FILLS,
+            self.settings.get("replay", 0),
+        )
         if not fills_updates and not replay and len(calls) == 1 and calls[0][0].trains:
             _, batch, rewards = calls[0]
             return batch | {"rewards": rewards}, self._rollout_counts(rollouts, rollouts // size)
         training_calls = [call for call in calls if call[0].trains]
-        groups = [group for prompts, *call in training_calls for group in rollout_groups.split(call[0], prompts.ids, call[1], size)]
+        groups = [
+            group
+            for prompts, *call in training_calls
+            for group in rollout_groups.split(call[0], prompts.ids, call[1], size)
+        ]
         if fills_updates:
             return self._fill_update(groups, rollouts)
         replayed = self._draw_replayed(groups, replay)
         counts = self._rollout_counts(rollouts, len(groups), len(replayed))
         return self._join(groups + replayed) if groups else None, counts
 
-    def _fill_update(self, new_groups: list[rollout_groups.Group], rollouts: int) -> tuple[dict | None, dict]:
-        """Like `_training_batch`, but without groups whose rewards are equal. The batch is None until enough mixed groups are
-        pending.
+    def _fill_update(
+        self, new_groups: list[rollout_groups.Group], rollouts: int
+    ) -> tuple[dict | None, dict]:
+        """Like `_training_batch`, but without groups whose rewards are equal. The batch is None
+        until enough mixed groups are pending.
 
         Raise a `UserError` after `most_steps` sampling steps without an update.
         """
@@ -122,7 +148,9 @@ class OnlineTrainer(Trainer):
         update, self.pending, self.steps_since_update = self.pending[:update_groups], [], 0
         return self._join(update), self._rollout_counts(rollouts, len(mixed) - surplus)
 
-    def _rollout_counts(self, rollouts: int, new_groups: int, replayed_groups: int = 0) -> dict[str, int]:
+    def _rollout_counts(
+        self, rollouts: int, new_groups: int, replayed_groups: int = 0
+    ) -> dict[str, int]:
         """Numbers of kept, replayed and discarded rollouts, for the log."""
         size = self.num_generations
         return {
@@ -131,9 +159,12 @@ class OnlineTrainer(Trainer):
             "thrown_away": rollouts - new_groups * size,
         }
 
-    def _draw_replayed(self, new_groups: list[rollout_groups.Group], most_groups: int) -> list[rollout_groups.Group]:
-        """Draw up to `most_groups` groups of earlier steps from the buffer, then add this step's mixed groups to the buffer. The
-        drawn groups and this step's groups together divide evenly into the step's micro-batches."""
+    def _draw_replayed(
+        self, new_groups: list[rollout_groups.Group], most_groups: int
+    ) -> list[rollout_groups.Group]:
+        """Draw up to `most_groups` groups of earlier steps from the buffer, then add this step's
+        mixed groups to the buffer. The drawn groups and this step's groups together divide evenly
+        into the step's micro-batches."""
         if not most_groups:
             return []
         seed = online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1)
@@ -143,19 +174,25 @@ class OnlineTrainer(Trainer):
             count -= 1
         indices = sorted(rng.choice(len(self.buffer), count, replace=False)) if count else []
         replayed = [self.buffer[index] for index in indices]
-        self.buffer = (self.buffer + [group for group in new_groups if group.is_mixed])[-self.settings["buffer"] :]
+        self.buffer = (self.buffer + [group for group in new_groups if group.is_mixed])[
+            -self.settings["buffer"] :
+        ]
         return replayed
 
     def _join(self, groups: list[rollout_groups.Group]) -> dict:
         batch = rollout_groups.join(groups, self._tokenizer.pad_token_id, self.accelerator.device)
         if not self.use_vllm:
             logps = batch.pop("sampling_per_token_logps", None)
-            if self.settings.get("replay"):  # the importance ratio needs the probabilities under the model that sampled the group
+            # the importance ratio needs the probabilities under the model that sampled the group
+            if self.settings.get("replay"):
                 batch["old_per_token_logps"] = logps
-        return batch | {"rewards": torch.cat([group.rewards for group in groups]).to(self.accelerator.device)}
+        return batch | {
+            "rewards": torch.cat([group.rewards for group in groups]).to(self.accelerator.device)
+        }
 
     def _check_micro_batches(self) -> None:
-        """Raise a `UserError` if the new rollouts of an update do not divide evenly into the fixed number of micro-batches."""
+        """Raise a `UserError` if the new rollouts of an update do not divide evenly into the fixed
+        number of micro-batches."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
         update_groups = []
         if kind in selector_settings.FILLS:
@@ -170,7 +207,8 @@ class OnlineTrainer(Trainer):
                     f" another gpus.*.micro_batch (a program: --micro-batch), or change selector.{'groups' if kind in selector_settings.FILLS else 'reference'}"
                 )
 
-    # --- sampling, loss and log ----------------------------------------------------------------------------------------
+    # --- sampling, loss and log
+    # ----------------------------------------------------------------------------------------
 
     @override
     def _sampler(self, rows: int):
@@ -179,30 +217,47 @@ class OnlineTrainer(Trainer):
 
     @override
     def _compute_loss(self, model, inputs):
-        if self.is_idle:  # leave the gradients None: with zero gradients the optimiser would still apply its momentum
+        # leave the gradients None: with zero gradients the optimiser would still apply its momentum
+        if self.is_idle:
             return torch.zeros((), device=self.accelerator.device, requires_grad=True)
         return super()._compute_loss(model, inputs)
 
     def _log_step(self, call_sizes: list[int], counts: dict) -> None:
-        """Reduce each metric of a step's calls to its maximum, minimum or mean over rollouts, as its name says. Add `counts`."""
+        """Reduce each metric of a step's calls to its maximum, minimum or mean over rollouts, as
+        its name says. Add `counts`."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(call_sizes) > 1 and len(values) == len(call_sizes):
-                reduction = name.rpartition("/")[2].partition("_")[0]  # TRL's names: completions/max_length, .../max
-                mean = sum(value * size_of_call for value, size_of_call in zip(values, call_sizes)) / sum(call_sizes)
-                metrics[name] = [max(values) if reduction == "max" else min(values) if reduction == "min" else mean]
+                # TRL's names: completions/max_length, .../max
+                reduction = name.rpartition("/")[2].partition("_")[0]
+                mean = sum(
+                    value * size_of_call for value, size_of_call in zip(values, call_sizes)
+                ) / sum(call_sizes)
+                metrics[name] = [
+                    max(values)
+                    if reduction == "max"
+                    else min(values)
+                    if reduction == "min"
+                    else mean
+                ]
         metrics["prompts"], metrics["rollouts"] = [sum(call_sizes)], [sum(call_sizes) * size]
         for name, value in counts.items():
             metrics[name] = [value]
 
-    # --- checkpoints ---------------------------------------------------------------------------------------------------
+    # --- checkpoints
+    # ---------------------------------------------------------------------------------------------------
 
     @override
     def train(self, *args, **kwargs):
-        """Like TRL's `train`, but raise a `UserError` if no step updated the model: all checkpoints would equal the base model."""
+        """Like TRL's `train`, but raise a `UserError` if no step updated the model: all checkpoints
+        would equal the base model."""
         output = super().train(*args, **kwargs)
         update_counts = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
-        if self.state.global_step == self.state.max_steps and update_counts and not any(update_counts):
+        if (
+            self.state.global_step == self.state.max_steps
+            and update_counts
+            and not any(update_counts)
+        ):
             raise UserError(
                 f"recipe: none of the {len(update_counts)} sampling steps of the run had groups to train on, so no weight was updated; choose prompts that"
                 " the model solves sometimes (policy), raise updates, or ask the selector for less (selector.groups, selector.reference)"
@@ -229,7 +284,10 @@ class OnlineTrainer(Trainer):
         if checkpoint is None:
             return
         folder = Path(checkpoint)
-        state, groups_by_name = files.read_json(folder / STATE), rollout_groups.load(folder / GROUPS)
+        state, groups_by_name = (
+            files.read_json(folder / STATE),
+            rollout_groups.load(folder / GROUPS),
+        )
         if self.selector:
             self.selector.restore(state["selector"])
         self.steps_since_update, self.labelled_prompts = state["waited"], set(state["known"])
@@ -238,32 +296,55 @@ class OnlineTrainer(Trainer):
             self.process_rewards.load(folder / PROCESS)
 
 
-def build_trainer(spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict) -> OnlineTrainer:
-    """The trainer of a recipe with a selector or process rewards. `rows`: prompts by id; `arguments`: for TRL's trainer."""
+def build_trainer(
+    spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict
+) -> OnlineTrainer:
+    """The trainer of a recipe with a selector or process rewards. `rows`: prompts by id;
+    `arguments`: for TRL's trainer."""
     recipe, selector = spec.training, None
     if recipe.get("selector"):
-        settings, prompts, measures, embeddings = selector_settings.with_defaults(recipe), list(rows), None, None
+        settings, prompts, measures, embeddings = (
+            selector_settings.with_defaults(recipe),
+            list(rows),
+            None,
+            None,
+        )
         if settings["kind"] == "curriculum":
             measures = curriculum_measures(spec, problems, prompts, settings["by"])
-        check_buffer_memory(recipe, max(len(str(row["prompt"])) for row in rows.values()), spec.completion_tokens, settings)
+        check_buffer_memory(
+            recipe,
+            max(len(str(row["prompt"])) for row in rows.values()),
+            spec.completion_tokens,
+            settings,
+        )
         if settings["kind"] == "targeted":
-            online_selectors.check_anchor_count(settings, len(prompts))  # before the model embeds the pool
+            # before the model embeds the pool
+            online_selectors.check_anchor_count(settings, len(prompts))
             if hardware.gpus:
                 arguments["model"].to("cuda")
             with errors.while_loading(spec.model_folder):
-                embeddings = embed_prompts(arguments["model"], arguments["processing_class"], rows, spec.chat)
-        selector = online_selectors.make(recipe, online_selectors.Pool(prompts, measures, embeddings), spec.seed)
+                embeddings = embed_prompts(
+                    arguments["model"], arguments["processing_class"], rows, spec.chat
+                )
+        selector = online_selectors.make(
+            recipe, online_selectors.Pool(prompts, measures, embeddings), spec.seed
+        )
     return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
 
 
-def curriculum_measures(spec: Spec, problems: dict, prompts: list[str], measure: str) -> dict[str, float]:
-    """{prompt id: value that a curriculum sorts by}. The value is the problem's tier, or the pass rate in the subset's file.
+def curriculum_measures(
+    spec: Spec, problems: dict, prompts: list[str], measure: str
+) -> dict[str, float]:
+    """{prompt id: value that a curriculum sorts by}. The value is the problem's tier, or the pass
+    rate in the subset's file.
 
     Raise a `UserError` if a prompt has no value or a tier that is not a number.
     """
     if measure == "tier":
         source = spec.problems
-        values = {prompt: _parse_tier(problems[prompt].get("tier"), source, prompt) for prompt in prompts}
+        values = {
+            prompt: _parse_tier(problems[prompt].get("tier"), source, prompt) for prompt in prompts
+        }
     else:
         rows = files.read_rows(spec.subset, {"id": str, "pass_rate": float})
         values, source = {row["id"]: row["pass_rate"] for row in rows}, spec.subset
@@ -286,14 +367,18 @@ def _parse_tier(tier, path: str, prompt: str) -> float | None:
         ) from None
 
 
-def check_buffer_memory(recipe: dict, prompt_tokens: int, completion_tokens: int, settings: dict) -> None:
-    """Raise a `UserError` if a full replay buffer needs more than half of this machine's free memory. `prompt_tokens` is an upper
-    bound, such as the characters of the longest prompt."""
+def check_buffer_memory(
+    recipe: dict, prompt_tokens: int, completion_tokens: int, settings: dict
+) -> None:
+    """Raise a `UserError` if a full replay buffer needs more than half of this machine's free
+    memory. `prompt_tokens` is an upper bound, such as the characters of the longest prompt."""
     import psutil  # comes with accelerate
 
     if not settings.get("replay"):
         return
-    buffer_bytes = rollout_groups.memory_bytes(settings["buffer"], recipe["group_size"], prompt_tokens, completion_tokens)
+    buffer_bytes = rollout_groups.memory_bytes(
+        settings["buffer"], recipe["group_size"], prompt_tokens, completion_tokens
+    )
     free_bytes = psutil.virtual_memory().available
     if buffer_bytes > free_bytes / 2:
         raise UserError(
@@ -302,9 +387,14 @@ def check_buffer_memory(recipe: dict, prompt_tokens: int, completion_tokens: int
         )
 
 
-def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict, batch_size: int = 64) -> np.ndarray:
-    """Embeddings (prompts, width): the mean of the last hidden states over a prompt's tokens, standardised over the prompts."""
-    token_ids = model_folders.token_ids(tokenizer, [row["prompt"] for row in prompts.values()], chat)
+def embed_prompts(
+    model, tokenizer, prompts: dict[str, dict], chat: dict, batch_size: int = 64
+) -> np.ndarray:
+    """Embeddings (prompts, width): the mean of the last hidden states over a prompt's tokens,
+    standardised over the prompts."""
+    token_ids = model_folders.token_ids(
+        tokenizer, [row["prompt"] for row in prompts.values()], chat
+    )
     embeddings, decoder = np.zeros((len(token_ids), model.config.hidden_size)), model.get_decoder()
     order = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))
     with torch.no_grad():
@@ -312,8 +402,18 @@ def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict, batch_
             batch = order[start : start + batch_size]
             rows = [token_ids[index] for index in batch]
             width = max(map(len, rows))
-            mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=model.device)
-            ids = torch.tensor([row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows], device=model.device)
-            hidden = decoder(input_ids=ids, attention_mask=mask).last_hidden_state.float() * mask[..., None]
-            embeddings[batch] = (hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
+            mask = torch.tensor(
+                [[1] * len(row) + [0] * (width - len(row)) for row in rows], device=model.device
+            )
+            ids = torch.tensor(
+                [row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows],
+                device=model.device,
+            )
+            hidden = (
+                decoder(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+                * mask[..., None]
+            )
+            embeddings[batch] = (
+                (hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
+            )
     return online_selectors.standardise(embeddings)

@@ -1,4 +1,5 @@
-"""Write the outputs of a finished training run: checkpoints, `updates.csv`, `timing.csv` and `provenance.json`."""
+"""Write the outputs of a finished training run: checkpoints, `updates.csv`, `timing.csv` and
+`provenance.json`."""
 
 import json
 import shutil
@@ -11,7 +12,8 @@ from hardgrpo.study import settings
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
-UPDATE_COLUMNS = {  # column of updates.csv -> key of TRL's log; a key that is missing from the log gives an empty cell
+# column of updates.csv -> key of TRL's log; a key that is missing from the log gives an empty cell
+UPDATE_COLUMNS = {
     "prompts": "prompts",
     "rollouts": "rollouts",
     "reward_mean": "reward",
@@ -28,9 +30,19 @@ UPDATE_COLUMNS = {  # column of updates.csv -> key of TRL's log; a key that is m
     "learning_rate": "learning_rate",
 }
 ONLINE_COLUMNS = {
-    name: name for name in ("kept", "replayed", "thrown_away", "labels", "trained", "process_loss", "process_accuracy")
+    name: name
+    for name in (
+        "kept",
+        "replayed",
+        "thrown_away",
+        "labels",
+        "trained",
+        "process_loss",
+        "process_accuracy",
+    )
 }
-LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"  # difference of a sampled token's log-probability, vLLM against trainer
+# difference of a sampled token's log-probability, vLLM against trainer
+LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"
 VLLM_COLUMNS = {
     "logp_difference_mean": LOGP_DIFFERENCE,
     "logp_difference_max": "sampling/sampling_logp_difference/max",
@@ -40,7 +52,8 @@ VLLM_COLUMNS = {
 
 
 def has_complete_outputs(output: Path, state: Path) -> bool:
-    """Whether the folder `output` holds all outputs of the run that was trained in the folder `state`."""
+    """Whether the folder `output` holds all outputs of the run that was trained in the folder
+    `state`."""
     try:
         if files.read_json(output / "provenance.json").get("state") != state.name:
             return False
@@ -51,50 +64,80 @@ def has_complete_outputs(output: Path, state: Path) -> bool:
     return all((output / name).is_file() for name in ("updates.csv", "timing.csv"))
 
 
-def export(spec: Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
-    """Write the outputs of a finished run. A second round of annotation continues the steps, log and times of the first round."""
+def export(
+    spec: Spec,
+    state: Path,
+    output: Path,
+    started: float,
+    resumed_from: int,
+    hardware: recipes.Hardware,
+) -> None:
+    """Write the outputs of a finished run. A second round of annotation continues the steps, log
+    and times of the first round."""
     checkpoint_every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     for step in range(checkpoint_every, updates + 1, checkpoint_every):
-        provenance.check_manifest(states.checkpoint(state, step))  # check before the files are exported as results
-    history, steps = _read_history(state, updates), list(range(checkpoint_every, updates + 1, checkpoint_every))
+        # check before the files are exported as results
+        provenance.check_manifest(states.checkpoint(state, step))
+    history, steps = (
+        _read_history(state, updates),
+        list(range(checkpoint_every, updates + 1, checkpoint_every)),
+    )
     first_round_rows, timing = _read_first_round(spec) if spec.continues else ([], [])
     offset = len(first_round_rows)
     _export_checkpoints(state, output / "checkpoints", steps, offset)
     supervised = settings.is_supervised(spec.training)
     columns = update_columns(spec.training)
-    rows = [{"step": offset + entry["step"]} | {column: entry.get(key) for column, key in columns.items()} for entry in history]
+    rows = [
+        {"step": offset + entry["step"]}
+        | {column: entry.get(key) for column, key in columns.items()}
+        for entry in history
+    ]
     for row in rows:
         if row["learnable_share"] is not None:
             row["learnable_share"] = 1 - row["learnable_share"]
     rows = first_round_rows + rows
-    own_timing = [{"step": offset + entry["step"], "seconds": entry["step_time"]} for entry in history]
+    own_timing = [
+        {"step": offset + entry["step"], "seconds": entry["step_time"]} for entry in history
+    ]
     timing += own_timing
     files.write_rows(output / "timing.csv", ["step", "seconds"], timing)
-    last_state = provenance.read_manifest(states.checkpoint(state, updates) / "manifest.json", f"delete {state} and run again")
+    last_state = provenance.read_manifest(
+        states.checkpoint(state, updates) / "manifest.json", f"delete {state} and run again"
+    )
     facts = provenance.describe(
         started,
         run=spec.fields(),
         machine=vars(hardware),
         resumed_from=resumed_from,
-        # Largest difference between the log-probabilities of a sampled token under vLLM and under the trainer. The difference is
-        # near 0 if vLLM has the current weights.
+        # Largest difference between the log-probabilities of a sampled token under vLLM and under
+        # the trainer. The difference is near 0 if vLLM has the current weights.
         sampling_difference=max(
-            (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row), default=None
+            (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row),
+            default=None,
         ),
         # Seconds and tokens of this job only, without the first round, like `seconds`.
         update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
         completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
-        # Checksum of the base weights under the adapter, which training must not change, and the GPU memory in use, in GiB.
+        # Checksum of the base weights under the adapter, which training must not change, and the
+        # GPU memory in use, in GiB.
         **{name: last_state[name] for name in ("base_sha256", "gpu_gib") if name in last_state},
         state=state.name,
         # Tokens of worked solutions.
-        **({"solution_tokens": round(sum(row["tokens_mean"] * row["prompts"] for row in rows))} if supervised else {}),
+        **(
+            {"solution_tokens": round(sum(row["tokens_mean"] * row["prompts"] for row in rows))}
+            if supervised
+            else {}
+        ),
     )
     files.write_json(output / "provenance.json", facts)
     files.write_rows(output / "updates.csv", ["step", *columns], rows)
     last = rows[-1]
-    summary = f"last loss {last['loss']:.3f}" if supervised else f"last reward {last['reward_mean']:.3f}"
-    say(f"{output}: {last['step']} updates, {summary}, checkpoints at {', '.join(str(offset + step) for step in steps)}")
+    summary = (
+        f"last loss {last['loss']:.3f}" if supervised else f"last reward {last['reward_mean']:.3f}"
+    )
+    say(
+        f"{output}: {last['step']} updates, {summary}, checkpoints at {', '.join(str(offset + step) for step in steps)}"
+    )
 
 
 def update_columns(recipe: dict) -> dict[str, str]:
@@ -105,12 +148,16 @@ def update_columns(recipe: dict) -> dict[str, str]:
 
 def _read_first_round(spec: Spec) -> tuple[list[dict], list[dict]]:
     """The rows of `updates.csv` and of `timing.csv` of a run's first round."""
-    log = files.read_rows(f"{spec.continues}/updates.csv", {"step": int} | dict.fromkeys(update_columns(spec.training), float))
+    log = files.read_rows(
+        f"{spec.continues}/updates.csv",
+        {"step": int} | dict.fromkeys(update_columns(spec.training), float),
+    )
     return log, files.read_rows(f"{spec.continues}/timing.csv", {"step": int, "seconds": float})
 
 
 def _export_checkpoints(state: Path, folder: Path, steps: list[int], offset: int) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # checkpoints of an earlier recipe; Snakemake has removed their manifest
+    # checkpoints of an earlier recipe; Snakemake has removed their manifest
+    shutil.rmtree(folder, ignore_errors=True)
     with files.atomic(folder) as temporary:
         for step in steps:
             target = temporary / f"step-{offset + step}"
@@ -121,19 +168,31 @@ def _export_checkpoints(state: Path, folder: Path, steps: list[int], offset: int
             if (target / "adapter_config.json").exists():
                 _sort_adapter_config(target / "adapter_config.json")
             provenance.write_manifest(target)
-        files.write_text(temporary / "manifest.json", json.dumps({"steps": [offset + step for step in steps]}) + "\n")
+        files.write_text(
+            temporary / "manifest.json",
+            json.dumps({"steps": [offset + step for step in steps]}) + "\n",
+        )
 
 
 def _read_history(state: Path, updates: int) -> list[dict]:
-    """TRL's log, one entry per update. The last checkpoint holds the complete log, also after interruptions."""
+    """TRL's log, one entry per update. The last checkpoint holds the complete log, also after
+    interruptions."""
     log = files.read_json(states.checkpoint(state, updates) / states.TRAINING_FILE)["log_history"]
-    history = [entry for entry in log if "loss" in entry]  # the entry at the end of training has no loss
+    # the entry at the end of training has no loss
+    history = [entry for entry in log if "loss" in entry]
     if [entry["step"] for entry in history] != list(range(1, updates + 1)):
         raise RuntimeError(f"{state}: the log does not hold updates 1 to {updates} once each")
     return history
 
 
 def _sort_adapter_config(path: Path) -> None:
-    """Sort the lists and keys of an adapter's configuration. PEFT writes sets in random order, but equal runs need equal files."""
+    """Sort the lists and keys of an adapter's configuration. PEFT writes sets in random order, but
+    equal runs need equal files."""
     config = files.read_json(path)
-    files.write_json(path, {key: sorted(value) if isinstance(value, list) else value for key, value in sorted(config.items())})
+    files.write_json(
+        path,
+        {
+            key: sorted(value) if isinstance(value, list) else value
+            for key, value in sorted(config.items())
+        },
+    )

@@ -1,4 +1,5 @@
-"""Pretrain a small Qwen3 model from scratch on demonstrations with mistakes: tokenizer, model, training loop, batches."""
+"""Pretrain a small Qwen3 model from scratch on demonstrations with mistakes: tokenizer, model,
+training loop, batches."""
 
 import itertools
 import math
@@ -13,15 +14,19 @@ from hardgrpo.data import generated, tasks
 from hardgrpo.runtime.progress import Progress
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
-BUCKET_BATCHES = 16  # number of batches whose rows are drawn together and sorted by length, to save padding
+# number of batches whose rows are drawn together and sorted by length, to save padding
+BUCKET_BATCHES = 16
 
 
 def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
-    """A tokenizer with a token for each word and digit of these families of problems; decoding restores the exact text."""
+    """A tokenizer with a token for each word and digit of these families of problems; decoding
+    restores the exact text."""
     words = [f"\u2581{word}" for word in generated.vocabulary(families)] + list(".,?:")
     digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
     vocabulary = list(dict.fromkeys(["<pad>", "<eos>", "<unk>", *words, *digits]))
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="<unk>"))
+    tokenizer = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="<unk>")
+    )
     pieces = Regex("\u2581?####|\u2581?[0-9]|\u2581?[A-Za-z]+|\u2581?[^A-Za-z0-9\u2581]")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Split(pieces, "isolated")]
@@ -40,7 +45,8 @@ def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
 
 
 def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 model with random weights. `settings` is a model's `pretrain` in the configuration."""
+    """A Qwen3 model with random weights. `settings` is a model's `pretrain` in the
+    configuration."""
     torch.manual_seed(settings["seed"])
     return Qwen3ForCausalLM(
         Qwen3Config(
@@ -54,7 +60,8 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
             max_position_embeddings=settings["context_tokens"],
             tie_word_embeddings=True,
             rope_theta=settings["rotary_base"],
-            initializer_range=settings["hidden_size"] ** -0.5,  # with the default 0.02, models of this width learn later
+            # with the default 0.02, models of this width learn later
+            initializer_range=settings["hidden_size"] ** -0.5,
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
             bos_token_id=None,
@@ -63,17 +70,33 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
 
 
 def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
-    """Train on the batches of `draw_batches` by cross-entropy. Return the loss of the last step, in nats per token."""
-    matrices = [parameter for name, parameter in model.named_parameters() if parameter.ndim == 2 and "embed" not in name]
-    vectors = [parameter for name, parameter in model.named_parameters() if not (parameter.ndim == 2 and "embed" not in name)]
+    """Train on the batches of `draw_batches` by cross-entropy. Return the loss of the last step, in
+    nats per token."""
+    matrices = [
+        parameter
+        for name, parameter in model.named_parameters()
+        if parameter.ndim == 2 and "embed" not in name
+    ]
+    vectors = [
+        parameter
+        for name, parameter in model.named_parameters()
+        if not (parameter.ndim == 2 and "embed" not in name)
+    ]
     optimizers = [
-        torch.optim.AdamW(vectors, lr=settings["learning_rate"], betas=(0.9, 0.98), weight_decay=0.0),
+        torch.optim.AdamW(
+            vectors, lr=settings["learning_rate"], betas=(0.9, 0.98), weight_decay=0.0
+        ),
         Muon(matrices, lr=settings["matrix_learning_rate"], momentum=0.95),
     ]
     steps = settings["steps"]
     # Warm-up over a tenth, then constant, then linear decay over the last 45 %.
-    learning_rate_factor = lambda step: min(1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps)))
-    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor) for optimizer in optimizers]
+    learning_rate_factor = lambda step: min(
+        1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps))
+    )
+    schedules = [
+        torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor)
+        for optimizer in optimizers
+    ]
     with Progress(f"pretrain {model_name}", steps, "steps") as progress:
         for batch in itertools.islice(batches, steps):
             loss = batch_loss(model, batch)
@@ -88,10 +111,11 @@ def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> 
 
 
 class Muon(torch.optim.Optimizer):
-    """torch.optim.Muon's update (Nesterov momentum, no weight decay), in float32 and for all matrices of a shape at once.
+    """torch.optim.Muon's update (Nesterov momentum, no weight decay), in float32 and for all
+    matrices of a shape at once.
 
-    torch.optim.Muon orthogonalises the matrices one by one in bfloat16, which CPUs without bf16 instructions emulate. The emulation
-    took two thirds of the time of a step.
+    torch.optim.Muon orthogonalises the matrices one by one in bfloat16, which CPUs without bf16
+    instructions emulate. The emulation took two thirds of the time of a step.
     """
 
     def __init__(self, parameters, lr: float, momentum: float):
@@ -104,7 +128,9 @@ class Muon(torch.optim.Optimizer):
             for parameter in group["params"]:
                 average = self.state[parameter].setdefault("average", torch.zeros_like(parameter))
                 average.lerp_(parameter.grad, 1 - group["momentum"])
-                by_shape.setdefault(tuple(parameter.shape), []).append((parameter, parameter.grad.lerp(average, group["momentum"])))
+                by_shape.setdefault(tuple(parameter.shape), []).append(
+                    (parameter, parameter.grad.lerp(average, group["momentum"]))
+                )
             for (rows, columns), members in by_shape.items():
                 updates = orthogonalise(torch.stack([update for _, update in members]))
                 for (parameter, _), update in zip(members, updates):
@@ -112,7 +138,8 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
-    """Make matrices (n, rows, columns) nearly semi-orthogonal: five Newton-Schulz steps with torch.optim.Muon's coefficients."""
+    """Make matrices (n, rows, columns) nearly semi-orthogonal: five Newton-Schulz steps with
+    torch.optim.Muon's coefficients."""
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if is_tall else matrices
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
@@ -123,19 +150,29 @@ def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
 
 
 def draw_batches(settings: dict, excluded: set, tokenizer):
-    """Yield endless batches of (prompt ids, completion ids) of similar length, without the questions in `excluded`."""
+    """Yield endless batches of (prompt ids, completion ids) of similar length, without the
+    questions in `excluded`."""
     rng = random.Random(f"demonstrations:{settings['seed']}")
     names = list(settings["demonstrations"])
     for start in itertools.count(step=BUCKET_BATCHES):
-        shares = [share_at(settings["demonstrations"][name]["share"], start / settings["steps"]) for name in names]
+        shares = [
+            share_at(settings["demonstrations"][name]["share"], start / settings["steps"])
+            for name in names
+        ]
         prompts, solutions = [], []
         while len(prompts) < BUCKET_BATCHES * settings["batch_size"]:
             demonstration = settings["demonstrations"][rng.choices(names, shares)[0]]
             family = demonstration["source"]["family"]
-            chain = tasks.FAMILIES[family](rng, demonstration["source"] | {"length": demonstration.get("length")})
+            chain = tasks.FAMILIES[family](
+                rng, demonstration["source"] | {"length": demonstration.get("length")}
+            )
             if chain.question not in excluded:
                 prompts.append(tasks.messages(demonstration["prompt"], chain.question))
-                solutions.append(" " + demonstrate(chain, rng, demonstration, settings["seed"]) + tokenizer.eos_token)
+                solutions.append(
+                    " "
+                    + demonstrate(chain, rng, demonstration, settings["seed"])
+                    + tokenizer.eos_token
+                )
         texts = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, tokenize=False)
         rows = list(zip(tokenizer(texts)["input_ids"], tokenizer(solutions)["input_ids"]))
         rows.sort(key=lambda row: len(row[0]) + len(row[1]))
@@ -146,17 +183,23 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
 
 
 def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict, seed: int) -> str:
-    """A worked solution of a problem, possibly with mistakes, on which the base model with this seed is pretrained."""
+    """A worked solution of a problem, possibly with mistakes, on which the base model with this
+    seed is pretrained."""
     family = demonstration["source"]["family"]
     if family == "facts":
-        return generated.demonstrate_fact(chain, rng, seed, demonstration["known"], demonstration["misconception"])
-    options = {name: demonstration[name] for name in ("restated", "misconception") if name in demonstration}
+        return generated.demonstrate_fact(
+            chain, rng, seed, demonstration["known"], demonstration["misconception"]
+        )
+    options = {
+        name: demonstration[name] for name in ("restated", "misconception") if name in demonstration
+    }
     return generated.DEMONSTRATE[family](chain, rng, demonstration["slip"], **options)
 
 
 def share_at(share: dict, progress: float) -> float:
-    """Share of a task among the demonstrations at `progress` (0..1) of training. The share changes from `first` to `last` during
-    the second quarter of training. With equal shares from the start, the model did not learn either of two tasks in time."""
+    """Share of a task among the demonstrations at `progress` (0..1) of training. The share changes
+    from `first` to `last` during the second quarter of training. With equal shares from the start,
+    the model did not learn either of two tasks in time."""
     ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 

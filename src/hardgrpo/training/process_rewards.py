@@ -1,22 +1,28 @@
-"""PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model trained with the policy.
+"""PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model
+trained with the policy.
 
-The reward model starts as a copy of the base model. The reward of token t is r_t = beta * log(pi_process / pi_reference), where
-pi_process is the token's probability under the reward model and pi_reference its probability under the base model. Cross-entropy
-trains sigmoid(sum of r_t) to predict whether the answer is right.
+The reward model starts as a copy of the base model. The reward of token t is r_t = beta *
+log(pi_process / pi_reference), where pi_process is the token's probability under the reward model
+and pi_reference its probability under the base model. Cross-entropy trains sigmoid(sum of r_t) to
+predict whether the answer is right.
 
-The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t of (r_s - b), where b is the mean
-token reward of the group's other rollouts, averaged over these rollouts: equation 5 with a discount of 1. (The paper's outcome
-advantage is leave-one-out: `centred`, times group size / (group size - 1).)
+The advantage of token t is the recipe's outcome advantage plus `weight` times the sum over s >= t
+of (r_s - b), where b is the mean token reward of the group's other rollouts, averaged over these
+rollouts: equation 5 with a discount of 1. (The paper's outcome advantage is leave-one-out:
+`centred`, times group size / (group size - 1).)
 
-As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then computes the token rewards with the
-updated reward model. All token rewards of a step are divided by one number: the largest absolute suffix sum in the step. The suffix sum
-of a token is its reward plus the rewards of all later tokens. A completion's last token, which carries the outcome, has no process
-reward. Unlike the released code, this module follows equation 5: the released code subtracts the mean over all rollouts of the group,
-times n / (n - 1), and standardises the advantages. The paper also samples until an update is full of prompts with a pass rate of .2 to
-.8. Here, the recipe's `selector` can apply such a filter.
+As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then
+computes the token rewards with the updated reward model. All token rewards of a step are divided by
+one number: the largest absolute suffix sum in the step. The suffix sum of a token is its reward
+plus the rewards of all later tokens. A completion's last token, which carries the outcome, has no
+process reward. Unlike the released code, this module follows equation 5: the released code
+subtracts the mean over all rollouts of the group, times n / (n - 1), and standardises the
+advantages. The paper also samples until an update is full of prompts with a pass rate of .2 to .8.
+Here, the recipe's `selector` can apply such a filter.
 
-The reward model has no modules of its own: during the reward model's passes, the policy's modules use the reward model's weights.
-For a model with an adapter, only the adapter's weights are exchanged, and the reference is the model without its adapter.
+The reward model has no modules of its own: during the reward model's passes, the policy's modules
+use the reward model's weights. For a model with an adapter, only the adapter's weights are
+exchanged, and the reference is the model without its adapter.
 """
 
 import contextlib
@@ -33,27 +39,50 @@ class ProcessRewards:
 
     def __init__(self, trainer, recipe: dict):
         self.trainer, self.recipe = trainer, recipe
-        self.model_weights = {name: weights for name, weights in trainer.model.named_parameters() if weights.requires_grad}
-        self.weights = {name: torch.nn.Parameter(weights.detach().clone()) for name, weights in self.model_weights.items()}
+        self.model_weights = {
+            name: weights
+            for name, weights in trainer.model.named_parameters()
+            if weights.requires_grad
+        }
+        self.weights = {
+            name: torch.nn.Parameter(weights.detach().clone())
+            for name, weights in self.model_weights.items()
+        }
         with_adapter = hasattr(trainer.model, "disable_adapter")
-        self.reference = None if with_adapter else {name: weights.detach().clone() for name, weights in self.model_weights.items()}
-        self.optimiser = torch.optim.AdamW(self.weights.values(), lr=recipe["learning_rate"], weight_decay=0.0)
+        self.reference = (
+            None
+            if with_adapter
+            else {name: weights.detach().clone() for name, weights in self.model_weights.items()}
+        )
+        self.optimiser = torch.optim.AdamW(
+            self.weights.values(), lr=recipe["learning_rate"], weight_decay=0.0
+        )
         self.metrics: dict[str, float] = {}
 
     def learn(self, batch: dict, rewards: torch.Tensor, group_size: int) -> torch.Tensor:
-        """Train the reward model on a batch and return its advantages (rollouts, tokens). `rewards` (rollouts,) are 1 or 0."""
+        """Train the reward model on a batch and return its advantages (rollouts, tokens). `rewards`
+        (rollouts,) are 1 or 0."""
         mask = batch["completion_mask"]
         with torch.no_grad(), self._use_reference():
             reference_logps = self._log_probabilities(batch, slice(None))
-        beta, rollouts, micro_batch = self.recipe["beta"], len(rewards), self.trainer.args.per_device_train_batch_size
+        beta, rollouts, micro_batch = (
+            self.recipe["beta"],
+            len(rewards),
+            self.trainer.args.per_device_train_batch_size,
+        )
         total_loss, correct = 0.0, 0
         self._clear_gradients()
         with self._use_weights(self.weights):
             for start in range(0, rollouts, micro_batch):
                 rows = slice(start, start + micro_batch)
                 with torch.enable_grad():
-                    score = beta * ((self._log_probabilities(batch, rows) - reference_logps[rows]) * mask[rows]).sum(dim=1)
-                    loss = binary_cross_entropy_with_logits(score, rewards[rows], reduction="sum") / rollouts
+                    score = beta * (
+                        (self._log_probabilities(batch, rows) - reference_logps[rows]) * mask[rows]
+                    ).sum(dim=1)
+                    loss = (
+                        binary_cross_entropy_with_logits(score, rewards[rows], reduction="sum")
+                        / rollouts
+                    )
                     loss.backward()
                 total_loss += loss.item()
                 correct += ((score > 0) == (rewards[rows] > 0.5)).sum().item()
@@ -67,19 +96,25 @@ class ProcessRewards:
             token_rewards = beta * (self._log_probabilities(batch, slice(None)) - reference_logps)
         self.metrics = {"process_loss": total_loss, "process_accuracy": correct / rollouts}
         outcome_advantages = batch["advantages"][:, None].expand_as(token_rewards)
-        return outcome_advantages + self.recipe["weight"] * token_advantages(token_rewards, mask, group_size)
+        return outcome_advantages + self.recipe["weight"] * token_advantages(
+            token_rewards, mask, group_size
+        )
 
     def _log_probabilities(self, batch: dict, rows: slice) -> torch.Tensor:
-        """Log-probabilities (rollouts, tokens) of the completion tokens under the current weights of the modules."""
+        """Log-probabilities (rollouts, tokens) of the completion tokens under the current weights
+        of the modules."""
         ids = torch.cat([batch["prompt_ids"][rows], batch["completion_ids"][rows]], dim=1)
         mask = torch.cat([batch["prompt_mask"][rows], batch["completion_mask"][rows]], dim=1)
         tokens = batch["completion_ids"].size(1)
         micro_batch = self.trainer.args.per_device_train_batch_size
-        return self.trainer._get_per_token_logps_and_entropies(self.trainer.model, ids, mask, tokens, batch_size=micro_batch)[0]
+        return self.trainer._get_per_token_logps_and_entropies(
+            self.trainer.model, ids, mask, tokens, batch_size=micro_batch
+        )[0]
 
     @contextlib.contextmanager
     def _use_weights(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
-        """Let the model's modules compute with `weights`. The context must include the backward pass, because it may recompute layers."""
+        """Let the model's modules compute with `weights`. The context must include the backward
+        pass, because it may recompute layers."""
         model_data = {name: parameter.data for name, parameter in self.model_weights.items()}
         try:
             for name, parameter in self.model_weights.items():
@@ -90,7 +125,11 @@ class ProcessRewards:
                 parameter.data = model_data[name]
 
     def _use_reference(self):
-        return self._use_weights(self.reference) if self.reference is not None else self.trainer.model.disable_adapter()
+        return (
+            self._use_weights(self.reference)
+            if self.reference is not None
+            else self.trainer.model.disable_adapter()
+        )
 
     def _clear_gradients(self) -> None:
         for weights in self.model_weights.values():
@@ -110,21 +149,28 @@ class ProcessRewards:
         for name, weights in self.weights.items():
             weights.data.copy_(tensors[f"weights.{name}"])
             keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors]
-            state = {key: tensors[f"{key}.{name}"].to("cpu" if key == "step" else weights.device) for key in keys}
+            state = {
+                key: tensors[f"{key}.{name}"].to("cpu" if key == "step" else weights.device)
+                for key in keys
+            }
             if state:
                 self.optimiser.state[weights] = state
 
 
 def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int) -> torch.Tensor:
-    """The process part of PRIME's advantages (equation 5), from token rewards and their mask, all (rollouts, tokens)."""
+    """The process part of PRIME's advantages (equation 5), from token rewards and their mask, all
+    (rollouts, tokens)."""
     reward_mask = mask * (mask.cumsum(dim=1) < mask.sum(dim=1, keepdim=True))
     rewards = rewards * reward_mask
     rewards = rewards / (suffix_sums(rewards).abs().max() + 1e-6)
     rollout_means = (rewards.sum(dim=1) / reward_mask.sum(dim=1).clamp(min=1)).view(-1, group_size)
-    leave_one_out_means = ((rollout_means.sum(dim=1, keepdim=True) - rollout_means) / (group_size - 1)).view(-1, 1)
+    leave_one_out_means = (
+        (rollout_means.sum(dim=1, keepdim=True) - rollout_means) / (group_size - 1)
+    ).view(-1, 1)
     return suffix_sums((rewards - leave_one_out_means) * reward_mask) * mask
 
 
 def suffix_sums(values: torch.Tensor) -> torch.Tensor:
-    """For each token, the sum of the token's value and all later values. Input and output have the shape (rollouts, tokens)."""
+    """For each token, the sum of the token's value and all later values. Input and output have the
+    shape (rollouts, tokens)."""
     return values.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

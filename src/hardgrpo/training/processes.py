@@ -15,8 +15,8 @@ from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
 LAUNCH_VARIABLE = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
-# Environment variables that make accelerate shard weights, gradients and optimiser state over the processes (FSDP2, DeepSpeed's
-# ZeRO-3).
+# Environment variables that make accelerate shard weights, gradients and optimiser state over the
+# processes (FSDP2, DeepSpeed's ZeRO-3).
 FSDP_VARIABLES = {
     "ACCELERATE_USE_FSDP": "true",
     "FSDP_VERSION": "2",
@@ -27,23 +27,34 @@ FSDP_VARIABLES = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
-# Longest time that a process waits for the other processes. They wait while the first process checks all checkpoints before it
-# resumes a run, and while it hashes a saved state, which may have hundreds of GB. NCCL's default is ten minutes.
+# Longest time that a process waits for the other processes. They wait while the first process
+# checks all checkpoints before it resumes a run, and while it hashes a saved state, which may have
+# hundreds of GB. NCCL's default is ten minutes.
 TIMEOUT = datetime.timedelta(hours=3)
 
 
 def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
-    """Start this program again as several processes, wait for them, and return 0 if they finished the run, else 1.
+    """Start this program again as several processes, wait for them, and return 0 if they finished
+    the run, else 1.
 
-    `state` is the state folder of the run, which exists until the run is finished. Processes that stop on SIGTERM also exit with 0,
-    but leave the folder.
+    `state` is the state folder of the run, which exists until the run is finished. Processes that
+    stop on SIGTERM also exit with 0, but leave the folder.
     """
     import psutil  # comes with accelerate
 
-    # torchrun starts the processes; accelerate, inside the trainer, reads its settings from the environment.
-    command = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone", "--nproc_per_node", str(hardware.processes)]
-    # torchrun kills its processes 30 seconds after SIGTERM, but an update may take longer. Therefore torchrun starts with SIGTERM
-    # blocked, its processes unblock it, and this process forwards it to them.
+    # torchrun starts the processes; accelerate, inside the trainer, reads its settings from the
+    # environment.
+    command = [
+        sys.executable,
+        "-m",
+        "hardgrpo.training.launcher",
+        "--standalone",
+        "--nproc_per_node",
+        str(hardware.processes),
+    ]
+    # torchrun kills its processes 30 seconds after SIGTERM, but an update may take longer.
+    # Therefore torchrun starts with SIGTERM blocked, its processes unblock it, and this process
+    # forwards it to them.
     command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
     variables = {LAUNCH_VARIABLE: "1"} | ({} if spec.training.get("adapter") else FSDP_VARIABLES)
     if not hardware.gpus:
@@ -61,15 +72,17 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
                     process.send_signal(signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, forward_sigterm)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches torchrun, which ends its processes
+    # Ctrl-C reaches torchrun, which ends its processes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     return 1 if torchrun.wait() or state.exists() else 0
 
 
 def sharding_arguments(bf16: bool) -> dict:
-    """Arguments of accelerate for a process with sharded weights: arithmetic in bf16, sums of gradients and log-probabilities in
-    float32, as in a run of one process. accelerate's default rounds sums and log-probabilities to bf16. Empty if nothing is sharded
-    or all arithmetic is in float32."""
+    """Arguments of accelerate for a process with sharded weights: arithmetic in bf16, sums of
+    gradients and log-probabilities in float32, as in a run of one process. accelerate's default
+    rounds sums and log-probabilities to bf16. Empty if nothing is sharded or all arithmetic is in
+    float32."""
     if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
         return {}
     import torch
@@ -81,8 +94,9 @@ def sharding_arguments(bf16: bool) -> dict:
 
 
 def shard_reference(model, accelerator):
-    """Shard the weights of a reference policy over the processes, layer by layer. TRL's `prepare_fsdp` shards all weights as one
-    group. Each process would then hold two complete copies in bf16 during a forward pass, a received and a computed copy."""
+    """Shard the weights of a reference policy over the processes, layer by layer. TRL's
+    `prepare_fsdp` shards all weights as one group. Each process would then hold two complete copies
+    in bf16 during a forward pass, a received and a computed copy."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     plugin = accelerator.state.fsdp_plugin
@@ -98,25 +112,36 @@ def shard_reference(model, accelerator):
 
 
 def process_seed(seed: int, rank: int, update: int = 0) -> int:
-    """The seed that a process uses from `update` on. The first process starts with the run's seed. accelerate would add the rank to
-    the seed, so the second process of a run would draw the same numbers as the first process of the run with the next seed."""
+    """The seed that a process uses from `update` on. The first process starts with the run's seed.
+    accelerate would add the rank to the seed, so the second process of a run would draw the same
+    numbers as the first process of the run with the next seed."""
     if rank == update == 0:
         return seed
     return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])
 
 
 def check_sharded(model) -> None:
-    """Raise a `UserError` if `shard_reference` has not sharded each layer of a reference policy separately."""
+    """Raise a `UserError` if `shard_reference` has not sharded each layer of a reference policy
+    separately."""
     from torch.distributed.fsdp import FSDPModule
     from trl import GRPOTrainer
 
-    layers = [module for module in model.modules() if type(module).__name__.removeprefix("FSDP") in (model._no_split_modules or ())]
+    layers = [
+        module
+        for module in model.modules()
+        if type(module).__name__.removeprefix("FSDP") in (model._no_split_modules or ())
+    ]
     if not all(isinstance(layer, FSDPModule) for layer in layers):
-        raise UserError(replacements.message(GRPOTrainer, "shares out the reference policy without prepare_fsdp"))
+        raise UserError(
+            replacements.message(
+                GRPOTrainer, "shares out the reference policy without prepare_fsdp"
+            )
+        )
 
 
 class Processes:
-    """Coordinate this process with the other processes of the run. A run of one process needs no communication."""
+    """Coordinate this process with the other processes of the run. A run of one process needs no
+    communication."""
 
     def __init__(self, hardware: recipes.Hardware):
         self.state = None

@@ -9,15 +9,17 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import memory, settings
 from hardgrpo.study.spec import Spec
 
-# TRL's settings for a recipe without importance_correction: TRL logs ratios per token, and `Trainer` does not apply the ratios.
+# TRL's settings for a recipe without importance_correction: TRL logs ratios per token, and
+# `Trainer` does not apply the ratios.
 NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
     """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs.
 
-    The schedule is computed before training, so that a resumed run sees the same prompts as an uninterrupted run. Each epoch
-    drops its last prompts if they do not fill an update. A subset that is smaller than an update is repeated within the update.
+    The schedule is computed before training, so that a resumed run sees the same prompts as an
+    uninterrupted run. Each epoch drops its last prompts if they do not fill an update. A subset
+    that is smaller than an update is repeated within the update.
     """
     rng = random.Random(f"schedule:{seed}")
     order: list[str] = []
@@ -29,9 +31,11 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
     return order[: updates * prompts_per_update]
 
 
-def schedule_with_unlabelled(subset: list[str], unlabelled: list[str], recipe: dict, seed: int) -> list[str]:
-    """Like `schedule`, but a share `majority_share` of each update's prompts, placed last, are unlabelled. Raise a `UserError` if
-    the recipe needs unlabelled prompts and there are none."""
+def schedule_with_unlabelled(
+    subset: list[str], unlabelled: list[str], recipe: dict, seed: int
+) -> list[str]:
+    """Like `schedule`, but a share `majority_share` of each update's prompts, placed last, are
+    unlabelled. Raise a `UserError` if the recipe needs unlabelled prompts and there are none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(settings.majority_share(recipe) * size)
     if not unlabelled_size:
@@ -40,9 +44,13 @@ def schedule_with_unlabelled(subset: list[str], unlabelled: list[str], recipe: d
         raise UserError(
             "recipe: majority_share takes prompts that the policy did not choose, and it chose all; lower the policy's budget"
         )
-    subset_parts = _split(schedule(subset, updates, size - unlabelled_size, seed), size - unlabelled_size)
+    subset_parts = _split(
+        schedule(subset, updates, size - unlabelled_size, seed), size - unlabelled_size
+    )
     unlabelled_parts = _split(schedule(unlabelled, updates, unlabelled_size, seed), unlabelled_size)
-    return [prompt for parts in zip(subset_parts, unlabelled_parts) for part in parts for prompt in part]
+    return [
+        prompt for parts in zip(subset_parts, unlabelled_parts) for part in parts for prompt in part
+    ]
 
 
 def _split(order: list[str], size: int) -> list[list[str]]:
@@ -51,18 +59,21 @@ def _split(order: list[str], size: int) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Hardware:
-    """The hardware of a run. Hardware does not affect the result, except for rounding and vLLM's random numbers."""
+    """The hardware of a run. Hardware does not affect the result, except for rounding and vLLM's
+    random numbers."""
 
     gpus: int = 0  # 0: the CPU
     processes: int = 1  # one per GPU
-    micro_batch: int | None = None  # completions per forward and backward pass of a process; None: its share of an update
+    # completions per forward and backward pass of a process; None: its share of an update
+    micro_batch: int | None = None
     vllm_memory: float = 0.3  # share of a GPU's memory that vLLM takes
     vllm_sleep: bool = False
 
 
 def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
-    """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is `texts`, the number of
-    completions or worked solutions per update. Raise a `UserError` if `texts` is not a multiple of the number of processes."""
+    """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is
+    `texts`, the number of completions or worked solutions per update. Raise a `UserError` if
+    `texts` is not a multiple of the number of processes."""
     share, remainder = divmod(texts, hardware.processes)
     if remainder:
         raise UserError(
@@ -76,8 +87,9 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 
 def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardware:
-    """The hardware of a run on a CPU, with micro-batches that fit into its memory unless `micro_batch` is set. `config` is the model's
-    configuration, `tokens` the length of the longest prompt and completion. A run with GPUs keeps its hardware."""
+    """The hardware of a run on a CPU, with micro-batches that fit into its memory unless
+    `micro_batch` is set. `config` is the model's configuration, `tokens` the length of the longest
+    prompt and completion. A run with GPUs keeps its hardware."""
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware
@@ -89,12 +101,15 @@ def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardw
 def packages(recipe: dict) -> list[str]:
     """The packages that a recipe needs beyond the environment for training."""
     names = ["vllm"] if recipe.get("generation") == "vllm" else []
-    return names + (["bitsandbytes"] if recipe["base"] == "nf4" or "8bit" in recipe["optimiser"] else [])
+    return names + (
+        ["bitsandbytes"] if recipe["base"] == "nf4" or "8bit" in recipe["optimiser"] else []
+    )
 
 
 def arithmetic(recipe: dict) -> str | None:
-    """A description of the computation for recipes that older versions of this project computed differently, None for all other
-    recipes. A run does not resume from a state with a different description."""
+    """A description of the computation for recipes that older versions of this project computed
+    differently, None for all other recipes. A run does not resume from a state with a different
+    description."""
     if recipe.get("generation") == "vllm":
         return (
             "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
@@ -127,7 +142,8 @@ def adapter_configuration(recipe: dict):
         r=adapter["rank"],
         lora_alpha=adapter["alpha"],
         lora_dropout=adapter["dropout"],
-        # All linear maps except the output layer: q, k, v, o, gate, up and down, also in models that fuse some of them (Phi-4).
+        # All linear maps except the output layer: q, k, v, o, gate, up and down, also in models
+        # that fuse some of them (Phi-4).
         target_modules="all-linear",
         bias="none",
         use_rslora=False,
@@ -138,30 +154,49 @@ def adapter_configuration(recipe: dict):
 
 
 def model_arguments(recipe: dict) -> dict:
-    """Arguments of transformers' from_pretrained for a recipe: precision and quantisation of the weights."""
+    """Arguments of transformers' from_pretrained for a recipe: precision and quantisation of the
+    weights."""
     import torch
 
     arguments = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
     if recipe["base"] != "nf4":
-        return arguments | {"dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]}
+        return arguments | {
+            "dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]
+        }
     from transformers import BitsAndBytesConfig
 
     device = int(os.environ.get("LOCAL_RANK", "0")) if torch.cuda.is_available() else "cpu"
     quantization_config = BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
     )
-    return arguments | {"dtype": torch.bfloat16, "quantization_config": quantization_config, "device_map": {"": device}}
+    return arguments | {
+        "dtype": torch.bfloat16,
+        "quantization_config": quantization_config,
+        "device_map": {"": device},
+    }
 
 
 def trainer_arguments(
-    spec: Spec, output_dir: str, hardware: Hardware = Hardware(), context: int | None = None, track: str = "none"
+    spec: Spec,
+    output_dir: str,
+    hardware: Hardware = Hardware(),
+    context: int | None = None,
+    track: str = "none",
 ) -> dict:
-    """Arguments of TRL's GRPOConfig. Every value that affects the result is explicit, because defaults change between versions.
+    """Arguments of TRL's GRPOConfig. Every value that affects the result is explicit, because
+    defaults change between versions.
 
-    `context` is the length of the longest prompt and completion in tokens, for vLLM; `track` is TRL's `report_to`.
+    `context` is the length of the longest prompt and completion in tokens, for vLLM; `track` is
+    TRL's `report_to`.
     """
     recipe = spec.training
-    with_vllm, accumulation_steps = recipe["generation"] == "vllm", micro_batches(settings.texts_per_update(recipe), hardware)[1]
+    with_vllm, accumulation_steps = (
+        recipe["generation"] == "vllm",
+        micro_batches(settings.texts_per_update(recipe), hardware)[1],
+    )
     correction = recipe.get("importance_correction") or NO_CORRECTION
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective
@@ -191,10 +226,11 @@ def trainer_arguments(
         "sync_ref_model": False,
         "steps_per_generation": accumulation_steps,
         "cast_lm_head_to_fp32": False,
-        # Without an adapter, the KL term needs a copy of the base model in each process. TRL's default device_map "auto" would
-        # spread each copy over all GPUs.
+        # Without an adapter, the KL term needs a copy of the base model in each process. TRL's
+        # default device_map "auto" would spread each copy over all GPUs.
         "model_init_kwargs": None if recipe.get("adapter") else {"device_map": None},
-        # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
+        # sampling of rollouts, and correction for differences between vLLM's and the trainer's
+        # probabilities
         "chat_template_kwargs": spec.chat or None,
         "use_vllm": with_vllm,
         "vllm_mode": "colocate",
@@ -210,10 +246,14 @@ def trainer_arguments(
     }
 
 
-def supervised_arguments(spec: Spec, output_dir: str, hardware: Hardware = Hardware(), track: str = "none") -> dict:
-    """Arguments of TRL's SFTConfig. Every value that affects the result is explicit, as in `trainer_arguments`."""
+def supervised_arguments(
+    spec: Spec, output_dir: str, hardware: Hardware = Hardware(), track: str = "none"
+) -> dict:
+    """Arguments of TRL's SFTConfig. Every value that affects the result is explicit, as in
+    `trainer_arguments`."""
     return _common_arguments(spec, output_dir, hardware, track) | {
-        # the objective: the mean over all tokens of an update's solutions, independent of micro-batches
+        # the objective: the mean over all tokens of an update's solutions, independent of
+        # micro-batches
         "loss_type": "nll",
         "completion_only_loss": True,
         "assistant_only_loss": False,
@@ -232,7 +272,8 @@ def supervised_arguments(spec: Spec, output_dir: str, hardware: Hardware = Hardw
 
 
 def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: str) -> dict:
-    """Arguments that both trainers share: optimiser, machine, order of prompts, checkpoints and logs."""
+    """Arguments that both trainers share: optimiser, machine, order of prompts, checkpoints and
+    logs."""
     recipe, on_gpu = spec.training, hardware.gpus > 0
     is_sharded = hardware.processes > 1 and not recipe.get("adapter")
     micro_batch, accumulation_steps = micro_batches(settings.texts_per_update(recipe), hardware)
@@ -244,7 +285,9 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "max_steps": recipe["updates"],
         "per_device_train_batch_size": micro_batch,
         "gradient_accumulation_steps": accumulation_steps,
-        "optim": {"adamw": "adamw_torch", "paged_adamw_8bit": "paged_adamw_8bit"}[recipe["optimiser"]],
+        "optim": {"adamw": "adamw_torch", "paged_adamw_8bit": "paged_adamw_8bit"}[
+            recipe["optimiser"]
+        ],
         "learning_rate": recipe["learning_rate"],
         "lr_scheduler_type": recipe["schedule"],
         "warmup_steps": round(recipe["warmup_share"] * recipe["updates"]),
@@ -260,8 +303,11 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
-        # Without this setting, each process would hold the complete gradient of the sharded weights during gradient accumulation.
-        "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}} if is_sharded else None,
+        # Without this setting, each process would hold the complete gradient of the sharded weights
+        # during gradient accumulation.
+        "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+        if is_sharded
+        else None,
         # `schedule` fixes the order of prompts
         "shuffle_dataset": False,
         "remove_unused_columns": False,

@@ -1,4 +1,5 @@
-"""Groups of rollouts that outlive their sampling step: they wait for an update, or are stored for replay. Imports torch."""
+"""Groups of rollouts that outlive their sampling step: they wait for an update, or are stored for
+replay. Imports torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,14 @@ from trl.trainer.utils import pad
 from hardgrpo.runtime import files
 
 # Tensors of a batch with one entry per completion token -> padding value (None: the padding token).
-PER_TOKEN = {"completion_ids": None, "old_per_token_logps": 0.0, "sampling_per_token_logps": 0.0, "ref_per_token_logps": 0.0}
-PER_TOKEN |= {"importance_sampling_ratio": 0.0}  # for importance_correction; a ratio per completion is repeated for each token
+PER_TOKEN = {
+    "completion_ids": None,
+    "old_per_token_logps": 0.0,
+    "sampling_per_token_logps": 0.0,
+    "ref_per_token_logps": 0.0,
+}
+# for importance_correction; a ratio per completion is repeated for each token
+PER_TOKEN |= {"importance_sampling_ratio": 0.0}
 
 
 @dataclass
@@ -20,7 +27,8 @@ class Group:
 
     prompt: str  # id
     prompt_ids: torch.Tensor  # (prompt tokens,)
-    rows: dict[str, list[torch.Tensor]]  # name in `PER_TOKEN` -> one tensor (completion tokens,) per rollout
+    # name in `PER_TOKEN` -> one tensor (completion tokens,) per rollout
+    rows: dict[str, list[torch.Tensor]]
     advantages: torch.Tensor  # (rollouts,)
     rewards: torch.Tensor  # (rollouts,)
 
@@ -31,10 +39,13 @@ class Group:
 
 
 def split(batch: dict, prompts: list[str], rewards: torch.Tensor, group_size: int) -> list[Group]:
-    """Split a sampled and scored batch of TRL into groups on the CPU. `prompts` are ids; `rewards` has the shape (rollouts,)."""
+    """Split a sampled and scored batch of TRL into groups on the CPU. `prompts` are ids; `rewards`
+    has the shape (rollouts,)."""
     batch = {name: value.cpu() for name, value in batch.items()}
     if "importance_sampling_ratio" in batch:
-        batch["importance_sampling_ratio"] = batch["importance_sampling_ratio"].expand_as(batch["completion_ids"])
+        batch["importance_sampling_ratio"] = batch["importance_sampling_ratio"].expand_as(
+            batch["completion_ids"]
+        )
     lengths, groups = batch["completion_mask"].sum(dim=1).tolist(), []
     for index, prompt in enumerate(prompts):
         rows = range(index * group_size, (index + 1) * group_size)
@@ -43,7 +54,11 @@ def split(batch: dict, prompts: list[str], rewards: torch.Tensor, group_size: in
             Group(
                 prompt,
                 batch["prompt_ids"][start][batch["prompt_mask"][start].bool()].clone(),
-                {name: [batch[name][row, : lengths[row]].clone() for row in rows] for name in PER_TOKEN if name in batch},
+                {
+                    name: [batch[name][row, : lengths[row]].clone() for row in rows]
+                    for name in PER_TOKEN
+                    if name in batch
+                },
                 batch["advantages"][rows.start : rows.stop].clone(),
                 rewards[rows.start : rows.stop].cpu().clone(),
             )
@@ -57,21 +72,30 @@ def join(groups: list[Group], pad_token_id: int, device) -> dict:
     prompts = [group.prompt_ids for group in groups for _ in range(group_size)]
     batch = {
         "prompt_ids": pad(prompts, padding_value=pad_token_id, padding_side="left"),
-        "prompt_mask": pad([torch.ones_like(prompt) for prompt in prompts], padding_value=0, padding_side="left"),
+        "prompt_mask": pad(
+            [torch.ones_like(prompt) for prompt in prompts], padding_value=0, padding_side="left"
+        ),
         "advantages": torch.cat([group.advantages for group in groups]),
     }
     for name, padding in PER_TOKEN.items():
         if all(name in group.rows for group in groups):
             rows = [row for group in groups for row in group.rows[name]]
-            batch[name] = pad(rows, padding_value=pad_token_id if padding is None else padding, padding_side="right")
+            batch[name] = pad(
+                rows,
+                padding_value=pad_token_id if padding is None else padding,
+                padding_side="right",
+            )
     completion_ids = [row for group in groups for row in group.rows["completion_ids"]]
-    batch["completion_mask"] = pad([torch.ones_like(row) for row in completion_ids], padding_value=0, padding_side="right")
+    batch["completion_mask"] = pad(
+        [torch.ones_like(row) for row in completion_ids], padding_value=0, padding_side="right"
+    )
     batch["num_items_in_batch"] = batch["completion_mask"].sum()
     return {name: value.to(device) for name, value in batch.items()}
 
 
 def save(path: Path, groups_by_name: dict[str, list[Group]]) -> None:
-    """Write named lists of groups to a safetensors file, and the ids of their prompts to a JSON file with the same stem."""
+    """Write named lists of groups to a safetensors file, and the ids of their prompts to a JSON
+    file with the same stem."""
     tensors, prompt_ids = {}, {}
     for name, groups in groups_by_name.items():
         prompt_ids[name] = [group.prompt for group in groups]
@@ -98,7 +122,9 @@ def load(path: Path) -> dict[str, list[Group]]:
             prefix = f"{name}.{index}"
             lengths = tensors[f"{prefix}.lengths"].tolist()
             rows = {
-                key: list(tensors[f"{prefix}.rows.{key}"].split(lengths)) for key in PER_TOKEN if f"{prefix}.rows.{key}" in tensors
+                key: list(tensors[f"{prefix}.rows.{key}"].split(lengths))
+                for key in PER_TOKEN
+                if f"{prefix}.rows.{key}" in tensors
             }
             groups_by_name[name].append(
                 Group(
@@ -113,6 +139,6 @@ def load(path: Path) -> dict[str, list[Group]]:
 
 
 def memory_bytes(groups: int, group_size: int, prompt_tokens: int, completion_tokens: int) -> int:
-    """Upper bound of the memory of `groups` groups, in bytes: 8 per token id; 4 for each of three log-probabilities and a ratio per
-    completion token; 4 for each of three numbers per rollout."""
+    """Upper bound of the memory of `groups` groups, in bytes: 8 per token id; 4 for each of three
+    log-probabilities and a ratio per completion token; 4 for each of three numbers per rollout."""
     return groups * (prompt_tokens * 8 + group_size * (completion_tokens * 24 + 12))

@@ -1,8 +1,10 @@
-"""Supervised fine-tuning on the worked solutions of the chosen prompts, with TRL's SFTTrainer. Imports torch and TRL.
+"""Supervised fine-tuning on the worked solutions of the chosen prompts, with TRL's SFTTrainer.
+Imports torch and TRL.
 
-A training text consists of the prompt, formatted as in the probe, in GRPO and in the evaluation, the solution, and the end token.
-The loss covers the solution and the end token. This module tokenizes the texts itself, because TRL would apply the chat template to
-the whole conversation. Some chat templates then change the prompt, omit the end token, or add text after the end token.
+A training text consists of the prompt, formatted as in the probe, in GRPO and in the evaluation,
+the solution, and the end token. The loss covers the solution and the end token. This module
+tokenizes the texts itself, because TRL would apply the chat template to the whole conversation.
+Some chat templates then change the prompt, omit the end token, or add text after the end token.
 """
 
 import time
@@ -34,7 +36,9 @@ class Trainer(SFTTrainer):
 
     @override
     def _build_accelerator_args(self, **kwargs):
-        return super()._build_accelerator_args(**kwargs) | processes.sharding_arguments(self.args.bf16)
+        return super()._build_accelerator_args(**kwargs) | processes.sharding_arguments(
+            self.args.bf16
+        )
 
     @override
     def training_step(self, *args, **kwargs):
@@ -49,23 +53,42 @@ class Trainer(SFTTrainer):
     @override
     def log(self, logs: dict, start_time: float | None = None) -> None:
         if "loss" in logs:  # the entry at the end of training has no loss
-            prompts = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+            prompts = (
+                self.args.per_device_train_batch_size
+                * self.args.gradient_accumulation_steps
+                * self.args.world_size
+            )
             # Use the key names of GRPO's log.
-            logs |= {"prompts": prompts, "rollouts": 0, "completions/mean_length": self.trained_tokens / prompts}
+            logs |= {
+                "prompts": prompts,
+                "rollouts": 0,
+                "completions/mean_length": self.trained_tokens / prompts,
+            }
             logs |= {"step_time": time.perf_counter() - self.start_seconds}
             self.start_seconds = None
         super().log(logs, start_time)
 
 
 def build_trainer(
-    spec: Spec, problems: dict, subset: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+    spec: Spec,
+    problems: dict,
+    subset: list[str],
+    tokenizer,
+    state: Path,
+    hardware: recipes.Hardware,
+    track: str,
 ) -> Trainer:
-    """The trainer of an SFT recipe. `problems` are rows of the task by id, `subset` the ids of the chosen prompts."""
+    """The trainer of an SFT recipe. `problems` are rows of the task by id, `subset` the ids of the
+    chosen prompts."""
     recipe, rows = spec.training, tokenize_solutions(spec, problems, subset, tokenizer)
     trainable = [prompt for prompt in subset if prompt in rows]
-    schedule = recipes.schedule(trainable, recipe["updates"], recipe["prompts_per_update"], spec.seed)
+    schedule = recipes.schedule(
+        trainable, recipe["updates"], recipe["prompts_per_update"], spec.seed
+    )
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
-    hardware = recipes.without_gpus(hardware, model.config, recipe, max(len(row["input_ids"]) for row in rows.values()))
+    hardware = recipes.without_gpus(
+        hardware, model.config, recipe, max(len(row["input_ids"]) for row in rows.values())
+    )
     return Trainer(
         model=model,
         processing_class=tokenizer,
@@ -76,27 +99,40 @@ def build_trainer(
 
 
 def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer) -> dict[str, dict]:
-    """Rows of the training dataset by problem id: `input_ids` of prompt and solution, and `completion_mask` (1: in the loss).
+    """Rows of the training dataset by problem id: `input_ids` of prompt and solution, and
+    `completion_mask` (1: in the loss).
 
-    Solutions longer than the completion limit are omitted, because truncated solutions would teach the model not to finish. Raise a
-    `UserError` if no prompt has a solution that fits.
+    Solutions longer than the completion limit are omitted, because truncated solutions would teach
+    the model not to finish. Raise a `UserError` if no prompt has a solution that fits.
     """
     solution_texts, rows = solutions.read(spec.solutions), {}
     unsolved = [prompt for prompt in subset if prompt not in solution_texts]
     too_long = []
     solved = [prompt for prompt in subset if prompt in solution_texts]
     conversations = [tasks.messages(spec.prompt, problems[prompt]["question"]) for prompt in solved]
-    for prompt, prompt_ids in zip(solved, model_folders.token_ids(tokenizer, conversations, spec.chat)):
-        solution_ids = tokenizer(solution_texts[prompt], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+    for prompt, prompt_ids in zip(
+        solved, model_folders.token_ids(tokenizer, conversations, spec.chat)
+    ):
+        solution_ids = tokenizer(solution_texts[prompt], add_special_tokens=False)["input_ids"] + [
+            tokenizer.eos_token_id
+        ]
         if len(solution_ids) > spec.completion_tokens:
             too_long.append(prompt)
             continue
-        rows[prompt] = {"input_ids": prompt_ids + solution_ids, "completion_mask": [0] * len(prompt_ids) + [1] * len(solution_ids)}
+        rows[prompt] = {
+            "input_ids": prompt_ids + solution_ids,
+            "completion_mask": [0] * len(prompt_ids) + [1] * len(solution_ids),
+        }
     limit = spec.completion_tokens
-    for omitted, reason in ((unsolved, "have no worked solution"), (too_long, f"have one of more than {limit} tokens")):
+    for omitted, reason in (
+        (unsolved, "have no worked solution"),
+        (too_long, f"have one of more than {limit} tokens"),
+    ):
         if omitted:
             examples = first_entries(omitted)
-            say(f"warning: {len(omitted)} of {len(subset)} chosen prompts {reason}: {printable(examples)}; they are left out")
+            say(
+                f"warning: {len(omitted)} of {len(subset)} chosen prompts {reason}: {printable(examples)}; they are left out"
+            )
     if not rows:
         raise UserError(
             f"{spec.solutions}: none of the {len(subset)} chosen prompts has a worked solution of at most {spec.completion_tokens}"

@@ -1,13 +1,15 @@
 """TRL's GRPOTrainer without computation that cannot change the result.
 
-- `decoding.decode` samples the rollouts. It draws the same tokens as `generate`, but computes each prompt once per group and drops
-  rows that have ended.
-- The forward and backward pass of a micro-batch are skipped if all advantages are zero (groups all right or all wrong) and the loss
-  has no other terms, because the gradient is then zero. With several micro-batches per update, rows with zero advantage are placed
-  last, the other rows are sorted by length, and the padding of each micro-batch is trimmed.
+- `decoding.decode` samples the rollouts. It draws the same tokens as `generate`, but computes each
+  prompt once per group and drops rows that have ended.
+- The forward and backward pass of a micro-batch are skipped if all advantages are zero (groups all
+  right or all wrong) and the loss has no other terms, because the gradient is then zero. With
+  several micro-batches per update, rows with zero advantage are placed last, the other rows are
+  sorted by length, and the padding of each micro-batch is trimmed.
 
-With one micro-batch per update, the updated weights equal TRL's bit by bit. With several micro-batches, the gradient equals TRL's
-up to rounding. Metrics that TRL logs per micro-batch (entropy, clip ratios) are means over the computed micro-batches.
+With one micro-batch per update, the updated weights equal TRL's bit by bit. With several
+micro-batches, the gradient equals TRL's up to rounding. Metrics that TRL logs per micro-batch
+(entropy, clip ratios) are means over the computed micro-batches.
 """
 
 from pathlib import Path
@@ -30,9 +32,11 @@ replacements.replace(grpo_trainer, "prepare_fsdp", processes.shard_reference)
 
 @replacements.check_overrides
 class Trainer(GRPOTrainer):
-    """`applies_correction`: whether the loss weights vLLM's rollouts by importance ratios (the recipe's importance_correction)."""
+    """`applies_correction`: whether the loss weights vLLM's rollouts by importance ratios (the
+    recipe's importance_correction)."""
 
-    is_off_policy = False  # whether updates train on rollouts that were sampled before an earlier update
+    # whether updates train on rollouts that were sampled before an earlier update
+    is_off_policy = False
     has_sent_weights = False  # whether vLLM has the weights of `_weights_for_vllm`
 
     def __init__(self, *args, applies_correction: bool = True, **kwargs):
@@ -40,7 +44,8 @@ class Trainer(GRPOTrainer):
         self.applies_correction = applies_correction
         base_weights.train_in_float32(self.model)
         rank = self.accelerator.process_index
-        if self.use_vllm or rank:  # vLLM has seeded all generators with the rank, TRL with seed + rank
+        # vLLM has seeded all generators with the rank, TRL with seed + rank
+        if self.use_vllm or rank:
             set_seed(processes.process_seed(self.args.seed, rank))
         if self.use_vllm and is_peft_model(self.model):
             replacements.replace(self.vllm_generation, "_iter_named_params", self._weights_for_vllm)
@@ -53,7 +58,9 @@ class Trainer(GRPOTrainer):
 
     @override
     def _build_accelerator_args(self, **kwargs):
-        return super()._build_accelerator_args(**kwargs) | processes.sharding_arguments(self.args.bf16)
+        return super()._build_accelerator_args(**kwargs) | processes.sharding_arguments(
+            self.args.bf16
+        )
 
     @override
     def _load_rng_state(self, checkpoint):
@@ -61,34 +68,60 @@ class Trainer(GRPOTrainer):
         rank = self.accelerator.process_index
         name = f"rng_state_{rank}.pth" if self.accelerator.num_processes > 1 else "rng_state.pth"
         if checkpoint is not None and not (Path(checkpoint) / name).exists():
-            # A different number of processes saved the checkpoint. Without a new seed, this process would repeat the random numbers
-            # of the first updates.
+            # A different number of processes saved the checkpoint. Without a new seed, this process
+            # would repeat the random numbers of the first updates.
             set_seed(processes.process_seed(self.args.seed, rank, self.state.global_step))
 
     @override
-    def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
-        # FSDP needs equally many forward passes in all processes, and with dropout TRL also draws random numbers for ended rows.
+    def _generate_single_turn(
+        self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False
+    ):
+        # FSDP needs equally many forward passes in all processes, and with dropout TRL also draws
+        # random numbers for ended rows.
         if self.use_vllm or self.is_fsdp_enabled or has_active_dropout(self.model):
-            outputs = super()._generate_single_turn(prompt_ids, images, multimodal_fields, num_generations, has_tool_images)
+            outputs = super()._generate_single_turn(
+                prompt_ids, images, multimodal_fields, num_generations, has_tool_images
+            )
             if self.use_vllm and is_peft_model(self.model) and not self.has_sent_weights:
-                raise UserError(replacements.message(self.vllm_generation, "sends vLLM its weights without _iter_named_params"))
+                raise UserError(
+                    replacements.message(
+                        self.vllm_generation, "sends vLLM its weights without _iter_named_params"
+                    )
+                )
             return outputs
-        prompts = [torch.tensor(input_ids, device=self.accelerator.device) for input_ids in prompt_ids]
+        prompts = [
+            torch.tensor(input_ids, device=self.accelerator.device) for input_ids in prompt_ids
+        ]
         input_ids = pad(prompts, padding_value=self._tokenizer.pad_token_id, padding_side="left")
-        attention_mask = pad([torch.ones_like(prompt) for prompt in prompts], padding_value=0, padding_side="left")
+        attention_mask = pad(
+            [torch.ones_like(prompt) for prompt in prompts], padding_value=0, padding_side="left"
+        )
         sampler = self._sampler(len(prompts))
         checkpointing = self.args.gradient_checkpointing_kwargs
         with (
-            unwrap_model_for_generation(self.model_wrapped, self.accelerator, gradient_checkpointing_kwargs=checkpointing) as model,
+            unwrap_model_for_generation(
+                self.model_wrapped, self.accelerator, gradient_checkpointing_kwargs=checkpointing
+            ) as model,
             torch.no_grad(),
         ):
-            # Call the base model, as PEFT's `generate` does: accelerate has wrapped the adapter's `forward` in autocast.
+            # Call the base model, as PEFT's `generate` does: accelerate has wrapped the adapter's
+            # `forward` in autocast.
             model = model.get_base_model() if hasattr(model, "get_base_model") else model
-            outputs = decoding.decode(model, input_ids, attention_mask, self.eos_token_ids, self.max_completion_length, sampler)
+            outputs = decoding.decode(
+                model,
+                input_ids,
+                attention_mask,
+                self.eos_token_ids,
+                self.max_completion_length,
+                sampler,
+            )
         completions = [tokens for tokens, _ in outputs]
         if sampler.log_probabilities is None:
             return completions, None
-        return completions, [row[: len(tokens)] for row, tokens in zip(sampler.log_probabilities.tolist(), completions)]
+        return completions, [
+            row[: len(tokens)]
+            for row, tokens in zip(sampler.log_probabilities.tolist(), completions)
+        ]
 
     @override
     def _generate_and_score_completions(self, inputs):
@@ -101,8 +134,9 @@ class Trainer(GRPOTrainer):
             masked = self.accelerator.gather((weights == 0).float().mean())
             self._metrics["train"]["masked_share"].append(masked.mean().item())
         if not self.is_off_policy:
-            # TRL recomputes the probabilities of vLLM's rollouts before the update, in batches of other shapes, so rounding could
-            # move the ratio beyond a narrow clipping limit. Without these probabilities the ratio is 1, as with transformers.
+            # TRL recomputes the probabilities of vLLM's rollouts before the update, in batches of
+            # other shapes, so rounding could move the ratio beyond a narrow clipping limit. Without
+            # these probabilities the ratio is 1, as with transformers.
             batch.pop("old_per_token_logps", None)
         return batch
 
@@ -111,11 +145,14 @@ class Trainer(GRPOTrainer):
 
     @override
     def _prepare_inputs(self, generation_batch):
-        is_new_batch = self._step % self.args.steps_per_generation == 0 or self._buffered_inputs is None
+        is_new_batch = (
+            self._step % self.args.steps_per_generation == 0 or self._buffered_inputs is None
+        )
         inputs = super()._prepare_inputs(generation_batch)
         if not is_new_batch or self.args.steps_per_generation == 1 or not self.model.training:
             return inputs
-        # The logged KL, the loss "bnpo" and a router loss are averages over a micro-batch, so rows must stay in their micro-batch.
+        # The logged KL, the loss "bnpo" and a router loss are averages over a micro-batch, so rows
+        # must stay in their micro-batch.
         if self.beta == 0 and self.loss_type != "bnpo" and not self.aux_loss_enabled:
             self._buffered_inputs = regroup(self._buffered_inputs)
         self._buffered_inputs = [trim_padding(batch) for batch in self._buffered_inputs]
@@ -124,7 +161,8 @@ class Trainer(GRPOTrainer):
     @override
     def _compute_loss(self, model, inputs):
         has_other_terms = self.beta != 0 or self.aux_loss_enabled or self._entropy_bonus_enabled
-        # With several processes, a process must not skip a pass, because the other processes would wait for it.
+        # With several processes, a process must not skip a pass, because the other processes would
+        # wait for it.
         if has_other_terms or self.accelerator.num_processes > 1 or inputs["advantages"].any():
             return super()._compute_loss(model, inputs)
         for weights in model.parameters():
@@ -139,8 +177,12 @@ def has_active_dropout(model) -> bool:
 
 
 def regroup(batches: list[dict]) -> list[dict]:
-    """Redistribute the rows of all micro-batches: first rows with a nonzero advantage, then the others, longest first."""
-    rows = {name: torch.cat([batch[name] for batch in batches]) if has_rows(value) else value for name, value in batches[0].items()}
+    """Redistribute the rows of all micro-batches: first rows with a nonzero advantage, then the
+    others, longest first."""
+    rows = {
+        name: torch.cat([batch[name] for batch in batches]) if has_rows(value) else value
+        for name, value in batches[0].items()
+    }
     lengths = rows["completion_mask"].sum(dim=1)
     advantages = rows["advantages"].reshape(len(lengths), -1)  # one per rollout, or one per token
     has_no_advantage = (advantages == 0).all(dim=1).long()
@@ -155,7 +197,8 @@ def has_rows(value: torch.Tensor | None) -> bool:
 
 
 def trim_padding(batch: dict) -> dict:
-    """Remove columns that are padding in every row: left of prompts, right of completions and of their per-token values."""
+    """Remove columns that are padding in every row: left of prompts, right of completions and of
+    their per-token values."""
     completion_width = batch["completion_ids"].shape[1]
     completion_length = int(batch["completion_mask"].sum(dim=1).max())
     prompt_padding = batch["prompt_mask"].shape[1] - int(batch["prompt_mask"].sum(dim=1).max())

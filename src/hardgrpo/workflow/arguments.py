@@ -1,6 +1,7 @@
 """Parameters of rules: functions that map the wildcards of a job to arguments of the job's program.
 
-Snakemake compares parameters as text and runs a job again when a parameter differs. JSON in an argument therefore has sorted keys.
+Snakemake compares parameters as text and runs a job again when a parameter differs. JSON in an
+argument therefore has sorted keys.
 """
 
 import json
@@ -26,17 +27,18 @@ def as_json(value) -> str:
 
 
 class Arguments:
-    """Functions from wildcards to arguments for one configuration. `workflow` is Snakemake's object of this name in a Snakefile."""
+    """Functions from wildcards to arguments for one configuration. `workflow` is Snakemake's object
+    of this name in a Snakefile."""
 
     def __init__(self, config: dict, names: Names, workflow):
         self.config, self.names, self.workflow = config, names, workflow
 
     def code(self, program: str, *modules: str) -> str:
-        """Checksum of a program of scripts/, of the library modules that the program loads by name (`modules`), and of all project
-        code that the program and these modules import.
+        """Checksum of a program of scripts/, of the library modules that the program loads by name
+        (`modules`), and of all project code that the program and these modules import.
 
-        Cheap rules have the checksum as a parameter, so that they run again when their code changes. Expensive rules do not have
-        this parameter.
+        Cheap rules have the checksum as a parameter, so that they run again when their code
+        changes. Expensive rules do not have this parameter.
         """
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
@@ -49,7 +51,9 @@ class Arguments:
 
     def solution_source(self, wildcards: Wildcards) -> str:
         """The part of a task's source that decides the worked solutions of the pool."""
-        return as_json(settings.source_of_split(self._task(wildcards), "train", with_solutions=True))
+        return as_json(
+            settings.source_of_split(self._task(wildcards), "train", with_solutions=True)
+        )
 
     def source_folders(self, wildcards: Wildcards) -> list[str]:
         """The files or folders from which a split is read."""
@@ -64,14 +68,21 @@ class Arguments:
         return settings.sampled_task(self.config["tasks"], wildcards.task)
 
     def grader_and_policies(self, wildcards: Wildcards) -> str:
-        """The grader that must read the answers, and the policies that must be able to choose from the pool."""
+        """The grader that must read the answers, and the policies that must be able to choose from
+        the pool."""
         targets = self.workflow.dag_settings.targets
-        choosing = pool_sizes.choosing_policies(self.config, wildcards.task, targets) if wildcards.split == "train" else {}
+        choosing = (
+            pool_sizes.choosing_policies(self.config, wildcards.task, targets)
+            if wildcards.split == "train"
+            else {}
+        )
         argument = f"--policies {shlex.quote(as_json(choosing))}" if choosing else ""
         return f"{self._task(wildcards)['grader']} {argument}"
 
     def unlabelled(self, wildcards: Wildcards) -> str:
-        return "" if settings.is_labelled(self._task(wildcards), wildcards.split) else "--unlabelled"
+        return (
+            "" if settings.is_labelled(self._task(wildcards), wildcards.split) else "--unlabelled"
+        )
 
     def answer_column(self, wildcards: Wildcards) -> str:
         return settings.answer_column(self._task(wildcards))
@@ -94,7 +105,8 @@ class Arguments:
     # --- probe and subsets ---
 
     def sampling(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: the engine, and the arguments of the model's chat template."""
+        """Arguments of a program that samples: the engine, and the arguments of the model's chat
+        template."""
         return f"--engine {settings.engine(self.config, wildcards.model)} --chat {shlex.quote(self.chat(wildcards))}"
 
     def probe(self, wildcards: Wildcards) -> dict:
@@ -115,23 +127,32 @@ class Arguments:
         return f"--samples {probe['samples']}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that cut a probe to the task's number of samples, if the task in `cut_from` has more samples."""
+        """Arguments that cut a probe to the task's number of samples, if the task in `cut_from` has
+        more samples."""
         task = self._task(wildcards)
         samples = task["probe"]["samples"]
         longer_samples = self.config["tasks"][task["cut_from"]]["probe"]["samples"]
         return "" if samples == longer_samples else f" --samples {samples} --of {longer_samples}"
 
     def stop(self, wildcards: Wildcards) -> str:
-        """Arguments of a probe that stops as soon as the subset of `snakemake subset` is decided."""
+        """Arguments of a probe that stops as soon as the subset of `snakemake subset` is
+        decided."""
         subset, stop = self.config["subset"], self._task(wildcards)["probe"]["stop"]
         policy = self._first_policy(subset["policy"]) | {"seed": subset["seed"]}
         batch = f" --batch {stop['batch']}" if "batch" in stop else ""
-        return f"--stop-for {shlex.quote(as_json([policy]))} --confidence {stop['confidence']}{batch}"
+        return (
+            f"--stop-for {shlex.quote(as_json([policy]))} --confidence {stop['confidence']}{batch}"
+        )
 
     def recording_code(self, wildcards: Wildcards) -> str:
-        """For recordings: the checksum of the program that measures difficulty. For models with weights: an empty string, because
-        otherwise a change of this code would rerun every training."""
-        return self.code("probe/measure_difficulty.py") if wildcards.model in self.names.recorded else ""
+        """For recordings: the checksum of the program that measures difficulty. For models with
+        weights: an empty string, because otherwise a change of this code would rerun every
+        training."""
+        return (
+            self.code("probe/measure_difficulty.py")
+            if wildcards.model in self.names.recorded
+            else ""
+        )
 
     def original_repository(self, wildcards: Wildcards) -> str:
         """Arguments that name the repository of a recording or trajectory."""
@@ -139,11 +160,13 @@ class Arguments:
         return f"--repository {source['repository']} --commit {source['commit']}"
 
     def original_files(self, wildcards: Wildcards, input) -> str:
-        """Options with the originals of a recording. Each option has the name of the rule's input."""
+        """Options with the originals of a recording. Each option has the name of the rule's
+        input."""
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses a subset. With `rounds`, the budget is the budget of round one."""
+        """The policy that chooses a subset. With `rounds`, the budget is the budget of round
+        one."""
         return as_json(self._first_policy(wildcards.policy))
 
     def second_policy(self, wildcards: Wildcards) -> str:
@@ -152,13 +175,23 @@ class Arguments:
         return as_json(self._first_policy(wildcards.policy) | {"budget": budget})
 
     def _first_policy(self, name: str) -> dict:
-        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is the budget of round one."""
+        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget
+        is the budget of round one."""
         policy = self.config["policies"][name]
-        rule = {key: value for key, value in policy.items() if key not in ("probed_on", "probed_by", "rounds")}
-        return rule | ({"budget": policies.halve_budget(policy["budget"])} if settings.has_rounds(policy) else {})
+        rule = {
+            key: value
+            for key, value in policy.items()
+            if key not in ("probed_on", "probed_by", "rounds")
+        }
+        return rule | (
+            {"budget": policies.halve_budget(policy["budget"])}
+            if settings.has_rounds(policy)
+            else {}
+        )
 
     def measures(self, wildcards: Wildcards, input) -> str:
-        """Options with the files that a policy chooses by. Each option has the name of the rule's input."""
+        """Options with the files that a policy chooses by. Each option has the name of the rule's
+        input."""
         return " ".join(f"--{name} {path}" for name, path in input.items())
 
     def annotation_column(self, wildcards: Wildcards) -> str:
@@ -219,7 +252,8 @@ class Arguments:
 
     def first_recipe(self, wildcards: Wildcards) -> str:
         """The study's first recipe, which labels of arms leave out."""
-        return settings.first_recipe(self.config["studies"].get(wildcards.study, {"arms": []}))  # an analysis has no arms
+        # an analysis has no arms
+        return settings.first_recipe(self.config["studies"].get(wildcards.study, {"arms": []}))
 
     def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
         """The part of a study's design that a figure shows."""
@@ -243,7 +277,9 @@ class Arguments:
         return as_json(claim_conditions.conditions(self.config, wildcards.study))
 
     def title(self, wildcards: Wildcards) -> str:
-        return as_json({"name": wildcards.study, "title": self.config["studies"][wildcards.study]["title"]})
+        return as_json(
+            {"name": wildcards.study, "title": self.config["studies"][wildcards.study]["title"]}
+        )
 
     def run_folders(self, wildcards: Wildcards) -> list[str]:
         return [os.path.dirname(updates) for updates in paths.updates(self.config, wildcards.study)]

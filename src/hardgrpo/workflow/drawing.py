@@ -1,4 +1,5 @@
-"""List the figures, tables and papers of a study, and the summary tables from which they are drawn."""
+"""List the figures, tables and papers of a study, and the summary tables from which they are
+drawn."""
 
 import functools
 import json
@@ -26,7 +27,8 @@ def tables_of_entries(entries: Mapping) -> dict[str, None]:
 
 
 class Drawing:
-    """The drawings of studies. `workflow` is Snakemake's object of this name in a Snakefile; `has_tex` says whether jobs have TeX."""
+    """The drawings of studies. `workflow` is Snakemake's object of this name in a Snakefile;
+    `has_tex` says whether jobs have TeX."""
 
     def __init__(self, config: dict, workflow, has_tex: bool):
         self.config, self.workflow, self.has_tex = config, workflow, has_tex
@@ -36,23 +38,33 @@ class Drawing:
     # --- inputs of drawings ---
 
     def is_drawing_only(self) -> bool:
-        """Whether all targets are figures, tables, papers or crates. In this case no study is run, even if results are missing."""
+        """Whether all targets are figures, tables, papers or crates. In this case no study is run,
+        even if results are missing."""
         is_drawing = lambda name: (
-            name in ("figures", "paper", "crate") or (name.startswith("paper/") and not name.endswith("explorer.html"))
+            name in ("figures", "paper", "crate")
+            or (name.startswith("paper/") and not name.endswith("explorer.html"))
         )
         targets = [str(target) for target in self.workflow.dag_settings.targets]
         return bool(targets) and all(map(is_drawing, targets))
 
     def results(self, wildcards: Wildcards) -> list[str] | str:
-        """Inputs of a study's summaries. If all targets are drawings, return a path that cannot exist, so that Snakemake uses the
-        existing summaries and plans no run."""
+        """Inputs of a study's summaries. If all targets are drawings, return a path that cannot
+        exist, so that Snakemake uses the existing summaries and plans no run."""
         if self.is_drawing_only():
             return NO_SUMMARIES
         study = wildcards.study
-        with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(self.config, study)]
+        with_prompts = [
+            with_prompt for _, _, with_prompt in paths.recorded_probes(self.config, study)
+        ]
         comparisons = pools.comparisons(self.config, study)
-        tests, compared_pools = ([comparison[key] for comparison in comparisons] for key in ("test", "pool"))
-        return paths.results(self.config, study) + with_prompts + list(dict.fromkeys(tests + compared_pools))
+        tests, compared_pools = (
+            [comparison[key] for comparison in comparisons] for key in ("test", "pool")
+        )
+        return (
+            paths.results(self.config, study)
+            + with_prompts
+            + list(dict.fromkeys(tests + compared_pools))
+        )
 
     def counts(self, wildcards: Wildcards) -> str:
         """The input of the summaries of an analysis of published numbers; see `results`."""
@@ -61,22 +73,27 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A run draws the tables that it computes. The targets `figures` and `paper` draw the tables that `draw` in the configuration
-        names. If these tables are missing, return a path that says what to do; Snakemake reports the path as a missing file.
+        A run draws the tables that it computes. The targets `figures` and `paper` draw the tables
+        that `draw` in the configuration names. If these tables are missing, return a path that says
+        what to do; Snakemake reports the path as a missing file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
             return computed
         names = registry.summary_tables(self.config, study)
         is_complete = {folder: paths.has_tables(folder, names) for folder in (computed, reference)}
-        choices = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[self.config["draw"]]
+        choices = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[
+            self.config["draw"]
+        ]
         folder = next((choice for choice in choices if is_complete[choice]), None)
         if folder is None:
             return (
                 f"{' and '.join(choices)}: no complete summaries of study {study}; run it:"
                 f" .venv/bin/snakemake all --profile laptop --config study={study}"
             )
-        kind, alternative = ("reference", reference) if folder == computed else ("computed", computed)
+        kind, alternative = (
+            ("reference", reference) if folder == computed else ("computed", computed)
+        )
         hint = f"; `--config draw={kind}` draws {alternative}" if is_complete[alternative] else ""
         if self.workflow.is_main_process:
             logger.info(f"Study {study} is drawn from {folder}{hint}.")
@@ -84,15 +101,25 @@ class Drawing:
 
     def origin(self, wildcards: Wildcards) -> str:
         """`--reference` if the committed reference is drawn, else an empty string."""
-        return "--reference" if self.folder(wildcards.study) == paths.reference(wildcards.study) else ""
+        return (
+            "--reference"
+            if self.folder(wildcards.study) == paths.reference(wildcards.study)
+            else ""
+        )
 
     def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
         """An input function that returns the tables with these names."""
         names = list(names)
 
         def files(wildcards: Wildcards) -> list[str]:
-            summaries = [name for name in names if name in registry.summary_tables(self.config, wildcards.study)]
-            judged = [f"paper/{wildcards.study}/{name}.csv" for name in names if name in registry.JUDGED]
+            summaries = [
+                name
+                for name in names
+                if name in registry.summary_tables(self.config, wildcards.study)
+            ]
+            judged = [
+                f"paper/{wildcards.study}/{name}.csv" for name in names if name in registry.JUDGED
+            ]
             by_hand = [BY_HAND[name] for name in names if name in BY_HAND]
             return self._summaries(wildcards.study, summaries) + judged + by_hand
 
@@ -105,12 +132,17 @@ class Drawing:
 
     def analysis_tables(self, wildcards: Wildcards) -> list[str]:
         """All summary tables of an analysis of published numbers."""
-        return self._summaries(wildcards.study, registry.summary_tables(self.config, wildcards.study))
+        return self._summaries(
+            wildcards.study, registry.summary_tables(self.config, wildcards.study)
+        )
 
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
-        """The configured study's tables. The tables are inputs of the targets `figures` and `paper`, because Snakemake does not
-        report a missing input of a figure that already exists."""
-        return self._summaries(self.config["study"], registry.summary_tables(self.config, self.config["study"]))
+        """The configured study's tables. The tables are inputs of the targets `figures` and
+        `paper`, because Snakemake does not report a missing input of a figure that already
+        exists."""
+        return self._summaries(
+            self.config["study"], registry.summary_tables(self.config, self.config["study"])
+        )
 
     # --- drawings of a study ---
 
@@ -120,14 +152,22 @@ class Drawing:
 
     def figures(self, study: str) -> list[str]:
         kinds = ["pdf", "png", "csv"]
-        return expand("paper/{study}/figures/{figure}.{kind}", study=study, figure=self.figure_names(study), kind=kinds)
+        return expand(
+            "paper/{study}/figures/{figure}.{kind}",
+            study=study,
+            figure=self.figure_names(study),
+            kind=kinds,
+        )
 
     def paper_tables(self, study: str) -> list[str]:
-        """The tables of the paper; for an analysis of published numbers the page of answers and the verdicts on its claims."""
+        """The tables of the paper; for an analysis of published numbers the page of answers and the
+        verdicts on its claims."""
         if settings.is_analysis(self.config, study):
             return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
         kinds = ["tex", "csv", "html"]
-        tables = expand("paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=kinds)
+        tables = expand(
+            "paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=kinds
+        )
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
 
     def worth(self, study: str) -> list[str]:
@@ -136,18 +176,30 @@ class Drawing:
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
-        """Figures, tables, the page "Was it worth it?", and the report of the checks. For an analysis: figures, and the page of answers."""
+        """Figures, tables, the page "Was it worth it?", and the report of the checks. For an
+        analysis: figures, and the page of answers."""
         if settings.is_analysis(self.config, study):
             return self.figures(study) + self.paper_tables(study)
-        return self.figures(study) + self.paper_tables(study) + self.worth(study) + [f"paper/{study}/verified.txt"]
+        return (
+            self.figures(study)
+            + self.paper_tables(study)
+            + self.worth(study)
+            + [f"paper/{study}/verified.txt"]
+        )
 
     def pdf(self, study: str) -> list[str]:
         """The paper as PDF, if TeX is installed."""
-        return [f"paper/{study}/paper.pdf"] if self.has_tex and not settings.is_analysis(self.config, study) else []
+        return (
+            [f"paper/{study}/paper.pdf"]
+            if self.has_tex and not settings.is_analysis(self.config, study)
+            else []
+        )
 
     def explorer(self, study: str) -> list[str]:
         """The explorer, if the study has completions."""
-        has_completions = not settings.is_analysis(self.config, study) and paths.evaluations(self.config, study)
+        has_completions = not settings.is_analysis(self.config, study) and paths.evaluations(
+            self.config, study
+        )
         return [f"paper/{study}/explorer.html"] if has_completions else []
 
     def crate(self, study: str) -> str:
@@ -167,19 +219,28 @@ class Drawing:
 
     def packed(self, wildcards: Wildcards) -> list[str]:
         """The files of a study's crate: its summaries and its paper."""
-        return self._summaries(wildcards.study, list(registry.SUMMARIES)) + self.paper(wildcards.study)
+        return self._summaries(wildcards.study, list(registry.SUMMARIES)) + self.paper(
+            wildcards.study
+        )
 
     def workflow_files(self) -> list[str]:
-        """The files of a study's crate that describe the workflow: rules, their functions, and the catalogue of the configuration."""
-        root, patterns = Path(self.workflow.basedir), ("rules/*.smk", "src/hardgrpo/workflow/*.py", "config/**/*.yaml")
-        return sorted(str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern))
+        """The files of a study's crate that describe the workflow: rules, their functions, and the
+        catalogue of the configuration."""
+        root, patterns = (
+            Path(self.workflow.basedir),
+            ("rules/*.smk", "src/hardgrpo/workflow/*.py", "config/**/*.yaml"),
+        )
+        return sorted(
+            str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)
+        )
 
     # --- a study that is finished ---
 
     def finished(self, study: str) -> list[str]:
         """All files of a finished study.
 
-        A study that was finished without TeX stays finished when TeX is installed later; a message says how to make its PDF.
+        A study that was finished without TeX stays finished when TeX is installed later; a message
+        says how to make its PDF.
         """
         if settings.is_analysis(self.config, study):
             return self.paper(study)
@@ -188,19 +249,27 @@ class Drawing:
         return files + self.paper(study) + pdf + self.agreement(study) + self.explorer(study)
 
     def suggest_pdf(self, study: str) -> None:
-        """Log how to make the PDF of a study that was finished without TeX, if TeX is installed now."""
+        """Log how to make the PDF of a study that was finished without TeX, if TeX is installed
+        now."""
         if self.pdf(study) and self._is_without_pdf(study) and self.workflow.is_main_process:
-            logger.info(f"Study {study} was finished without TeX. Make its PDF now: {_make_pdf(study)}")
+            logger.info(
+                f"Study {study} was finished without TeX. Make its PDF now: {_make_pdf(study)}"
+            )
 
     def note_missing_pdf(self, study: str) -> None:
-        """Called after each run: if the study is finished without a PDF, write a note that says how to make the PDF."""
+        """Called after each run: if the study is finished without a PDF, write a note that says how
+        to make the PDF."""
         if settings.is_analysis(self.config, study):
             return
         note = _note(study)
         if os.path.exists(f"paper/{study}/paper.pdf"):
             note.unlink(missing_ok=True)
-        elif not self.has_tex and all(map(os.path.exists, self.paper(study) + self.explorer(study))):
-            note.write_text(f"Study {study} was finished without TeX. Install TeX, then make its PDF: {_make_pdf(study)}\n")
+        elif not self.has_tex and all(
+            map(os.path.exists, self.paper(study) + self.explorer(study))
+        ):
+            note.write_text(
+                f"Study {study} was finished without TeX. Install TeX, then make its PDF: {_make_pdf(study)}\n"
+            )
 
     def show_results_command(self, study: str) -> str:
         """The command that prints the results of a study."""
@@ -208,9 +277,15 @@ class Drawing:
             page = f"paper/{study}/answers.md"
             return f"cat {page}" if os.path.exists(page) else "true"
         # If only a part of the study has run, the agreement with the reference does not exist yet.
-        compared = [] if self.is_drawing_only() else [path for path in self.agreement(study) if Path(path).exists()]
+        compared = (
+            []
+            if self.is_drawing_only()
+            else [path for path in self.agreement(study) if Path(path).exists()]
+        )
         agreement = " ".join(["", "--agreement", *compared]) if compared else ""
-        own_bases = " --own-bases" if claim_conditions.conditions(self.config, study)["own_bases"] else ""
+        own_bases = (
+            " --own-bases" if claim_conditions.conditions(self.config, study)["own_bases"] else ""
+        )
         tex = "" if self.has_tex else " --no-tex"
         first_recipe = f" --first-recipe {settings.first_recipe(self.config['studies'][study])}"
         policies = f" --policies {shlex.quote(json.dumps(settings.study_design(self.config, study)['policy_settings']))}"

@@ -12,8 +12,9 @@ P, T = ParamSpec("P"), TypeVar("T")
 
 
 def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
-    """A function like `function` that raises `WorkflowError` instead of `UserError`. For a `WorkflowError`, Snakemake prints the message
-    and the lines of the rules from which the function was called."""
+    """A function like `function` that raises `WorkflowError` instead of `UserError`. For a
+    `WorkflowError`, Snakemake prints the message and the lines of the rules from which the function
+    was called."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

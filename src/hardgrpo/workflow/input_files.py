@@ -1,7 +1,8 @@
-"""Input functions of rules: functions that map the wildcards of a job to the files that the job reads.
+"""Input functions of rules: functions that map the wildcards of a job to the files that the job
+reads.
 
-For an input that the configuration lacks, a function returns a path that cannot exist and that says what is wrong. Snakemake
-reports the path as a missing file, but only if a job needs the input.
+For an input that the configuration lacks, a function returns a path that cannot exist and that says
+what is wrong. Snakemake reports the path as a missing file, but only if a job needs the input.
 """
 
 import functools
@@ -18,7 +19,8 @@ from hardgrpo.workflow.names import Names
 
 
 class InputFiles:
-    """Input functions for one configuration. `workflow` is Snakemake's object of this name in a Snakefile."""
+    """Input functions for one configuration. `workflow` is Snakemake's object of this name in a
+    Snakefile."""
 
     def __init__(self, config: dict, names: Names, workflow):
         self.config, self.names, self.workflow = config, names, workflow
@@ -37,12 +39,17 @@ class InputFiles:
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
         """The user's file with the answers to the chosen prompts."""
-        name = self.config["tasks"][wildcards.task].get("annotated", f"config.yaml: tasks.{wildcards.task}.annotated")
+        name = self.config["tasks"][wildcards.task].get(
+            "annotated", f"config.yaml: tasks.{wildcards.task}.annotated"
+        )
         return os.path.join(self.config["data"], name)
 
     def hidden_problems(self, wildcards: Wildcards) -> list[str]:
         """The problems that are withheld from the pretraining of a base."""
-        return [paths.problems(*split) for split in settings.withheld_splits(self.config, wildcards.model)]
+        return [
+            paths.problems(*split)
+            for split in settings.withheld_splits(self.config, wildcards.model)
+        ]
 
     # --- probe and subsets ---
 
@@ -64,7 +71,9 @@ class InputFiles:
 
     def longer_probe(self, wildcards: Wildcards) -> str:
         """The shard of the probe from which a task's completions are cut."""
-        return paths.probe(wildcards.model, self.config["tasks"][wildcards.task]["cut_from"], wildcards.shard)
+        return paths.probe(
+            wildcards.model, self.config["tasks"][wildcards.task]["cut_from"], wildcards.shard
+        )
 
     def recorded_probe(self, wildcards: Wildcards) -> str:
         return self._recorded_part(wildcards.model, wildcards.task, "probe")
@@ -84,33 +93,49 @@ class InputFiles:
         return paths.difficulty(*self._deciding_probe(wildcards))
 
     def measures(self, wildcards: Wildcards) -> dict[str, str]:
-        """The files that a policy chooses by, as named inputs: pass rates, or signals (with the labelled sample if the policy
-        predicts pass rates), or only the questions (with the annotated problems for rule `annotated`)."""
+        """The files that a policy chooses by, as named inputs: pass rates, or signals (with the
+        labelled sample if the policy predicts pass rates), or only the questions (with the
+        annotated problems for rule `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
         policy = self.config["policies"][name]
-        is_chosen = os.path.exists(paths.subset(base, task, name, seed))  # Snakemake keeps an output whose inputs are missing
+        # Snakemake keeps an output whose inputs are missing
+        is_chosen = os.path.exists(paths.subset(base, task, name, seed))
         if not is_chosen and (problem := self.too_small(name, task)):
             return {"pool": problem}
         if policy.get("by", "pass_rate") != "pass_rate":
-            sample = {"sample": paths.subset(base, task, name, seed, "sample.csv")} if policy["by"] == "predicted" else {}
+            sample = (
+                {"sample": paths.subset(base, task, name, seed, "sample.csv")}
+                if policy["by"] == "predicted"
+                else {}
+            )
             return {"signals": paths.signals(*self._deciding_probe(wildcards))} | sample
-        if settings.is_labelled(self.config["tasks"].get(task, {})):  # prompts of a trajectory belong to no task
+        # prompts of a trajectory belong to no task
+        if settings.is_labelled(self.config["tasks"].get(task, {})):
             return {"difficulty": self.pass_rates(wildcards)}
-        annotated = {"annotated": paths.annotated_problems(task)} if policy["rule"] == "annotated" else {}
-        return {"questions": paths.questions(task)} | annotated  # enough for rules that use no pass rates
+        annotated = (
+            {"annotated": paths.annotated_problems(task)} if policy["rule"] == "annotated" else {}
+        )
+        # enough for rules that use no pass rates
+        return {"questions": paths.questions(task)} | annotated
 
     def _deciding_probe(self, wildcards: Wildcards) -> tuple[str, str]:
         """(base, task) of the probe that decides a subset."""
         policy = self.config["policies"][wildcards.policy]
-        base = settings.probing_base(self.config, settings.model_of(wildcards.model), policy, int(wildcards.seed))
+        base = settings.probing_base(
+            self.config, settings.model_of(wildcards.model), policy, int(wildcards.seed)
+        )
         return base, policy.get("probed_on", wildcards.task)
 
     def _too_small(self, policy: str, task: str) -> str | None:
-        """A path that does not exist and says why a pool is too small for a policy; None if the pool is large enough."""
-        if task not in self.config["tasks"] or not self.workflow.is_main_process:  # prompts of a trajectory belong to no task
+        """A path that does not exist and says why a pool is too small for a policy; None if the
+        pool is large enough."""
+        # prompts of a trajectory belong to no task
+        if task not in self.config["tasks"] or not self.workflow.is_main_process:
             return None
         problem = pool_sizes.too_small(self.config, policy, task)
-        return problem and f"{', '.join(map(os.path.relpath, self.workflow.configfiles))}: {problem}"
+        return (
+            problem and f"{', '.join(map(os.path.relpath, self.workflow.configfiles))}: {problem}"
+        )
 
     # --- training ---
 
@@ -123,9 +148,11 @@ class InputFiles:
         return paths.subset_of_run(run_of(wildcards), self.config["policies"][wildcards.policy])
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
-        """Further inputs of a run: worked solutions, the pool's questions, and for a second round the checkpoints of the first
-        round."""
-        extras = list(paths.more_inputs(wildcards.task, self.config["recipes"][wildcards.recipe]).values())
+        """Further inputs of a run: worked solutions, the pool's questions, and for a second round
+        the checkpoints of the first round."""
+        extras = list(
+            paths.more_inputs(wildcards.task, self.config["recipes"][wildcards.recipe]).values()
+        )
         if wildcards.policy not in self.names.policies_in_rounds:
             return extras
         return [*extras, paths.first_round(run_of(wildcards), "checkpoints/manifest.json")]
@@ -166,23 +193,34 @@ class InputFiles:
     def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
         """{step: file} of the recorded checkpoints of a run.
 
-        Without recorded checkpoints, the file is a path that does not exist. This is no error here, because committed summaries can
-        be drawn without recordings.
+        Without recorded checkpoints, the file is a path that does not exist. This is no error here,
+        because committed summaries can be drawn without recordings.
         """
         model, task, policy = wildcards.model, wildcards.task, wildcards.policy
         if "repository" in self._source(model):
             steps = self.original_checkpoints(model, task, policy)
             source = self._source(model)
-            folder = os.path.join(self.config["data"], source["local"]) if "local" in source else "a folder `local`"
+            folder = (
+                os.path.join(self.config["data"], source["local"])
+                if "local" in source
+                else "a folder `local`"
+            )
             missing = (
                 f"config: models.{model}.source.recordings.{task}.runs.{policy}: no checkpoint in inputs.lock or {folder}; put the files"
                 f" of {source['repository']} there, or take the run out"
             )
-            return {step: paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps} or {"N": missing}
+            return {
+                step: paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps
+            } or {"N": missing}
         pattern = self._recording(model, task)["runs"][policy]
         matches = glob_wildcards(os.path.join(self.config["data"], pattern)).step
-        steps = {int(step): step for step in matches if step.isdigit() and int(step) > 0} or {"N": "N"}
-        return {step: os.path.join(self.config["data"], pattern.replace("{step}", steps[step])) for step in sorted(steps)}
+        steps = {int(step): step for step in matches if step.isdigit() and int(step) > 0} or {
+            "N": "N"
+        }
+        return {
+            step: os.path.join(self.config["data"], pattern.replace("{step}", steps[step]))
+            for step in sorted(steps)
+        }
 
     def _recorded_part(self, model: str, task: str, part: str) -> str:
         """The file of a recording's completions, in the form of this project."""
@@ -193,8 +231,12 @@ class InputFiles:
     # --- files as their authors published them ---
 
     def original_recording(self, wildcards: Wildcards) -> dict[str, str]:
-        """The originals of converted completions, as named inputs: completions, questions, and published pass rates (`scores`)."""
-        return {key: self._original(self._source(wildcards.model), name) for key, name in self.original_names(wildcards).items()}
+        """The originals of converted completions, as named inputs: completions, questions, and
+        published pass rates (`scores`)."""
+        return {
+            key: self._original(self._source(wildcards.model), name)
+            for key, name in self.original_names(wildcards).items()
+        }
 
     def original_names(self, wildcards: Wildcards) -> dict[str, str]:
         """The paths of `original_recording` in the repository."""
@@ -204,14 +246,17 @@ class InputFiles:
             name = recording.get(part, f"config: models.{model}.source.recordings.{task}.{part}")
         else:
             policy, step = part.split("/checkpoint-")
-            name = self.original_checkpoints(model, task, policy).get(int(step), recording["runs"][policy].replace("{step}", step))
+            name = self.original_checkpoints(model, task, policy).get(
+                int(step), recording["runs"][policy].replace("{step}", step)
+            )
         split = "train" if part == "probe" else "test"
         scores = recording.get("scores", {}) if part in ("probe", "base") else {}
         questions = {"original": name, "questions": recording["questions"][split]}
         return questions | ({"scores": scores[split]} if split in scores else {})
 
     def converted(self, study: str) -> list[str]:
-        """The files of a study that are converted from files in the form of their authors; of an analysis, these files."""
+        """The files of a study that are converted from files in the form of their authors; of an
+        analysis, these files."""
         if settings.is_analysis(self.config, study):
             return self.originals(Wildcards(fromdict={"study": study}))
         converted = [
@@ -220,31 +265,46 @@ class InputFiles:
             if "repository" in self._source(model)
         ]
         for model, task in settings.pairs(self.config, self.config["studies"][study]):
-            if not settings.is_recorded(self.config, model) or "repository" not in self._source(model):
+            if not settings.is_recorded(self.config, model) or "repository" not in self._source(
+                model
+            ):
                 continue
             recording = self._recording(model, task)
-            converted += [paths.recording(model, task, part) for part in ("probe", "base") if part in recording]
+            converted += [
+                paths.recording(model, task, part)
+                for part in ("probe", "base")
+                if part in recording
+            ]
             for policy in recording.get("runs", {}):
                 steps = self.original_checkpoints(model, task, policy)
-                converted += [paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps]
+                converted += [
+                    paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps
+                ]
         return converted + paths.published_files(self.config, study)
 
     def original_accuracies(self, wildcards: Wildcards) -> dict[str, str]:
-        """The originals of published accuracies, as named inputs: accuracies, and published pass rates of the test questions."""
-        return {key: self._original(self._source(wildcards.model), name) for key, name in self.accuracies_names(wildcards).items()}
+        """The originals of published accuracies, as named inputs: accuracies, and published pass
+        rates of the test questions."""
+        return {
+            key: self._original(self._source(wildcards.model), name)
+            for key, name in self.accuracies_names(wildcards).items()
+        }
 
     def accuracies_names(self, wildcards: Wildcards) -> dict[str, str]:
         """The paths of `original_accuracies` in the repository."""
         recording = self._recording(wildcards.model, wildcards.task)
-        scores = {"scores": recording["scores"]["test"]} if "test" in recording.get("scores", {}) else {}
+        scores = (
+            {"scores": recording["scores"]["test"]} if "test" in recording.get("scores", {}) else {}
+        )
         return {"original": recording["published"][wildcards.policy]} | scores
 
     def original_trajectory(self, wildcards: Wildcards) -> str:
         return self._original(self._source(wildcards.model), self._source(wildcards.model)["file"])
 
     def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
-        """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the folder `local`, by step. Empty files
-        are left out and logged: two files of HE's repository are empty."""
+        """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the
+        folder `local`, by step. Empty files are left out and logged: two files of HE's repository
+        are empty."""
         source, pattern = self._source(model), self._recording(model, task)["runs"][policy]
         pinned = self._pinned_originals(source)
         before, after = pattern.split("{step}")
@@ -252,9 +312,16 @@ class InputFiles:
         sizes = {name: entry["bytes"] for name, entry in pinned.items()}
         if "local" in source:
             folder = os.path.join(self.config["data"], source["local"])
-            names = [pattern.replace("{step}", step) for step in glob_wildcards(os.path.join(folder, pattern)).step]
+            names = [
+                pattern.replace("{step}", step)
+                for step in glob_wildcards(os.path.join(folder, pattern)).step
+            ]
             sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in names} | sizes
-        steps = {int(match[1]): name for name in sizes if (match := form.fullmatch(name)) and int(match[1]) > 0}
+        steps = {
+            int(match[1]): name
+            for name in sizes
+            if (match := form.fullmatch(name)) and int(match[1]) > 0
+        }
         for step in sorted(steps):
             if sizes[steps[step]] == 0:
                 if self.workflow.is_main_process:
@@ -266,14 +333,23 @@ class InputFiles:
 
     def _pinned_originals(self, source: dict) -> dict[str, dict]:
         """{name: bytes and sha256} of the files of a repository in inputs.lock."""
-        entry = inputs.read_lock("inputs.lock").get("repositories", {}).get(inputs.repository_entry(source), {})
+        entry = (
+            inputs.read_lock("inputs.lock")
+            .get("repositories", {})
+            .get(inputs.repository_entry(source), {})
+        )
         return entry.get("files", {})
 
     def _original(self, source: dict, name: str) -> str:
-        """An original on this machine: below `data` if it exists there, else where it is downloaded."""
+        """An original on this machine: below `data` if it exists there, else where it is
+        downloaded."""
         local = os.path.join(self.config["data"], source.get("local", ""))
-        copies = [local, os.path.join(local, name)] if "local" in source else []  # a trajectory may name its file
-        return next((path for path in copies if os.path.isfile(path)), f"{paths.original_folder(source)}/{name}")
+        # a trajectory may name its file
+        copies = [local, os.path.join(local, name)] if "local" in source else []
+        return next(
+            (path for path in copies if os.path.isfile(path)),
+            f"{paths.original_folder(source)}/{name}",
+        )
 
     def _source(self, model: str) -> dict:
         return self.config["models"][model]["source"]
@@ -281,7 +357,9 @@ class InputFiles:
     def _recording(self, model: str, task: str) -> dict:
         """A recording of a model, with the model's `name` in its paths."""
         source = self._source(model)
-        return settings.replace_in_texts(source["recordings"][task], "{model}", source.get("name", "{model}"))
+        return settings.replace_in_texts(
+            source["recordings"][task], "{model}", source.get("name", "{model}")
+        )
 
     # --- analyses of published numbers ---
 
@@ -289,7 +367,9 @@ class InputFiles:
         """The files that an analysis reads, as their authors published them."""
         source = self.config["analyses"][wildcards.study]["source"]
         return [
-            self._original(source | {"local": os.path.join(source["local"], os.path.basename(name))}, name)
+            self._original(
+                source | {"local": os.path.join(source["local"], os.path.basename(name))}, name
+            )
             for name in self.names_of_originals(wildcards)
         ]
 
@@ -307,4 +387,6 @@ class InputFiles:
 
 def run_of(wildcards: Wildcards) -> settings.Run:
     """The run that the wildcards of a path name."""
-    return settings.run_of_path(wildcards.model, wildcards.task, wildcards.recipe, wildcards.policy, wildcards.seed)
+    return settings.run_of_path(
+        wildcards.model, wildcards.task, wildcards.recipe, wildcards.policy, wildcards.seed
+    )

@@ -1,4 +1,5 @@
-"""Resources that jobs request: GPUs, memory, time, and the partition and account that the profile names."""
+"""Resources that jobs request: GPUs, memory, time, and the partition and account that the profile
+names."""
 
 import functools
 import json
@@ -32,10 +33,12 @@ CLUSTER_ENTRIES = (
 
 
 def read_cluster(default_resources) -> dict[str, str]:
-    """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if one is invalid.
+    """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if
+    one is invalid.
 
-    Snakemake evaluates these entries as Python, and a partition may be called `open` or `all`. They are quoted in `default_resources`,
-    so that they stay text, also for the Snakemake that runs inside each job.
+    Snakemake evaluates these entries as Python, and a partition may be called `open` or `all`. They
+    are quoted in `default_resources`, so that they stay text, also for the Snakemake that runs
+    inside each job.
     """
     entries = {}
     for name in set(default_resources) & set(CLUSTER_ENTRIES):
@@ -69,7 +72,8 @@ def request_of(job, qos: str | None) -> cluster.Request:
 
 
 class Machine:
-    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the resources that the job requests.
+    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the
+    resources that the job requests.
 
     `cluster_entries` is the result of `read_cluster`, an empty dictionary without a cluster.
     """
@@ -80,7 +84,8 @@ class Machine:
         self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
 
     def setting(self, workflow) -> dict:
-        """The machine on which a call of Snakemake runs its jobs, as the fields of `hardgrpo.planning.plans.Setting`."""
+        """The machine on which a call of Snakemake runs its jobs, as the fields of
+        `hardgrpo.planning.plans.Setting`."""
         limits, gpus = workflow.resource_settings, workflow.global_resources.get("gpu")
         gpus = None if gpus is None else gpus.value  # a call without the profile limits no GPUs
         on_cluster = limits.nodes is not None
@@ -94,14 +99,18 @@ class Machine:
     # --- any job ---
 
     def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
-        """Resources of jobs that may use GPUs: number, kind and partition. `count` takes the wildcards and returns the number.
+        """Resources of jobs that may use GPUs: number, kind and partition. `count` takes the
+        wildcards and returns the number.
 
-        A resource that is None is not set. Without GPUs, gpu_model must be None, because Snakemake would request zero GPUs of that
-        kind.
+        A resource that is None is not set. Without GPUs, gpu_model must be None, because Snakemake
+        would request zero GPUs of that kind.
         """
 
         def entry(for_gpus: str, for_cpus: str = "") -> Callable[[Wildcards], str | None]:
-            return lambda wildcards: (self.cluster.get(for_gpus) if count(wildcards) else None) or self.cluster.get(for_cpus)
+            return lambda wildcards: (
+                (self.cluster.get(for_gpus) if count(wildcards) else None)
+                or self.cluster.get(for_cpus)
+            )
 
         return {
             "gpu": count,
@@ -113,8 +122,9 @@ class Machine:
         }
 
     def minutes(self, rule: str) -> Callable[[Wildcards, int], int]:
-        """The walltime of a rule's jobs: the estimate of the cost model with a margin that grows with each attempt, at most the
-        cluster's limit. A training that needs longer resumes in the next attempt."""
+        """The walltime of a rule's jobs: the estimate of the cost model with a margin that grows
+        with each attempt, at most the cluster's limit. A training that needs longer resumes in the
+        next attempt."""
 
         @raises_workflow_error
         def walltime(wildcards: Wildcards, attempt: int) -> int:
@@ -131,11 +141,14 @@ class Machine:
     def _place(self, count: int) -> str:
         """A job's GPUs and partition, in words for its message."""
         gpus = f"{count} {self.cluster.get('gpu_name', 'GPU')}" if count else "no GPU"
-        partition = self.cluster.get("gpu_partition" if count else "slurm_partition") or self.cluster.get("slurm_partition")
+        partition = self.cluster.get(
+            "gpu_partition" if count else "slurm_partition"
+        ) or self.cluster.get("slurm_partition")
         return gpus + (f" in partition {partition}" if partition else "")
 
     def _gpu_arguments(self, count: int) -> str:
-        """Arguments that tell a program which GPUs its job requested. The program first checks that it has these GPUs."""
+        """Arguments that tell a program which GPUs its job requested. The program first checks that
+        it has these GPUs."""
         kind = self.cluster.get("gpu_name")
         return f"--gpus {count}" + (f" --gpu-name {shlex.quote(kind)}" if count and kind else "")
 
@@ -143,7 +156,10 @@ class Machine:
 
     def for_pretraining(self) -> dict[str, Callable | int]:
         """Resources of a rule that pretrains a model, without GPUs."""
-        return self.for_gpus(lambda wildcards: 0) | {"mem_mb": 2000, "runtime": self.minutes("pretrain_model")}
+        return self.for_gpus(lambda wildcards: 0) | {
+            "mem_mb": 2000,
+            "runtime": self.minutes("pretrain_model"),
+        }
 
     def for_sampling(self, rule: str) -> dict[str, Callable]:
         """Resources of a rule that samples completions."""
@@ -151,7 +167,9 @@ class Machine:
         def place(wildcards: Wildcards) -> str:
             if not settings.is_served(self.config, wildcards.model):
                 return self._place(self._sampling_gpus(wildcards))
-            costs = server_costs.describe(self.config, durations.Job.of(rule, dict(wildcards.items())))
+            costs = server_costs.describe(
+                self.config, durations.Job.of(rule, dict(wildcards.items()))
+            )
             return f"server {settings.server(self.config, wildcards.model)['url']}: {costs}"
 
         return self.for_gpus(self._sampling_gpus) | {
@@ -165,9 +183,12 @@ class Machine:
         return settings.gpus(self.config, wildcards.model, "sampling")["count"]
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: its GPUs, or the address of a server. A changed address triggers no rerun."""
+        """Arguments of a program that samples: its GPUs, or the address of a server. A changed
+        address triggers no rerun."""
         if settings.is_served(self.config, wildcards.model):
-            return f"--server {shlex.quote(json.dumps(settings.server(self.config, wildcards.model)))}"
+            return (
+                f"--server {shlex.quote(json.dumps(settings.server(self.config, wildcards.model)))}"
+            )
         return self._gpu_arguments(self._sampling_gpus(wildcards))
 
     def _sampling_memory(self, wildcards: Wildcards) -> int:
@@ -176,11 +197,16 @@ class Machine:
             return 64000 * gpus
         task = wildcards.get("eval_task") or wildcards.get("task")
         limit = self.config["tasks"][task]["completion_tokens"]
-        return self._memory_without_gpus(wildcards, lambda shape: memory.cpu_sampling_memory(shape, limit, MAX_SEQUENCES))
+        return self._memory_without_gpus(
+            wildcards, lambda shape: memory.cpu_sampling_memory(shape, limit, MAX_SEQUENCES)
+        )
 
     def _memory_without_gpus(self, wildcards: Wildcards, estimate: Callable[[dict], float]) -> int:
-        """Main memory in MB of a job that computes on the CPU. `estimate` takes the shape of a model and returns GiB."""
-        if wildcards.model in self.names.pretrained or settings.is_served(self.config, wildcards.model):
+        """Main memory in MB of a job that computes on the CPU. `estimate` takes the shape of a
+        model and returns GiB."""
+        if wildcards.model in self.names.pretrained or settings.is_served(
+            self.config, wildcards.model
+        ):
             return 2000
         shape = durations.model_shape(self.config, wildcards.model)
         return 6000 if shape is None else math.ceil(1100 * estimate(shape))
@@ -190,8 +216,8 @@ class Machine:
     def for_training(self) -> dict[str, Callable]:
         """Resources of a rule that trains a model.
 
-        `hardware` holds arguments about the machine, which do not determine the result of a run. As a resource, `hardware` never
-        triggers a rerun.
+        `hardware` holds arguments about the machine, which do not determine the result of a run. As
+        a resource, `hardware` never triggers a rerun.
         """
         return self.for_gpus(self._training_gpus) | {
             "gpu_gib": self._training_gpu_memory,
@@ -211,7 +237,11 @@ class Machine:
         """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
-        return math.ceil(memory.run_memory(self.config, wildcards.model, wildcards.recipe, wildcards.task)["total"])
+        return math.ceil(
+            memory.run_memory(self.config, wildcards.model, wildcards.recipe, wildcards.task)[
+                "total"
+            ]
+        )
 
     def _training_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a training job in MB."""
@@ -219,12 +249,15 @@ class Machine:
         recipe = self.config["recipes"][wildcards.recipe]
         if not count:
             limit = self.config["tasks"][wildcards.task]["completion_tokens"]
-            return self._memory_without_gpus(wildcards, lambda shape: memory.cpu_training_memory(shape, recipe, limit))
+            return self._memory_without_gpus(
+                wildcards, lambda shape: memory.cpu_training_memory(shape, recipe, limit)
+            )
         shape = settings.entry(self.config, wildcards.model)["shape"]
         return math.ceil(1100 * count * memory.main_memory(shape, recipe))
 
     def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:
-        """Slurm's option to send SIGTERM before the time limit, early enough to finish the current update and save its state."""
+        """Slurm's option to send SIGTERM before the time limit, early enough to finish the current
+        update and save its state."""
         seconds = min(600, 15 * self.minutes("train_grpo")(wildcards, attempt))
         return " ".join(filter(None, [self.cluster.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
 

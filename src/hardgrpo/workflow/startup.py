@@ -1,8 +1,9 @@
-"""Prepare the workflow before its first job: complete and check the configuration, set the environment of jobs, and refuse jobs
-that would fail later.
+"""Prepare the workflow before its first job: complete and check the configuration, set the
+environment of jobs, and refuse jobs that would fail later.
 
-`workflow` is Snakemake's object of this name in a Snakefile. The Snakemake processes that run single jobs (on a cluster) also read
-the rules; in these processes `workflow.is_main_process` is False.
+`workflow` is Snakemake's object of this name in a Snakefile. The Snakemake processes that run
+single jobs (on a cluster) also read the rules; in these processes `workflow.is_main_process` is
+False.
 """
 
 import json
@@ -28,8 +29,8 @@ from hardgrpo.workflow.resources import request_of
 
 @raises_workflow_error
 def read_config_files(workflow) -> None:
-    """Raise a `WorkflowError` if a configuration file is not valid YAML or has a duplicate key. Snakemake would use the last
-    duplicate."""
+    """Raise a `WorkflowError` if a configuration file is not valid YAML or has a duplicate key.
+    Snakemake would use the last duplicate."""
     if workflow.is_main_process:
         for name in [*workflow.configfiles, "config.yaml"]:
             files.read_yaml(name)
@@ -37,9 +38,11 @@ def read_config_files(workflow) -> None:
 
 @raises_workflow_error
 def complete(config: dict, workflow) -> None:
-    """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists all mistakes."""
+    """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists
+    all mistakes."""
     config.update(load.complete(config))
-    if config.get("update_inputs") in ("true", "false"):  # `--config update_inputs=true` arrives as text
+    # `--config update_inputs=true` arrives as text
+    if config.get("update_inputs") in ("true", "false"):
         config["update_inputs"] = config["update_inputs"] == "true"
     config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
     checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
@@ -50,12 +53,14 @@ def report_ignored_stop(config: dict, names: Names, workflow) -> None:
     """Log why the probe of `subset` does not stop early, although its task has `probe.stop`."""
     if names.stop_obstacle and workflow.is_main_process:
         task = config["subset"]["task"]
-        logger.info(f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples: {names.stop_obstacle}")
+        logger.info(
+            f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples: {names.stop_obstacle}"
+        )
 
 
 def results_obstacle(workflow) -> str | None:
-    """The reason why existing results cannot be used as they are, with a remedy; None if they can. The reason is also logged as a
-    warning."""
+    """The reason why existing results cannot be used as they are, with a remedy; None if they can.
+    The reason is also logged as a warning."""
     obstacle = _explain_results() if workflow.is_main_process else None
     if obstacle:
         logger.warning(obstacle)
@@ -63,12 +68,16 @@ def results_obstacle(workflow) -> str | None:
 
 
 def _explain_results() -> str | None:
-    """The reason why Snakemake has no records of how the results were made, with a remedy. None if there are records or no
-    results."""
-    is_recorded = any(any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete"))
+    """The reason why Snakemake has no records of how the results were made, with a remedy. None if
+    there are records or no results."""
+    is_recorded = any(
+        any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete")
+    )
     if is_recorded or not any(Path().glob(paths.model_folder("*/manifest.json"))):
         return None
-    if links := [path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()]:
+    if links := [
+        path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()
+    ]:
         reason = (
             f"{links[0]} is a link to {links[0].resolve()}, and Snakemake has no record here of how the files there were made. Never run"
             " two clones on it at a time: they do not see each other's locks"
@@ -89,7 +98,9 @@ def _explain_results() -> str | None:
 
 def has_containers(workflow) -> bool:
     """Whether jobs run in container images (`--sdm apptainer`)."""
-    return DeploymentMethod.APPTAINER in getattr(workflow.deployment_settings, "deployment_method", ())
+    return DeploymentMethod.APPTAINER in getattr(
+        workflow.deployment_settings, "deployment_method", ()
+    )
 
 
 def has_tex(workflow) -> bool:
@@ -104,19 +115,22 @@ def prepare_environment(config: dict, workflow) -> None:
     if os.getenv(warm.SOCKET) != warm.OFF:
         runs_jobs = workflow.local_exec and workflow.is_main_process
         os.environ[warm.SOCKET] = os.getenv(warm.SOCKET, warm.place()) if runs_jobs else warm.OFF
-    # Programs import the package of this clone, even if their environment (a container, an environment of several clones) has another.
+    # Programs import the package of this clone, even if their environment (a container, an
+    # environment of several clones) has another.
     source = os.path.join(workflow.basedir, "src")
     if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
         _prepend("PYTHONPATH", source)
-    _prepend("PATH", os.path.dirname(sys.executable))  # `python` in a rule is the Python that runs Snakemake
+    # `python` in a rule is the Python that runs Snakemake
+    _prepend("PATH", os.path.dirname(sys.executable))
     if shutil.which("sbatch"):
         _prepend("PATH", os.path.join(workflow.basedir, "slurm/bin"))
     if has_containers(workflow):
-        os.environ[warm.SOCKET] = warm.OFF  # the server of hardgrpo.runtime.warm is outside the container
+        # the server of hardgrpo.runtime.warm is outside the container
+        os.environ[warm.SOCKET] = warm.OFF
         # Containers import this clone's package even if --cleanenv removes PYTHONPATH.
         os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
-        # Add the folders that jobs need to the user's bind list, under the variable's new and old name. Jobs on other nodes do the
-        # same.
+        # Add the folders that jobs need to the user's bind list, under the variable's new and old
+        # name. Jobs on other nodes do the same.
         for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
             os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))
 
@@ -130,13 +144,15 @@ def _prepend(variable: str, folder: str) -> None:
 
 
 def write_plan_facts(config: dict, setting: dict) -> None:
-    """Write the configuration and the machine (`setting`) for scripts/plan/plan.py, if plan.py started this dry-run."""
+    """Write the configuration and the machine (`setting`) for scripts/plan/plan.py, if plan.py
+    started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
         Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
 
 
 def plan_arguments(workflow, setting: dict) -> str:
-    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, on the machine of this call."""
+    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, on
+    the machine of this call."""
     call = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting)]
     for name in call.configfiles:
@@ -151,8 +167,8 @@ def plan_arguments(workflow, setting: dict) -> str:
 
 @raises_workflow_error
 def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
-    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is the result of
-    `results_obstacle`."""
+    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is
+    the result of `results_obstacle`."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
@@ -163,41 +179,63 @@ def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
 
 
 def _check_cluster(jobs: list, workflow) -> None:
-    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command that reports the states of jobs,
-    and resubmit jobs that Slurm refuses temporarily."""
-    remote_jobs = [job for job in jobs if not job.is_local] if workflow.executor_plugin.name == "slurm" else []
+    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command
+    that reports the states of jobs, and resubmit jobs that Slurm refuses temporarily."""
+    remote_jobs = (
+        [job for job in jobs if not job.is_local]
+        if workflow.executor_plugin.name == "slurm"
+        else []
+    )
     if not remote_jobs:
         return
     options = workflow.executor_settings
     seconds = options.init_seconds_before_status_checks
-    cluster.check([request_of(job, options.qos) for job in remote_jobs], workflow.resource_settings.nodes)
+    cluster.check(
+        [request_of(job, options.qos) for job in remote_jobs], workflow.resource_settings.nodes
+    )
     command = cluster.status_command(options.status_command, seconds)
     if command != options.status_command:
-        logger.info(f"The states of jobs come from {command}, because {options.status_command} does not answer.")
+        logger.info(
+            f"The states of jobs come from {command}, because {options.status_command} does not answer."
+        )
         options.status_command = command
     submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
 
 
 def _check_pools(config: dict, jobs: list) -> None:
-    """Raise a `UserError` if a pool that was prepared before is too small for a subset that is to be chosen."""
+    """Raise a `UserError` if a pool that was prepared before is too small for a subset that is to
+    be chosen."""
     preparing = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
-    choosing = [job.wildcards for job in jobs if job.rule.name == "select_subset" and job.wildcards.task in config["tasks"]]
-    prepared = [(wildcards.policy, wildcards.task) for wildcards in choosing if wildcards.task not in preparing]
+    choosing = [
+        job.wildcards
+        for job in jobs
+        if job.rule.name == "select_subset" and job.wildcards.task in config["tasks"]
+    ]
+    prepared = [
+        (wildcards.policy, wildcards.task)
+        for wildcards in choosing
+        if wildcards.task not in preparing
+    ]
     pool_sizes.check_prepared(config, prepared)
 
 
 def lift_job_rate_limit(workflow) -> None:
     """Remove Snakemake's default limit of 100 job starts a second.
 
-    The limit starts a timer after each finished job, and each timer starts another timer a second later (9.27,
-    scheduling/job_scheduler.py): after 365 jobs the timers took a third of a core. The option --max-jobs-per-timespan, also in a
-    profile, cannot say "no limit": with a limit of any size, timers run and delay the exit.
+    The limit starts a timer after each finished job, and each timer starts another timer a second
+    later (9.27, scheduling/job_scheduler.py): after 365 jobs the timers took a third of a core. The
+    option --max-jobs-per-timespan, also in a profile, cannot say "no limit": with a limit of any
+    size, timers run and delay the exit.
     """
     limit = workflow.scheduling_settings.max_jobs_per_timespan
-    if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; keep a limit that the user sets
+    # the default; keep a limit that the user sets
+    if limit and (limit.max_jobs, limit.timespan) == (100, 1):
         workflow.scheduler.job_rate_limiter = None
 
 
 def quiet_scheduler() -> None:
-    """Drop the scheduler's two lines about every job that it starts. No option of Snakemake does, and the job's own lines follow."""
-    logger.addFilter(lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg)))
+    """Drop the scheduler's two lines about every job that it starts. No option of Snakemake does,
+    and the job's own lines follow."""
+    logger.addFilter(
+        lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
+    )

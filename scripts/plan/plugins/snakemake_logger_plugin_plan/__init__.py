@@ -1,6 +1,8 @@
-"""A logger for `snakemake -n --logger plan`, which writes every planned job with its files as a line of JSON.
+"""A logger for `snakemake -n --logger plan`, which writes every planned job with its files as a
+line of JSON.
 
-Snakemake finds the plugin if its parent folder is on PYTHONPATH. HARDGRPO_PLAN is the file to write. `scripts/plan/plan.py` sets both.
+Snakemake finds the plugin if its parent folder is on PYTHONPATH. HARDGRPO_PLAN is the file to
+write. `scripts/plan/plan.py` sets both.
 """
 
 import json
@@ -15,7 +17,8 @@ class LogHandler(LogHandlerBase):
     writes_to_stream = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        self.baseFilename = os.environ["HARDGRPO_PLAN"]  # the name of logging.FileHandler's attribute, which Snakemake reads
+        # the name of logging.FileHandler's attribute, which Snakemake reads
+        self.baseFilename = os.environ["HARDGRPO_PLAN"]
         self.stream = open(self.baseFilename, "w", encoding="utf-8")
 
     def emit(self, record) -> None:

@@ -21,30 +21,45 @@ def draw(paired, differences, gains):
             line = group[group.minus == rival].sort_values("step")
             places = line.step + plotting.spread(index, len(panel_rivals), 0.05 * span)
             plotting.series(
-                axis, places, line, "lead", bar_width=0.7, label=f"{LEADING} − {rival}", **plotting.style(rival, rivals)
+                axis,
+                places,
+                line,
+                "lead",
+                bar_width=0.7,
+                label=f"{LEADING} − {rival}",
+                **plotting.style(rival, rivals),
             )
         axis.axhline(0, color="black", linewidth=0.6)
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))
-        plotting.title(axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group))
+        plotting.title(
+            axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group)
+        )
     plotting.outer_labels(axes, "GRPO updates", "lead, points")
     plotting.legend(figure, axes)
     return figure, frame.drop(columns="policy")
 
 
 def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
-    """Rows with `step`, `minus` and `lead`: at earlier checkpoints from `paired`, at the last one from `differences`."""
+    """Rows with `step`, `minus` and `lead`: at earlier checkpoints from `paired`, at the last one
+    from `differences`."""
     arm = [*CELL, "policy", "recipe"]
     ends = gains[gains.decoding == "sampled"].groupby(arm, sort=False).step.max()
     early = paired[paired["what"] == "checkpoint"]
     early = early.assign(step=early["at"].astype(int))
-    last_rows = differences.assign(step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)])
+    last_rows = differences.assign(
+        step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)]
+    )
     rows = pd.concat([early, last_rows], ignore_index=True)
     rows = rows[rows.recipe == rows.minus_recipe]
     turned = rows[rows.minus == LEADING].rename(
         columns={"policy": "minus", "minus": "policy", "arm": "minus_arm", "minus_arm": "arm"}
     )
-    turned = turned.assign(lead=-turned.difference, lead_low=-turned.difference_high, lead_high=-turned.difference_low)
+    turned = turned.assign(
+        lead=-turned.difference, lead_low=-turned.difference_high, lead_high=-turned.difference_low
+    )
     names = {"difference": "lead", "difference_low": "lead_low", "difference_high": "lead_high"}
     rows = pd.concat([rows[rows.policy == LEADING].rename(columns=names), turned])
-    return rows[rows.minus != LEADING].sort_index()[[*CELL, "policy", "recipe", "arm", "minus", "step", *LEAD, "problems", "seeds"]]
+    return rows[rows.minus != LEADING].sort_index()[
+        [*CELL, "policy", "recipe", "arm", "minus", "step", *LEAD, "problems", "seeds"]
+    ]

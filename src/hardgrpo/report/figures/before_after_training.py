@@ -1,4 +1,5 @@
-"""What training on all prompts does to prompts of each difficulty: gain, mixed groups, and pass@k."""
+"""What training on all prompts does to prompts of each difficulty: gain, mixed groups, and
+pass@k."""
 
 import pandas as pd
 
@@ -9,7 +10,8 @@ AFTER = {"color": "#D55E00", "marker": "o", "linestyle": "-", "markersize": 3, "
 
 
 def draw(difficulty_classes, pass_at_each_k):
-    """Draw three panels: pass rate and mixed groups by the share of the choosing samples that are right, and pass@k by k."""
+    """Draw three panels: pass rate and mixed groups by the share of the choosing samples that are
+    right, and pass@k by k."""
     over_seeds = pass_at_each_k[pass_at_each_k.seed.isna()]
     figure, axes = plotting.panels(3, columns=3, height=2.6)
     classes = difficulty_classes.assign(
@@ -27,8 +29,16 @@ def draw(difficulty_classes, pass_at_each_k):
         axis.set_xlabel("right before training (%)")
         plotting.title(axis, text)
     axes[2].plot(over_seeds.k, 100 * over_seeds.before, **BEFORE | {"marker": ""})
-    axes[2].plot(over_seeds.k, 100 * over_seeds.after, **{key: AFTER[key] for key in ("color", "linestyle")})
-    axes[2].fill_between(over_seeds.k, 100 * over_seeds.after_low, 100 * over_seeds.after_high, color=AFTER["color"], alpha=0.2)
+    axes[2].plot(
+        over_seeds.k, 100 * over_seeds.after, **{key: AFTER[key] for key in ("color", "linestyle")}
+    )
+    axes[2].fill_between(
+        over_seeds.k,
+        100 * over_seeds.after_low,
+        100 * over_seeds.after_high,
+        color=AFTER["color"],
+        alpha=0.2,
+    )
     axes[2].set_xlabel("samples per prompt (k)")
     plotting.title(axes[2], "pass@k (%)")
     for axis in axes:

@@ -10,7 +10,10 @@ SERIES = [
 
 
 def draw(curves):
-    figure, rows, panels = training_curves.draw(curves, [entry for entry in SERIES if curves[entry[0]].notna().any()])
+    figure, rows, panels = training_curves.draw(
+        curves, [entry for entry in SERIES if curves[entry[0]].notna().any()]
+    )
     for axis in [axis for axes in panels.values() for axis in axes]:
-        axis.set_ylim(-4, 104)  # truncates t intervals that reach beyond; the CSV has the full intervals
+        # truncates t intervals that reach beyond; the CSV has the full intervals
+        axis.set_ylim(-4, 104)
     return figure, rows

@@ -1,14 +1,32 @@
-"""Gains split into finishing, sharpening and new solving, by policy, with 95 % intervals. The line is the gain, the diamond the greedy
-gain."""
+"""Gains split into finishing, sharpening and new solving, by policy, with 95 % intervals. The line
+is the gain, the diamond the greedy gain."""
 
 from hardgrpo.report import plotting
 
-COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "step", "reach_samples", "out_of_reach"]
+COLUMNS = [
+    "model",
+    "task",
+    "eval_task",
+    "policy",
+    "recipe",
+    "step",
+    "reach_samples",
+    "out_of_reach",
+]
 COLUMNS += [
-    f"{part}{end}" for part in ("gain", *(name for name, *_ in plotting.KINDS), "greedy_gain") for end in ("", "_low", "_high")
+    f"{part}{end}"
+    for part in ("gain", *(name for name, *_ in plotting.KINDS), "greedy_gain")
+    for end in ("", "_low", "_high")
 ]
 COLUMNS += ["problems", "seeds"]
-DIAMOND = {"fmt": "D", "markersize": 4, "color": "black", "markerfacecolor": "white", "capsize": 0, "label": "greedy gain"}
+DIAMOND = {
+    "fmt": "D",
+    "markersize": 4,
+    "color": "black",
+    "markerfacecolor": "white",
+    "capsize": 0,
+    "label": "greedy gain",
+}
 
 
 def draw(kinds):

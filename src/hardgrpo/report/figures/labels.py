@@ -8,34 +8,59 @@ from hardgrpo.report import plotting
 
 
 def draw(gains, spent, lines):
-    """`lines` maps each policy to its line: policies that differ only in the budget share a line. In the rows drawn, `labels` counts
-    the answers that a run needed, to choose its prompts and to train on them."""
+    """`lines` maps each policy to its line: policies that differ only in the budget share a line.
+    In the rows drawn, `labels` counts the answers that a run needed, to choose its prompts and to
+    train on them."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     points = gains.merge(spent[[*RUNS, "labels"]], on=RUNS)
     line = points.policy.map(lines)
-    points = points.assign(line=line.where(points.arm == points.policy, line + ", " + points.recipe))
+    points = points.assign(
+        line=line.where(points.arm == points.policy, line + ", " + points.recipe)
+    )
     names, models, drawn_rows = list(dict.fromkeys(points.line)), points.model.nunique(), []
     groups = plotting.groups(points, ["model", "task"])
     figure, axes = plotting.panels(len(groups), height=2.8, sharey=True)
     for axis, ((model, task), group) in zip(axes, groups):
         counts = sorted(group.labels.unique())
         smallest = min((count for count in counts if count > 0), default=1.0)
-        # Points at the same count stand side by side, offset by a factor, because the axis is logarithmic. Zero is drawn at `least / 4`.
-        group = group.assign(order=group.line.map(names.index)).sort_values(["order", "labels"], kind="stable")
+        # Points at the same count stand side by side, offset by a factor, because the axis is
+        # logarithmic. Zero is drawn at `least / 4`.
+        group = group.assign(order=group.line.map(names.index)).sort_values(
+            ["order", "labels"], kind="stable"
+        )
         same_count = group.groupby("labels").labels
         offset = 1.09 ** (same_count.cumcount() - (same_count.transform("size") - 1) / 2)
         group["place"] = group.labels.where(group.labels > 0, smallest / 4) * offset
         for name in dict.fromkeys(group.line):
             rows = group[group.line == name]
-            no_line = {} if rows.labels.is_unique else {"linestyle": "none"}  # no line: all budgets cost the whole pool's labels
-            plotting.series(axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | no_line)
+            # no line: all budgets cost the whole pool's labels
+            no_line = {} if rows.labels.is_unique else {"linestyle": "none"}
+            plotting.series(
+                axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | no_line
+            )
             drawn_rows.append(rows)
         axis.set_xscale("log")
-        axis.set_xticks([count or smallest / 4 for count in counts], [f"{count:,.0f}" if count else "none" for count in counts])
+        axis.set_xticks(
+            [count or smallest / 4 for count in counts],
+            [f"{count:,.0f}" if count else "none" for count in counts],
+        )
         axis.set_xticks([], minor=True)
         axis.axhline(0, color="black", linewidth=0.6)
         plotting.title(axis, plotting.panel_title(model, task, task, models), plotting.sizes(group))
     plotting.outer_labels(axes, "labels bought (log scale)", "gain in accuracy (points)")
     plotting.legend(figure, axes)
-    columns = ["model", "task", "line", "policy", "recipe", "labels", "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
+    columns = [
+        "model",
+        "task",
+        "line",
+        "policy",
+        "recipe",
+        "labels",
+        "step",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "problems",
+        "seeds",
+    ]
     return figure, pd.concat(drawn_rows, ignore_index=True)[columns]

@@ -1,7 +1,9 @@
-"""Gain against the learnable share of groups, and against mean completion length after training, the rival explanation.
+"""Gain against the learnable share of groups, and against mean completion length after training,
+the rival explanation.
 
-A point is a model, task, policy and recipe. The colour shows the arm, the fill the task, and the shape the model if there are several.
-Lines and R^2, over all points and within each task, come from the table `regressions`.
+A point is a model, task, policy and recipe. The colour shows the arm, the fill the task, and the
+shape the model if there are several. Lines and R^2, over all points and within each task, come from
+the table `regressions`.
 """
 
 import itertools
@@ -15,13 +17,18 @@ from hardgrpo.report import plotting
 
 GAINS = [*RUNS, "arm", "step", "gain", "gain_low", "gain_high", "seeds"]
 SHARES = [*RUNS, "learnable", "learnable_low", "learnable_high"]
-PANELS = [("learnable", 100, "learnable share of groups (%)"), ("tokens", 1, "mean completion length after training (tokens)")]
+PANELS = [
+    ("learnable", 100, "learnable share of groups (%)"),
+    ("tokens", 1, "mean completion length after training (tokens)"),
+]
 
 
 def draw(gains, learnable, accuracy, regressions):
     """In the rows drawn, `drawn` is 'point' (x is a share or in tokens), 'line' or 'text'."""
     points = own_test_samples(gains)[GAINS].merge(learnable[SHARES], on=RUNS)
-    lengths = own_test_samples(accuracy)[[*RUNS, "step", "tokens_mean"]].rename(columns={"tokens_mean": "tokens"})
+    lengths = own_test_samples(accuracy)[[*RUNS, "step", "tokens_mean"]].rename(
+        columns={"tokens_mean": "tokens"}
+    )
     points = points.merge(lengths, on=[*RUNS, "step"])
     fits = regressions[regressions.adjusted_for.isna()]
     panels = [panel for panel in PANELS if points[panel[0]].notna().any()]
@@ -30,7 +37,11 @@ def draw(gains, learnable, accuracy, regressions):
     figure, axes = plotting.panels(len(panels), height=3.2, sharey=True)
     drawn_rows = []
     for axis, (name, scale, text) in zip(axes, panels):
-        x = points.assign(x=points[name], x_low=points.get(f"{name}_low", np.nan), x_high=points.get(f"{name}_high", np.nan))
+        x = points.assign(
+            x=points[name],
+            x_low=points.get(f"{name}_low", np.nan),
+            x_high=points.get(f"{name}_high", np.nan),
+        )
         x = x[x.x.notna()]
         for index in range(len(x)):
             row = x.iloc[[index]]
@@ -48,19 +59,35 @@ def draw(gains, learnable, accuracy, regressions):
                 heights = task_points.gain.mean() + fit.slope * (ends - task_points.x.mean())
                 scope = "all points" if task == "all" else f"within {task}"
                 look = {"color": "0.4", "linestyle": dashes, "linewidth": 0.9}
-                lines += axis.plot(scale * ends, 100 * heights, label=f"{scope}: {format_fit(fit)}", **look)
+                lines += axis.plot(
+                    scale * ends, 100 * heights, label=f"{scope}: {format_fit(fit)}", **look
+                )
         if lines:
             axis.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.22))
         axis.axhline(0, color="0.6", linewidth=0.6)
         axis.set_xlabel(text)
-        drawn_rows += [x.assign(drawn="point", panel=name), fits[fits.predictor == name].assign(drawn="line", panel=name)]
+        drawn_rows += [
+            x.assign(drawn="point", panel=name),
+            fits[fits.predictor == name].assign(drawn="line", panel=name),
+        ]
     axes[0].set_ylabel("gain in accuracy (points)")
     joint_fits = fits[(fits.predictor == "both") & (fits.task == "all")]
     for fit in joint_fits.itertuples() if len(panels) == 2 else ():
         figure.supxlabel(f"both together, all points: {format_fit(fit)}", fontsize=7)
         drawn_rows.append(joint_fits.assign(drawn="text", panel="both"))
     plotting.marks_legend(figure, axes[0], arms, tasks, models)
-    columns = ["drawn", "panel", *RUNS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds"]
+    columns = [
+        "drawn",
+        "panel",
+        *RUNS,
+        "x",
+        "x_low",
+        "x_high",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "seeds",
+    ]
     columns += ["r_squared", "slope", "cells"]
     return figure, pd.concat(drawn_rows, ignore_index=True).reindex(columns=columns)
 

@@ -1,4 +1,5 @@
-"""Gains split into finishing and correctness, by policy, with 95 % intervals; the line is the gain."""
+"""Gains split into finishing and correctness, by policy, with 95 % intervals; the line is the
+gain."""
 
 from hardgrpo.report import plotting
 
@@ -13,4 +14,6 @@ def draw(parts):
 
 def answered(group) -> str:
     after = [f"{100 * share:.1f}" for share in (group.answered.min(), group.answered.max())]
-    return f"answered {100 * group.base_answered.iloc[0]:.1f} → {' to '.join(dict.fromkeys(after))} %"
+    return (
+        f"answered {100 * group.base_answered.iloc[0]:.1f} → {' to '.join(dict.fromkeys(after))} %"
+    )

@@ -16,11 +16,17 @@ LETTERS = 16  # per line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
-    """Draw a box of text for each stage. The table of drawn rows has a row for each line of text before wrapping. `study` is the study's
-    design (settings.study_design)."""
-    stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
+    """Draw a box of text for each stage. The table of drawn rows has a row for each line of text
+    before wrapping. `study` is the study's design (settings.study_design)."""
+    stages = [
+        (name, [line for line in lines if line])
+        for name, lines in stages_of(study, subsets, parity, accuracy)
+    ]
     stages = [stage for stage in stages if stage[1]]
-    wrapped = [[part for line in lines for part in textwrap.wrap(split_long_names(line), LETTERS)] for _, lines in stages]
+    wrapped = [
+        [part for line in lines for part in textwrap.wrap(split_long_names(line), LETTERS)]
+        for _, lines in stages
+    ]
     height = 0.45 + 0.145 * max(map(len, wrapped))
     plotting.plt.style.use(plotting.STYLE)
     figure, axis = plotting.plt.subplots(figsize=(plotting.WIDE, height), layout="constrained")
@@ -32,12 +38,28 @@ def draw(study: dict, subsets, parity, accuracy):
             facecolor="0.96", edgecolor="0.35", linewidth=0.8,
         )  # fmt: skip
         axis.add_patch(box)
-        axis.text(place + 0.48, height - 0.16, name, ha="center", va="top", fontsize=8, fontweight="bold")
-        axis.text(place + 0.48, height - 0.36, "\n".join(lines), ha="center", va="top", fontsize=7, linespacing=1.3)
+        axis.text(
+            place + 0.48, height - 0.16, name, ha="center", va="top", fontsize=8, fontweight="bold"
+        )
+        axis.text(
+            place + 0.48,
+            height - 0.36,
+            "\n".join(lines),
+            ha="center",
+            va="top",
+            fontsize=7,
+            linespacing=1.3,
+        )
         if place:
             ends = (place - 0.09, height / 2), (place + 0.05, height / 2)
-            axis.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=8, color="0.2", shrinkA=0, shrinkB=0))
-    return figure, pd.DataFrame([{"stage": name, "line": line} for name, lines in stages for line in lines])
+            axis.add_patch(
+                FancyArrowPatch(
+                    *ends, arrowstyle="-|>", mutation_scale=8, color="0.2", shrinkA=0, shrinkB=0
+                )
+            )
+    return figure, pd.DataFrame(
+        [{"stage": name, "line": line} for name, lines in stages for line in lines]
+    )
 
 
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
@@ -53,10 +75,14 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
     probe, policies, tests = [], [], []
     bases = len(study["models"]) * (study["seeds"] if study["own_bases"] else 1)
     if has_subsets:
-        pool.append(f"{format_range(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}")
+        pool.append(
+            f"{format_range(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}"
+        )
         probe = [
             f"{format_count(bases, 'base model')}: {list_names(study['models'])}",
-            f"{format_range(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
+            f"{format_range(study['probes'].values())} completions a prompt"
+            if study["probes"]
+            else "recorded completions",
             f"at most {format_range(study['completion_tokens'].values())} tokens",
         ]
         policies = [
@@ -79,14 +105,30 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
             f"{format_range(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
             f"base and {format_range(after.groupby(['model', 'task', 'policy', 'recipe']).step.nunique(), word='checkpoint')}",
         ]
-    results = ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"]
-    names = ("Pool", "Probe", "Subsets", ("SFT" if supervised else "GRPO") if has_training else "Recorded runs", "Tests", "Results")
+    results = (
+        ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"]
+        if runs
+        else ["difficulty, subsets"]
+    )
+    names = (
+        "Pool",
+        "Probe",
+        "Subsets",
+        ("SFT" if supervised else "GRPO") if has_training else "Recorded runs",
+        "Tests",
+        "Results",
+    )
     return list(zip(names, (pool, probe, policies, training, tests, results)))
 
 
 def split_long_names(line: str) -> str:
-    """Insert spaces after hyphens and underscores of names with more than LETTERS letters, so that `textwrap` can break these names."""
-    return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
+    """Insert spaces after hyphens and underscores of names with more than LETTERS letters, so that
+    `textwrap` can break these names."""
+    return re.sub(
+        rf"\S{{{LETTERS + 1},}}",
+        lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()),
+        line,
+    )
 
 
 def format_count(count: int, singular: str, plural: str = "") -> str:
@@ -94,5 +136,10 @@ def format_count(count: int, singular: str, plural: str = "") -> str:
 
 
 def list_names(names: list[str], limit: int = 6) -> str:
-    """All names if there are at most `limit`; otherwise the first `limit` - 1 names and the number of the others."""
-    return ", ".join(names) if len(names) <= limit else f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} more"
+    """All names if there are at most `limit`; otherwise the first `limit` - 1 names and the number
+    of the others."""
+    return (
+        ", ".join(names)
+        if len(names) <= limit
+        else f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} more"
+    )

@@ -7,11 +7,16 @@ from hardgrpo.report import plotting
 from hardgrpo.selection import probe_sizes as probes
 
 MARKED_SIZES = (1, 2, 4, 8, 16, 32)
-PANELS = [("mixed", "mixed groups (%)"), ("pass_rate", "pass rate (%)"), ("never_solved", "never solved (%)")]
+PANELS = [
+    ("mixed", "mixed groups (%)"),
+    ("pass_rate", "pass rate (%)"),
+    ("never_solved", "never solved (%)"),
+]
 
 
 def draw(probe_sizes):
-    """Draw three panels, one per entry of PANELS: a line for each rule, and a dotted line for a random choice."""
+    """Draw three panels, one per entry of PANELS: a line for each rule, and a dotted line for a
+    random choice."""
     rows = probe_sizes[probe_sizes.file == count_tables.ALL]
     rules = list(dict.fromkeys(rows.rule))
     sufficient = probes.sufficient_sizes(rows.to_dict("records"))

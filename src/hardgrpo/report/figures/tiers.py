@@ -6,7 +6,10 @@ With more than four tests the figure shows only gains; its CSV has both.
 from hardgrpo.report import plotting
 
 COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "tier", "step", "base_accuracy"]
-COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_low", "_high")] + ["problems", "seeds"]
+COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_low", "_high")] + [
+    "problems",
+    "seeds",
+]
 
 
 def draw(tiers):
@@ -15,21 +18,38 @@ def draw(tiers):
     has_accuracy = len(groups) <= 4
     columns = len(groups) if has_accuracy else 3 if len(groups) <= 9 else 4
     figure, axes = plotting.panels(
-        (2 if has_accuracy else 1) * len(groups), columns=columns, sharey="row" if has_accuracy else False
+        (2 if has_accuracy else 1) * len(groups),
+        columns=columns,
+        sharey="row" if has_accuracy else False,
     )
     for index, ((model, task, test, _), group) in enumerate(groups):
         names = list(dict.fromkeys(group.tier))
         panel_policies = list(dict.fromkeys(group.policy))
-        for column, axis in zip(["accuracy", "gain"] if has_accuracy else ["gain"], axes[index :: len(groups)]):
+        for column, axis in zip(
+            ["accuracy", "gain"] if has_accuracy else ["gain"], axes[index :: len(groups)]
+        ):
             for number, policy in enumerate(panel_policies):
                 rows = group[group.policy == policy]
-                places = [names.index(tier) + plotting.spread(number, len(panel_policies), 0.7) for tier in rows.tier]
+                places = [
+                    names.index(tier) + plotting.spread(number, len(panel_policies), 0.7)
+                    for tier in rows.tier
+                ]
                 plotting.series(
-                    axis, places, rows, column, label=policy, **plotting.style(policy, policies) | {"linestyle": "none"}
+                    axis,
+                    places,
+                    rows,
+                    column,
+                    label=policy,
+                    **plotting.style(policy, policies) | {"linestyle": "none"},
                 )
             base = group.drop_duplicates("tier")
             if column == "accuracy":
-                look = {"color": "0.88", "edgecolor": "0.6", "linewidth": 0.5, "label": "base model"}
+                look = {
+                    "color": "0.88",
+                    "edgecolor": "0.6",
+                    "linewidth": 0.5,
+                    "label": "base model",
+                }
                 axis.bar(range(len(names)), 100 * base.base_accuracy, 0.9, **look)
             else:
                 axis.axhline(0, color="black", linewidth=0.6)
@@ -38,7 +58,9 @@ def draw(tiers):
             axis.grid(axis="x", visible=False)
         problems = " + ".join(map(str, base.problems))
         plotting.title(
-            axes[index], plotting.panel_title(model, task, test, models, group), f"{problems} problems, {plotting.seeds(group)}"
+            axes[index],
+            plotting.panel_title(model, task, test, models, group),
+            f"{problems} problems, {plotting.seeds(group)}",
         )
     plotting.outer_labels(axes, "tier", "gain (points)")
     if has_accuracy:

@@ -4,12 +4,16 @@ from hardgrpo.report import plotting
 
 SERIES = [("mixed", "learnable"), ("all_wrong", "all wrong"), ("all_right", "all right")]
 COLUMNS = ["model", "task", "policy", "stretch", "begin", "end"]
-COLUMNS += [f"{name}{end}" for name, _ in SERIES for end in ("", "_low", "_high")] + ["epochs", "prompts", "seeds"]
+COLUMNS += [f"{name}{end}" for name, _ in SERIES for end in ("", "_low", "_high")] + [
+    "epochs",
+    "prompts",
+    "seeds",
+]
 
 
 def draw(trajectories):
-    """Draw three panels for each model and task, one per entry of SERIES. A point is the mean over a stretch of
-    epochs, drawn at the middle of the stretch."""
+    """Draw three panels for each model and task, one per entry of SERIES. A point is the mean over
+    a stretch of epochs, drawn at the middle of the stretch."""
     stretches = trajectories[trajectories.stretch.notna()]
     models, policies = stretches.model.nunique(), list(dict.fromkeys(stretches.policy))
     groups = plotting.groups(stretches, ["model", "task"])
@@ -19,10 +23,16 @@ def draw(trajectories):
             for number, policy in enumerate(panel_policies := list(dict.fromkeys(group.policy))):
                 line = group[group.policy == policy].sort_values("begin")
                 width = 100 * (line.end - line.begin).min()
-                places = 50 * (line.begin + line.end) + plotting.spread(number, len(panel_policies), 0.5 * width)
+                places = 50 * (line.begin + line.end) + plotting.spread(
+                    number, len(panel_policies), 0.5 * width
+                )
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
                 plotting.series(axis, places, line, name, 100, 0.5, label=policy, **look)
-            plotting.title(axis, text, *([plotting.panel_title(model, task, task, models)] if models > 1 else []))
+            plotting.title(
+                axis,
+                text,
+                *([plotting.panel_title(model, task, task, models)] if models > 1 else []),
+            )
     axes[0].set_ylim(-4, 104)
     plotting.outer_labels(axes, "later epochs (%)", "groups (%)")
     plotting.legend(figure, axes)

@@ -13,16 +13,26 @@ COLUMNS = [*CELL, "step", "base_accuracy", "gain", "gain_low", "gain_high", "pro
 def draw(gains):
     """A number is bold if its interval excludes 0."""
     frame = gains[gains.decoding == "sampled"]
-    frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # models without a transfer test are left out
+    # models without a transfer test are left out
+    frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]
     models = frame.model.nunique()
     groups = plotting.groups(frame, ["model", "arm"])
-    tests, trained_tasks = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
-    tests = [name for name in tests if name in set(frame.eval_task)]
-    columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)  # an interval needs 0.7 in
-    figure, axes = plotting.panels(
-        len(groups), height=0.55 + 0.36 * len(trained_tasks) + 0.25, columns=columns, sharex=True, sharey=True
+    tests, trained_tasks = (
+        list(dict.fromkeys([*frame.task, *frame.eval_task])),
+        list(dict.fromkeys(frame.task)),
     )
-    # All panels share a scale with 0 in its middle. The printed sign replaces the colour in grey print.
+    tests = [name for name in tests if name in set(frame.eval_task)]
+    # an interval needs 0.7 in
+    columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)
+    figure, axes = plotting.panels(
+        len(groups),
+        height=0.55 + 0.36 * len(trained_tasks) + 0.25,
+        columns=columns,
+        sharex=True,
+        sharey=True,
+    )
+    # All panels share a scale with 0 in its middle. The printed sign replaces the colour in grey
+    # print.
     largest = 100 * max(frame.gain.abs().max(), 1e-9)
     scale = colors.Normalize(-largest, largest)
     for axis, ((model, arm), group) in zip(axes, groups):
@@ -35,14 +45,24 @@ def draw(gains):
             is_dark = abs(cells[i, j]) > 0.6 * largest
             look = {"ha": "center", "fontsize": 7, "color": "white" if is_dark else "black"}
             weight = "bold" if is_resolved else "normal"
-            axis.text(j, i - 0.04, points(row.gain, "+"), va="bottom" if has_interval else "center", fontweight=weight, **look)
+            axis.text(
+                j,
+                i - 0.04,
+                points(row.gain, "+"),
+                va="bottom" if has_interval else "center",
+                fontweight=weight,
+                **look,
+            )
             if has_interval:
                 axis.text(j, i + 0.04, interval(row.gain_low, row.gain_high), va="top", **look)
         for i, j in np.argwhere(np.isnan(cells)):
             axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
         image = axis.imshow(cells, cmap="PuOr_r", norm=scale, aspect="auto")
         for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, trained_tasks)):
-            ticks(range(len(names)), [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in names])
+            ticks(
+                range(len(names)),
+                [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in names],
+            )
             ticks(np.arange(len(names) - 1) + 0.5, minor=True)
         axis.grid(visible=False, which="major")
         axis.grid(which="minor", color="white", linewidth=1.5, alpha=1)
@@ -50,5 +70,7 @@ def draw(gains):
         axis.spines[:].set_visible(False)
         plotting.title(axis, arm if models == 1 else f"{model}: {arm}")
     plotting.outer_labels(axes, "tested on", "trained on")
-    figure.colorbar(image, ax=axes, label="gain (points)", shrink=0.9, aspect=30, pad=0.02).outline.set_visible(False)
+    figure.colorbar(
+        image, ax=axes, label="gain (points)", shrink=0.9, aspect=30, pad=0.02
+    ).outline.set_visible(False)
     return figure, frame[COLUMNS]

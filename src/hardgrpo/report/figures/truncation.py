@@ -1,4 +1,5 @@
-"""Gains of the same completions under a tight and a large completion limit, by arm and by the limit in training."""
+"""Gains of the same completions under a tight and a large completion limit, by arm and by the limit
+in training."""
 
 import pandas as pd
 
@@ -9,27 +10,47 @@ from hardgrpo.runtime.errors import UserError
 
 
 def draw(parts, limits: dict[str, int]):
-    """A row of panels for each task trained on, a column for each test in `limits` ({test: completion limit})."""
+    """A row of panels for each task trained on, a column for each test in `limits` ({test:
+    completion limit})."""
     tests = sorted(limits, key=limits.get)
     frame = parts[parts.eval_task.isin(tests)]
     if frame.empty:
-        raise UserError(f"parts.csv: no rows tested on {' or '.join(tests)}; run the study that it summarises")
+        raise UserError(
+            f"parts.csv: no rows tested on {' or '.join(tests)}; run the study that it summarises"
+        )
     models = frame.model.nunique()
-    rows = [key for key, group in plotting.groups(frame, ["model", "task"]) if set(tests) <= set(group.eval_task)]
+    rows = [
+        key
+        for key, group in plotting.groups(frame, ["model", "task"])
+        if set(tests) <= set(group.eval_task)
+    ]
     # All panels share a y axis, so that gains under the two limits can be compared.
-    figure, axes = plotting.panels(len(tests) * len(rows), height=2.4, columns=len(tests), sharey=True)
+    figure, axes = plotting.panels(
+        len(tests) * len(rows), height=2.4, columns=len(tests), sharey=True
+    )
     drawn_rows = []
     for index, axis in enumerate(axes):
         (model, task), test = rows[index // len(tests)], tests[index % len(tests)]
         group = frame[(frame.model == model) & (frame.task == task) & (frame.eval_task == test)]
         plotting.parts_bars(axis, group, ticks="arm")
         for place, row in enumerate(group.itertuples()):
-            top = 100 * max(0, row.gain, *(v for v in (row.finishing_high, row.correctness_high) if v == v))
-            axis.annotate(points(row.gain, "+"), (place, top), xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7)
+            top = 100 * max(
+                0, row.gain, *(v for v in (row.finishing_high, row.correctness_high) if v == v)
+            )
+            axis.annotate(
+                points(row.gain, "+"),
+                (place, top),
+                xytext=(0, 2),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+            )
         name = task if models == 1 else f"{model}, {task}"
         base = f"base: accuracy {100 * group.base_accuracy.iloc[0]:.1f} %, answered {100 * group.base_answered.iloc[0]:.1f} %"
         axis.margins(y=0.12)
-        plotting.title(axis, f"trained on {name}, tested at {limits[test]} tokens", base, plotting.sizes(group))
+        plotting.title(
+            axis, f"trained on {name}, tested at {limits[test]} tokens", base, plotting.sizes(group)
+        )
         drawn_rows.append(group[COLUMNS])
     plotting.outer_labels(axes, "", "gain in accuracy (points)")
     plotting.same_ticks_once(axes)

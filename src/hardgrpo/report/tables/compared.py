@@ -4,7 +4,18 @@ import pandas as pd
 
 from hardgrpo.analysis.claim_tests import LOG_ODDS
 from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
-from hardgrpo.report.table_columns import BREAK, R_SQUARED, Cell, Column, P, key_columns, numbers, seeds, text, with_95
+from hardgrpo.report.table_columns import (
+    BREAK,
+    R_SQUARED,
+    Cell,
+    Column,
+    P,
+    key_columns,
+    numbers,
+    seeds,
+    text,
+    with_95,
+)
 from hardgrpo.selection import policies
 from hardgrpo.study.settings import RECIPE_DEFAULTS
 
@@ -24,20 +35,37 @@ def compared(compared: pd.DataFrame):
         *key_columns(compared, "model", "eval_task", "policy"),
         text(compared, "quantity", "quantity", lambda value: value.replace("_", " ")),
         text(compared, "place", "from"),
-        numbers("published", [with_interval(r.published, r.published_low, r.published_high) for r in compared.itertuples()]),
-        numbers(with_95("here"), [with_interval(r.here, r.low, r.high) for r in compared.itertuples()]),
+        numbers(
+            "published",
+            [
+                with_interval(r.published, r.published_low, r.published_high)
+                for r in compared.itertuples()
+            ],
+        ),
+        numbers(
+            with_95("here"), [with_interval(r.here, r.low, r.high) for r in compared.itertuples()]
+        ),
         seeds(compared),
     ]
 
 
 def claims(claims: pd.DataFrame):
     tests = [
-        task if test == task or pd.isna(test) else f"{task}, tested on {test}" for task, test in zip(claims.task, claims.eval_task)
+        task if test == task or pd.isna(test) else f"{task}, tested on {test}"
+        for task, test in zip(claims.task, claims.eval_task)
     ]
-    estimates = [format_estimate(row.test, row.estimate, row.low, row.high) for row in claims.itertuples()]
-    p_holm = [probability(p) if primary else "" for p, primary in zip(claims.p_holm, claims.primary)]
+    estimates = [
+        format_estimate(row.test, row.estimate, row.low, row.high) for row in claims.itertuples()
+    ]
+    p_holm = [
+        probability(p) if primary else "" for p, primary in zip(claims.p_holm, claims.primary)
+    ]
     breakable_name = lambda value: "" if pd.isna(value) else breakable(value)
-    models = [text(claims, "model", "model", breakable_name, "model {}", 0.10)] if claims.model.notna().any() else []
+    models = (
+        [text(claims, "model", "model", breakable_name, "model {}", 0.10)]
+        if claims.model.notna().any()
+        else []
+    )
     return claims, [
         text(claims, "paper", "paper"),
         *models,
@@ -68,7 +96,12 @@ def format_test(test: str) -> Cell:
 
 def deviations(study: dict, deviations: pd.DataFrame):
     frame = deviations.assign(here=[own_setting(study, key) for key in deviations.key])
-    headers = {"written": "as written", "july": "code of July 2025", "later": "later code", "here": "run here"}
+    headers = {
+        "written": "as written",
+        "july": "code of July 2025",
+        "later": "later code",
+        "here": "run here",
+    }
     setting_columns = [text(frame, name, header, width=0.19) for name, header in headers.items()]
     return frame, [text(frame, "what", "what", width=0.15), *setting_columns]
 
@@ -76,11 +109,15 @@ def deviations(study: dict, deviations: pd.DataFrame):
 def own_setting(study: dict, key: str) -> str:
     """The study's setting for a key of `deviations.csv`, as text."""
     by_order = [rule for rule in study["rules"] if policies.RULES[rule].is_released]
-    pass_rate_owner = "each replicate's own base model's" if study["own_bases"] else "the model's own"
+    pass_rate_owner = (
+        "each replicate's own base model's" if study["own_bases"] else "the model's own"
+    )
     settings = {
         "ties": "the order of the dataset" if by_order else "broken at random, by the seed",
         "hardest": "sorted by pass rate" if by_order else "lowest pass rates",
-        "middle": "the central ranks" if by_order else "nearest to the median, within the quartiles",
+        "middle": "the central ranks"
+        if by_order
+        else "nearest to the median, within the quartiles",
         "random": "shuffled by seed 42" if by_order else "by the seed",
         "pass_rates": pass_rate_owner,
         "prompts": "see the task in config/tasks.yaml",
@@ -91,7 +128,9 @@ def own_setting(study: dict, key: str) -> str:
         "seeds": f"{study['seeds']}",
         "fused": "on four: q, k and v share one part, gate and up another",
         "graders": ", ".join(study["graders"]),
-        "completion_tokens": ", ".join(f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()),
+        "completion_tokens": ", ".join(
+            f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()
+        ),
         "probe_samples": f"{study['probe_samples']}",
         "test_samples": f"mean of {study['test_samples']} at temperature 1, last checkpoint",
     }
@@ -103,5 +142,8 @@ def own_setting(study: dict, key: str) -> str:
         return "not trained here"
     value = study["recipe"].get(key, RECIPE_DEFAULTS.get(key))
     if isinstance(value, dict):
-        return ", ".join(f"{name} {entry if isinstance(entry, str) else f'{entry:g}'}" for name, entry in value.items())
+        return ", ".join(
+            f"{name} {entry if isinstance(entry, str) else f'{entry:g}'}"
+            for name, entry in value.items()
+        )
     return "none" if value is None else f"{value}"

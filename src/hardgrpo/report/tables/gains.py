@@ -1,7 +1,7 @@
 """The paper's tables of gains, differences between policies, and accuracies.
 
-The best policy is bold and the second best underlined only if they are resolved: if the Holm-corrected p of the difference from
-every worse policy is below 0.05.
+The best policy is bold and the second best underlined only if they are resolved: if the
+Holm-corrected p of the difference from every worse policy is below 0.05.
 """
 
 import pandas as pd
@@ -42,8 +42,15 @@ def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame)
 
 def transfer(gains: pd.DataFrame, differences: pd.DataFrame):
     frame = gains[(gains.task != gains.eval_task) & (gains.decoding == "sampled")]
-    gain_columns = [number(frame, "base_accuracy", ACCURACY_BEFORE), gain_column(frame, differences)]
-    return frame, [*key_columns(frame, "model", "task", "eval_task", "arm"), *gain_columns, *design(frame)]
+    gain_columns = [
+        number(frame, "base_accuracy", ACCURACY_BEFORE),
+        gain_column(frame, differences),
+    ]
+    return frame, [
+        *key_columns(frame, "model", "task", "eval_task", "arm"),
+        *gain_columns,
+        *design(frame),
+    ]
 
 
 def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
@@ -55,17 +62,19 @@ def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
 
 
 def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """`best` for the largest sampled gain of a (model, task, test), `second` for the next, if resolved from all smaller ones; else ""."""
+    """`best` for the largest sampled gain of a (model, task, test), `second` for the next, if
+    resolved from all smaller ones; else ""."""
     marks = []
     for row in frame.itertuples():
-        is_same_test = lambda table, row=row: (table[["model", "task", "eval_task"]] == [row.model, row.task, row.eval_task]).all(
-            axis=1
-        )
+        is_same_test = lambda table, row=row: (
+            table[["model", "task", "eval_task"]] == [row.model, row.task, row.eval_task]
+        ).all(axis=1)
         group, pairs = frame[is_same_test(frame)], differences[is_same_test(differences)]
         ranked = list(group[group.decoding == "sampled"].sort_values("gain", ascending=False).arm)
         rank = ranked.index(row.arm) if row.decoding == "sampled" and row.arm in ranked else 2
         worse_p = [
-            pairs[pairs.arm.isin([row.arm, worse]) & pairs.minus_arm.isin([row.arm, worse])].p_holm for worse in ranked[rank + 1 :]
+            pairs[pairs.arm.isin([row.arm, worse]) & pairs.minus_arm.isin([row.arm, worse])].p_holm
+            for worse in ranked[rank + 1 :]
         ]
         is_resolved = len(ranked) > rank + 1 and all((p < 0.05).any() for p in worse_p)
         marks.append(["best", "second"][rank] if rank < 2 and is_resolved else "")
@@ -76,7 +85,11 @@ def out_of_distribution(pass_at_k: pd.DataFrame):
     frame = pass_at_k[pass_at_k.task != pass_at_k.eval_task]
     pass_columns = [number(frame, "k", K, integer), number(frame, "base", ("base pass@", K))]
     pass_columns += [estimate(frame, "pass", ("pass@", K)), estimate(frame, "gain", "gain")]
-    return frame, [*key_columns(frame, "model", "task", "eval_task", "arm"), *pass_columns, *design(frame)]
+    return frame, [
+        *key_columns(frame, "model", "task", "eval_task", "arm"),
+        *pass_columns,
+        *design(frame),
+    ]
 
 
 def differences(differences: pd.DataFrame):
@@ -91,7 +104,10 @@ def differences(differences: pd.DataFrame):
 
 
 def p_columns(frame: pd.DataFrame) -> list[Column]:
-    return [number(frame, "p", P, probability), number(frame, "p_holm", (P, " (Holm)"), probability)]
+    return [
+        number(frame, "p", P, probability),
+        number(frame, "p_holm", (P, " (Holm)"), probability),
+    ]
 
 
 def single_samples(mcnemar: pd.DataFrame):
@@ -129,5 +145,11 @@ def catches_up(catches_up: pd.DataFrame):
         number(catches_up, "step", "reached at update", integer),
         numbers("over seeds", spread),
         number(catches_up, "steps", "of", integer),
-        numbers("seeds", [f"{integer(a)} of {integer(b)}" for a, b in zip(catches_up.seeds_reached, catches_up.seeds)]),
+        numbers(
+            "seeds",
+            [
+                f"{integer(a)} of {integer(b)}"
+                for a, b in zip(catches_up.seeds_reached, catches_up.seeds)
+            ],
+        ),
     ]

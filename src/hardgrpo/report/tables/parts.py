@@ -5,7 +5,16 @@ import pandas as pd
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.formats import integer, round_parts, signed
 from hardgrpo.analysis.summaries import own_test_rows
-from hardgrpo.report.table_columns import Column, K, arrow, design, estimate, key_columns, number, seeds
+from hardgrpo.report.table_columns import (
+    Column,
+    K,
+    arrow,
+    design,
+    estimate,
+    key_columns,
+    number,
+    seeds,
+)
 
 ARM_CELL = ("model", "task", "eval_task", "arm")
 
@@ -22,7 +31,12 @@ def parts(parts: pd.DataFrame):
 
 def kinds(kinds: pd.DataFrame):
     frame = kinds[kinds.tier.isna()]
-    return frame, [*key_columns(frame, *ARM_CELL), *_kinds(frame), estimate(frame, "greedy_gain", "greedy gain"), *design(frame)]
+    return frame, [
+        *key_columns(frame, *ARM_CELL),
+        *_kinds(frame),
+        estimate(frame, "greedy_gain", "greedy gain"),
+        *design(frame),
+    ]
 
 
 def tier_kinds(kinds: pd.DataFrame):
@@ -31,7 +45,10 @@ def tier_kinds(kinds: pd.DataFrame):
 
 
 def _kinds(frame: pd.DataFrame) -> list[Column]:
-    return [number(frame, "out_of_reach", "out %"), *_parts(frame, ["finishing", "sharpening", "new_solving"])]
+    return [
+        number(frame, "out_of_reach", "out %"),
+        *_parts(frame, ["finishing", "sharpening", "new_solving"]),
+    ]
 
 
 def reasons(reasons: pd.DataFrame):
@@ -96,9 +113,18 @@ def gain_and_parts(frame: pd.DataFrame) -> list[Column]:
 
 
 def _parts(frame: pd.DataFrame, names: list[str]) -> list[Column]:
-    """Columns of the gain, and of its parts with intervals. The parts are rounded so that they add up to the gain."""
+    """Columns of the gain, and of its parts with intervals. The parts are rounded so that they add
+    up to the gain."""
     rounded = pd.DataFrame(
-        [round_parts(row.gain, [getattr(row, name) for name in names]) for row in frame.itertuples()], frame.index, names
+        [
+            round_parts(row.gain, [getattr(row, name) for name in names])
+            for row in frame.itertuples()
+        ],
+        frame.index,
+        names,
     )
     printed = frame.assign(**rounded)
-    return [number(printed, "gain", "gain", signed), *(estimate(printed, name, name.replace("_", " ")) for name in names)]
+    return [
+        number(printed, "gain", "gain", signed),
+        *(estimate(printed, name, name.replace("_", " ")) for name in names),
+    ]

@@ -1,4 +1,5 @@
-"""The paper's tables of recorded runs: the mean of their last checkpoints, less the base model and less other runs."""
+"""The paper's tables of recorded runs: the mean of their last checkpoints, less the base model and
+less other runs."""
 
 import pandas as pd
 
@@ -27,14 +28,20 @@ def recorded_parts(recorded_runs: pd.DataFrame):
     for name in ("finishing", "correctness", "pass@k"):
         is_measure = recorded_runs.measure.astype(str).str.startswith(name.removesuffix("k"))
         names = dict(zip(interval("difference"), interval(name)))
-        part = recorded_runs[is_measure & _is_last(recorded_runs)][[*KEYS, *interval("difference")]].rename(columns=names)
+        part = recorded_runs[is_measure & _is_last(recorded_runs)][
+            [*KEYS, *interval("difference")]
+        ].rename(columns=names)
         frame = frame.merge(part, on=KEYS, how="left")
-    measures = [estimate(frame, name, name, signed_interval) for name in ("finishing", "correctness", "pass@k")]
+    measures = [
+        estimate(frame, name, name, signed_interval)
+        for name in ("finishing", "correctness", "pass@k")
+    ]
     return frame, [*_keys(frame), *measures, problems(frame)]
 
 
 def last_checkpoints(recorded_runs: pd.DataFrame) -> pd.DataFrame:
-    """Rows of accuracy over the last checkpoints, without published accuracies where there are completions."""
+    """Rows of accuracy over the last checkpoints, without published accuracies where there are
+    completions."""
     last = recorded_runs[_is_last(recorded_runs) & (recorded_runs.measure == "accuracy")]
     graded = pd.MultiIndex.from_frame(last[last.grading == "task"][KEYS[:4]])
     has_completions = pd.MultiIndex.from_frame(last[KEYS[:4]]).isin(graded)
@@ -47,4 +54,7 @@ def _is_last(recorded_runs: pd.DataFrame) -> pd.Series:
 
 def _keys(frame: pd.DataFrame) -> list[Column]:
     names = {"policy": "run", "minus": "less", "questions": "on"}
-    return [*key_columns(frame, "model", "task"), *(text(frame, name, header) for name, header in names.items())]
+    return [
+        *key_columns(frame, "model", "task"),
+        *(text(frame, name, header) for name, header in names.items()),
+    ]

@@ -6,7 +6,19 @@ from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.formats import UNKNOWN, integer, probability, r_squared, signed
 from hardgrpo.analysis.hard_leads import PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
-from hardgrpo.report.table_columns import P_HAT, R_SQUARED, Math, P, design, estimate, key_columns, number, numbers, seeds, text
+from hardgrpo.report.table_columns import (
+    P_HAT,
+    R_SQUARED,
+    Math,
+    P,
+    design,
+    estimate,
+    key_columns,
+    number,
+    numbers,
+    seeds,
+    text,
+)
 from hardgrpo.report.tables.compared import published_column
 
 POLICY = ("model", "task", "policy")  # of tables of subsets, which no recipe decides
@@ -14,14 +26,19 @@ ARM = ("model", "task", "arm")
 
 
 def learnable(learnable: pd.DataFrame, compared: pd.DataFrame):
-    shares = [estimate(learnable, "learnable", "learnable %"), *published_column(learnable, compared, "learnable")]
+    shares = [
+        estimate(learnable, "learnable", "learnable %"),
+        *published_column(learnable, compared, "learnable"),
+    ]
     updates = number(learnable, "updates", "updates", integer, "{} updates")
     return learnable, [*key_columns(learnable, *ARM), *shares, updates, seeds(learnable)]
 
 
 def weaker_signal(study: dict, gains: pd.DataFrame, learnable: pd.DataFrame):
     weaker = study["weaker_signal"]
-    weak = gains[(gains.decoding == "sampled") & (gains.task.isin(weaker) | gains.model.isin(weaker))]
+    weak = gains[
+        (gains.decoding == "sampled") & (gains.task.isin(weaker) | gains.model.isin(weaker))
+    ]
     frame = own_test_rows(weak).merge(learnable, on=[*RUNS, "arm"], suffixes=("", "_updates"))
     estimates = [estimate(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
     return frame, [*key_columns(frame, *ARM), *estimates, *design(frame)]
@@ -37,7 +54,9 @@ def subsets(subsets: pd.DataFrame):
         *(
             [
                 number(subsets, "held_out_pass_rate", "by other samples", "{:.3f}".format),
-                number(subsets, "held_out_zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " % by these")),
+                number(
+                    subsets, "held_out_zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " % by these")
+                ),
             ]
             if subsets.held_out_pass_rate.notna().any()
             else []
@@ -49,7 +68,11 @@ def subsets(subsets: pd.DataFrame):
 
 
 def chosen(chosen: pd.DataFrame):
-    shares = [("never_solved", "never solved"), ("mixed", "mixed"), ("confidently_wrong", "confidently wrong")]
+    shares = [
+        ("never_solved", "never solved"),
+        ("mixed", "mixed"),
+        ("confidently_wrong", "confidently wrong"),
+    ]
     return chosen, [
         *key_columns(chosen, *POLICY),
         number(chosen, "prompts", "prompts", integer),
@@ -61,14 +84,21 @@ def chosen(chosen: pd.DataFrame):
 
 
 def lead_regressions(lead_regressions: pd.DataFrame):
-    frame = own_test_rows(lead_regressions).dropna(subset=["slope"])  # no slope on a predictor that is the same in all replicates
+    # no slope on a predictor that is the same in all replicates
+    frame = own_test_rows(lead_regressions).dropna(subset=["slope"])
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
     return frame, [
         text(frame, "task", "task"),
         text(frame, "minus", "lead over"),
         text(frame, "predictor", "regressed on", PREDICTORS.get),
         numbers("slope [95 %]", [f"{a:+.2f} [{b:+.2f}, {c:+.2f}]" for a, b, c in ends]),
-        numbers(R_SQUARED, [r_squared(*values) for values in zip(frame.r_squared, frame.r_squared_low, frame.r_squared_high)]),
+        numbers(
+            R_SQUARED,
+            [
+                r_squared(*values)
+                for values in zip(frame.r_squared, frame.r_squared_low, frame.r_squared_high)
+            ],
+        ),
         number(frame, "p", P, probability),
         number(frame, "points", "points", integer, "{} points"),
     ]
@@ -94,7 +124,12 @@ def trajectories(trajectories: pd.DataFrame):
     last_stretch = trajectories[trajectories.end == 1].dropna(subset=["stretch"])
     ends = [*POLICY, "pass_rate", "pass_rate_low", "pass_rate_high"]
     frame = all_epochs.merge(last_stretch[ends], on=list(POLICY), suffixes=("", "_end"))
-    frame = frame.rename(columns={"pass_rate_low_end": "pass_rate_end_low", "pass_rate_high_end": "pass_rate_end_high"})
+    frame = frame.rename(
+        columns={
+            "pass_rate_low_end": "pass_rate_end_low",
+            "pass_rate_high_end": "pass_rate_end_high",
+        }
+    )
     return frame, [
         *key_columns(frame, *POLICY),
         number(frame, "prompts", "prompts", integer),
@@ -115,12 +150,20 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
     )  # runs on worked solutions sample no tokens
 
     def spread(name: str, unit: float) -> list[str]:
-        values = zip(spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit)
-        return [UNKNOWN if pd.isna(mean) else f"{mean:.2g} ({least:.2g}\N{EN DASH}{most:.2g})" for mean, least, most in values]
+        values = zip(
+            spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit
+        )
+        return [
+            UNKNOWN if pd.isna(mean) else f"{mean:.2g} ({least:.2g}\N{EN DASH}{most:.2g})"
+            for mean, least, most in values
+        ]
 
     return spent, [
         *key_columns(spent, *ARM),
-        *(number(spent, name, name, integer, f"{{}} {name}") for name in ("updates", "prompts", "rollouts")),
+        *(
+            number(spent, name, name, integer, f"{{}} {name}")
+            for name in ("updates", "prompts", "rollouts")
+        ),
         number(spent, "labels", "labels", integer),
         number(spent, "completion_tokens", "limit", integer),
         numbers("tokens, millions", spread("tokens", 1e6)),
@@ -139,6 +182,11 @@ def regressions(regressions: pd.DataFrame):
         text(regressions, "predictor", "gain explained by", predictor_name),
         text(regressions, "adjusted_for", "adjusted for", predictor_name),
         number(regressions, "r_squared", R_SQUARED, "{:.2f}".format),
-        number(regressions, "slope", "slope", lambda value: UNKNOWN if pd.isna(value) else "+" if value > 0 else "\N{MINUS SIGN}"),
+        number(
+            regressions,
+            "slope",
+            "slope",
+            lambda value: UNKNOWN if pd.isna(value) else "+" if value > 0 else "\N{MINUS SIGN}",
+        ),
         number(regressions, "cells", "cells", integer),
     ]
