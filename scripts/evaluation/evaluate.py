@@ -19,6 +19,7 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, provenance, warm
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import programs
+from hardgrpo.study.spec import check_run_of_checkpoints
 
 import argparse
 from collections.abc import Iterator
@@ -50,6 +51,8 @@ def main() -> None:
     folders = find_checkpoints(Path(args.checkpoints)) if args.checkpoints else {}
     for folder in folders.values():
         provenance.check_manifest(folder, part_of=args.checkpoints)
+    if args.checkpoints:
+        check_run_of_checkpoints(Path(args.checkpoints))
     if args.base or not folders:
         folders = {0: args.model} | folders
     decodings = [("sampled", sample) for sample in range(args.samples)] + [

@@ -35,7 +35,7 @@ from hardgrpo.runtime import (
 )
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import paths, settings
-from hardgrpo.study.spec import Spec
+from hardgrpo.study.spec import Spec, check_run_of_checkpoints
 from hardgrpo.training import outputs, recipes
 from hardgrpo.training.processes import LAUNCH_VARIABLE, Processes, launch
 
@@ -136,6 +136,8 @@ def main() -> None:
             f"track: {args.track} needs the package {TRACKERS[args.track]}: {sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock"
         )
     provenance.check_manifest(spec.model_folder)
+    if spec.continues:
+        check_run_of_checkpoints(Path(spec.model_folder).parent)
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}
     subset = tasks.read_subset(spec.subset, problems, spec.problems)
 

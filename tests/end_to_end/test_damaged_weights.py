@@ -83,3 +83,23 @@ def test_a_recipe_with_other_checkpoints_replaces_the_old_ones(finished):
     assert [path.name for path in (finished.folder / folder / "checkpoints").glob("step-*")] == [
         "step-3"
     ]
+
+
+@pytest.mark.parametrize("what", ["checkpoints", "checkpoints/step-4"])
+def test_checkpoints_of_another_run_are_refused(finished, what):
+    """Their manifests and checksums are valid, so only the recorded specification tells whose they
+    are."""
+    runs = finished.folder / "results/training/tiny/swaps/mini"
+    checkpoints, other_checkpoints = runs / "hard/seed0/checkpoints", runs / "random/seed0" / what
+    folder = checkpoints.parent / what
+    shutil.rmtree(folder)
+    shutil.copytree(other_checkpoints, folder)
+    grades = finished.folder / "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"
+    grades.unlink()
+    completed = finished.snakemake(str(grades.relative_to(finished.folder)))
+    assert completed.returncode == 1 and "Traceback" not in completed.stderr
+    relative = folder.relative_to(finished.folder)
+    assert f"{relative}/manifest.json: trained with another specification" in completed.stderr
+    shutil.rmtree(checkpoints)  # as the message says
+    completed = finished.snakemake(str(grades.relative_to(finished.folder)))
+    assert completed.returncode == 0, completed.stdout[-3000:] + completed.stderr[-3000:]

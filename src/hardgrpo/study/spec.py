@@ -121,3 +121,20 @@ class Spec:
         the folder of the run's state."""
         text = json.dumps([self.fields(), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_run_of_checkpoints(folder: Path) -> None:
+    """Raise a `UserError` if a checkpoint in `folder` was trained with another specification than
+    the `spec.yaml` beside `folder`. Checkpoints of versions that did not record the specification,
+    and folders without a `spec.yaml`, pass."""
+    path = folder.parent / "spec.yaml"
+    if not path.is_file():
+        return
+    digest = Spec.read(path).digest()
+    for manifest in [folder / "manifest.json", *sorted(folder.glob("step-*/manifest.json"))]:
+        recorded_digest = files.read_json(manifest).get("spec")
+        if recorded_digest not in (None, digest):
+            raise UserError(
+                f"{manifest}: trained with another specification than {path}, so it belongs to"
+                f" another run; delete {folder} and run again"
+            )

@@ -9,7 +9,7 @@ from hardgrpo.runtime import files, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import settings
-from hardgrpo.study.spec import Spec
+from hardgrpo.study.spec import Spec, check_run_of_checkpoints
 from hardgrpo.training import recipes
 
 # column of updates.csv -> key of TRL's log; a key that is missing from the log gives an empty cell
@@ -59,6 +59,7 @@ def has_complete_outputs(output: Path, state: Path) -> bool:
             return False
         for folder in provenance.checkpoints(output / "checkpoints").values():
             provenance.check_manifest(folder)
+        check_run_of_checkpoints(output / "checkpoints")
     except UserError:
         return False
     return all((output / name).is_file() for name in ("updates.csv", "timing.csv"))
@@ -84,7 +85,7 @@ def export(
     )
     first_round_rows, timing = _read_first_round(spec) if spec.continues else ([], [])
     offset = len(first_round_rows)
-    _export_checkpoints(state, output / "checkpoints", steps, offset)
+    _export_checkpoints(spec, state, output / "checkpoints", steps, offset)
     supervised = settings.is_supervised(spec.training)
     columns = update_columns(spec.training)
     rows = [
@@ -155,7 +156,9 @@ def _read_first_round(spec: Spec) -> tuple[list[dict], list[dict]]:
     return log, files.read_rows(f"{spec.continues}/timing.csv", {"step": int, "seconds": float})
 
 
-def _export_checkpoints(state: Path, folder: Path, steps: list[int], offset: int) -> None:
+def _export_checkpoints(
+    spec: Spec, state: Path, folder: Path, steps: list[int], offset: int
+) -> None:
     # checkpoints of an earlier recipe; Snakemake has removed their manifest
     shutil.rmtree(folder, ignore_errors=True)
     with files.atomic(folder) as temporary:
@@ -167,11 +170,9 @@ def _export_checkpoints(state: Path, folder: Path, steps: list[int], offset: int
                     files.link_or_copy(path, target / path.name)
             if (target / "adapter_config.json").exists():
                 _sort_adapter_config(target / "adapter_config.json")
-            provenance.write_manifest(target)
-        files.write_text(
-            temporary / "manifest.json",
-            json.dumps({"steps": [offset + step for step in steps]}) + "\n",
-        )
+            provenance.write_manifest(target, spec=spec.digest())
+        facts = {"spec": spec.digest(), "steps": [offset + step for step in steps]}
+        files.write_text(temporary / "manifest.json", json.dumps(facts) + "\n")
 
 
 def _read_history(state: Path, updates: int) -> list[dict]:
