@@ -167,6 +167,18 @@ def no_memory(workflow: Workflow, rng: random.Random) -> bool:
     return False
 
 
+def changed_configuration(workflow: Workflow, rng: random.Random) -> bool:
+    """Somebody edits the configuration while the workflow runs, and undoes the edit before the next
+    run."""
+    running, path = workflow.running(), workflow.folder / "config.yaml"
+    content = path.read_text()
+    path.write_text(content.replace("updates: ", "updates: 1"))
+    assert path.read_text() != content
+    workflow.wait()
+    path.write_text(content)
+    return running
+
+
 def second_snakemake(workflow: Workflow, rng: random.Random) -> bool:
     """Somebody starts the same command in another terminal, while the first holds its locks."""
     while workflow.running() and not list((workflow.folder / ".snakemake/locks").glob("*")):
@@ -193,6 +205,7 @@ WHILE_RUNNING: dict[str, Callable[[Workflow, random.Random], bool]] = {
     "disk full": disk_full,
     "no memory": no_memory,
     "two at once": second_snakemake,
+    "changed configuration": changed_configuration,
 }
 
 
@@ -226,7 +239,16 @@ def of_another_day(path: Path, rng: random.Random) -> None:
     os.utime(path, (then, then))
 
 
+def of_another_run(path: Path, rng: random.Random) -> None:
+    """A run's checkpoints are those of another run, with valid checksums."""
+    checkpoints = sorted(path.parents[2].glob("*/seed*/checkpoints"))
+    source = rng.choice([folder for folder in checkpoints if folder != path])
+    shutil.rmtree(path)
+    shutil.copytree(source, path)
+
+
 DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
+    "of another run": of_another_run,
     "cut": cut,
     "emptied": emptied,
     "bit flipped": bit_flipped,
@@ -236,12 +258,14 @@ DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
 
 
 def damage(world: World, kind: str, rng: random.Random) -> Path:
-    """Damage one file that the workflow has written; in half of the cases its modification time is
-    restored."""
+    """Damage one file that the workflow has written, or one run's folder of checkpoints; in half of
+    the cases its modification time is restored."""
     kinds: dict[str, list[Path]] = {}
     for path in written(world):
         kinds.setdefault(path.name, []).append(path)
     path = rng.choice(kinds[rng.choice(sorted(kinds))])
+    if kind == "of another run":
+        path = rng.choice(sorted(world.folder.glob("results/training/*/*/*/*/seed*/checkpoints")))
     before = path.stat()
     DAMAGE[kind](path, rng)
     if kind != "of another day" and rng.random() < 0.5:
@@ -283,10 +307,11 @@ def read_only(world: World, rng: random.Random) -> Iterator[None]:
         subprocess.run([*how[:2], how[3], folder], check=True)
 
 
-def begin(world: World, rng: random.Random) -> str:
-    """Remove the results of a drawn stage and of all later ones, or five files of the last; returns
-    the stage."""
-    place = rng.randrange(len(STAGES) + 1)
+def begin(world: World, rng: random.Random, kept_stage: str | None = None) -> str:
+    """Remove the results of a drawn stage after `kept_stage` and of all later ones, or five files
+    of the last; returns the stage."""
+    first = STAGES.index(kept_stage) + 1 if kept_stage else 0
+    place = rng.randrange(first, len(STAGES) + 1)
     if place == len(STAGES):
         made = sorted(
             path
