@@ -10,6 +10,7 @@ Products of wide models stay with torch: NumPy would be slower there. A process 
 with other processes stays with torch, too: FSDP frees memory that NumPy may still use.
 """
 
+import os
 import warnings
 from pathlib import Path
 
@@ -39,6 +40,9 @@ def install() -> None:
     global _library
     if _library is not None:
         return
+    # Intel's library chooses its kernels at the first call, which is after this line. Its products
+    # would be slow with these kernels, but its exponentials and logarithms are not.
+    os.environ["MKL_CBWR"] = "COMPATIBLE"
     import torch
 
     library = torch.library.Library("aten", "IMPL")
