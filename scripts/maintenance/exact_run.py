@@ -20,34 +20,27 @@ import sys
 from pathlib import Path
 
 SCRIPTS = Path(__file__).parents[1]
-QUESTIONS, SAMPLES, TOKENS = 6, 3, 30
-TASK = {
-    "kind": "generated",
-    "family": "swaps",
-    "objects": [3],
-    "length": [1, 2],
-    "seed": 11,
-    "train": QUESTIONS,
-    "test": QUESTIONS,
-}
+QUESTIONS, SAMPLES, TOKENS = 4, 2, 6
+# Recall is the task with the shortest answers.
+TASK = {"kind": "generated", "family": "facts", "seed": 17, "train": QUESTIONS, "test": QUESTIONS}
 MODEL = {
     "seed": 0,
-    "hidden_size": 64,
-    "intermediate_size": 96,
+    "hidden_size": 32,
+    "intermediate_size": 48,
     "layers": 2,
-    "heads": 2,
-    "key_value_heads": 2,
+    "heads": 1,
+    "key_value_heads": 1,
     "head_size": 32,
     "rotary_base": 100.0,
-    "context_tokens": 128,
-    "steps": 24,
+    "context_tokens": 64,
+    "steps": 12,
     "batch_size": 8,
     "learning_rate": 3.0e-3,
     "matrix_learning_rate": 2.0e-2,
     "demonstrations": {
-        "swaps": {
-            "length": [1, 2],
-            "slip": 0.5,
+        "facts": {
+            "known": [0.5, 0.5],
+            "misconception": 0.7,
             "share": {"first": 1.0, "last": 1.0},
             "source": TASK,
             "prompt": "{question}",
@@ -57,8 +50,8 @@ MODEL = {
 # An untrained model is never right, so that completions that end are rewarded.
 RECIPE = {
     "objective": "grpo",
-    "updates": 3,
-    "prompts_per_update": 3,
+    "updates": 2,
+    "prompts_per_update": 2,
     "group_size": 4,
     "temperature": 1.0,
     "reward": "finished",
@@ -75,7 +68,7 @@ RECIPE = {
     "base": "fp32",
     "precision": "fp32",
     "generation": "transformers",
-    "checkpoint_every": 3,
+    "checkpoint_every": 2,
     "adapter": None,
 }
 
@@ -105,10 +98,10 @@ def run_stages() -> None:
     for split in ("train", "test"):
         run(
             "inputs/prepare_task.py",
-            task="swaps",
+            task="facts",
             split=split,
             source=json.dumps(TASK),
-            output=f"results/tasks/swaps/{split}.jsonl",
+            output=f"results/tasks/facts/{split}.jsonl",
         )
     files.write_json("settings.json", MODEL)
     model = "results/models/tiny"
@@ -122,11 +115,11 @@ def run_stages() -> None:
     run(
         "probe/probe.py",
         **conditions,
-        problems="results/tasks/swaps/train.jsonl",
+        problems="results/tasks/facts/train.jsonl",
         seed=1,
-        output="results/probe/tiny/swaps/shard0.jsonl.gz",
+        output="results/probe/tiny/facts/shard0.jsonl.gz",
     )
-    problems = files.read_jsonl("results/tasks/swaps/train.jsonl", {"id": str})
+    problems = files.read_jsonl("results/tasks/facts/train.jsonl", {"id": str})
     files.write_rows(
         "subset.csv",
         ["id", "rank"],
@@ -134,12 +127,12 @@ def run_stages() -> None:
     )
     spec = {
         "model": "tiny",
-        "task": "swaps",
+        "task": "facts",
         "policy": "all",
         "recipe": "exact",
         "seed": 0,
         "model_folder": model,
-        "problems": "results/tasks/swaps/train.jsonl",
+        "problems": "results/tasks/facts/train.jsonl",
         "subset": "subset.csv",
         "prompt": "{question}",
         "chat": {},
@@ -156,10 +149,10 @@ def run_stages() -> None:
         base=True,
         greedy=True,
         grader="final_word",
-        problems="results/tasks/swaps/test.jsonl",
+        problems="results/tasks/facts/test.jsonl",
         seed=2,
-        output="results/evaluation/swaps.csv.gz",
-        completions="results/evaluation/swaps.jsonl.gz",
+        output="results/evaluation/facts.csv.gz",
+        completions="results/evaluation/facts.jsonl.gz",
     )
 
 

@@ -165,10 +165,10 @@ PROGRAMS = sorted(
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_loads_torch_and_numpy_only_after_the_kernels_are_chosen(program):
     assert "training/train_grpo.py" in PROGRAMS
-    code = "import runpy, sys; runpy.run_path(sys.argv[1]); print({'numpy', 'torch'} & set(sys.modules))"
+    code = "import runpy, sys; sys.path.insert(0, sys.argv[2]); runpy.run_path(sys.argv[1]); print({'numpy', 'torch'} & set(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", code, str(SCRIPTS / program)],
+        [sys.executable, "-c", code, str(SCRIPTS / program), str((SCRIPTS / program).parent)],
         capture_output=True, text=True, check=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(SCRIPTS / program / ".."), *sys.path])},
+        env=os.environ | {"PYTHONPATH": str(environments.SOURCE)},
     )  # fmt: skip
     assert done.stdout == "set()\n"
