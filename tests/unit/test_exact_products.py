@@ -62,6 +62,10 @@ def test_other_types_keep_the_products_of_torch(exact, kind):
     expected = a.double().numpy() @ b.double().numpy()
     for product in (a @ b, (a[None] @ b[None])[0], torch.addmm(torch.zeros(4).to(kind), a, b)):
         assert product.dtype == kind and (product.double().numpy() == expected).all()
+    if kind.is_floating_point:
+        a.requires_grad_()
+        (a @ b).sum().backward()
+        assert (a.grad == b.sum(dim=1)).all()
 
 
 def test_a_model_has_the_gradients_of_double_precision_within_rounding(exact):
