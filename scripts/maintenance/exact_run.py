@@ -5,7 +5,7 @@ equal on every x86-64 processor with AVX2.
     qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/exact_run.py --output FOLDER
 
 The run pretrains a model, probes it, trains it by GRPO and evaluates it, all in one process, because
-an emulated processor takes minutes to load torch. The lines have the form that `sha256sum -c` reads.
+an emulated processor takes minutes to load torch.
 tests/end_to_end/exact_run.sha256 holds the lines that are expected.
 """
 

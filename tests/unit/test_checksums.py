@@ -1,5 +1,7 @@
 """Checksums of the files of a study's runs, compared with those of its reference."""
 
+import gzip
+
 import pytest
 
 from hardgrpo.runtime import checksums
@@ -45,6 +47,17 @@ def test_equal_files_are_equal_and_the_first_that_differs_is_named(study):
     assert checksums.compare(study / "sums", study) == (
         f"results/{RUN[0]} is missing, the first of 3 among 5 files"
     )
+
+
+def test_the_content_of_a_compressed_file_counts(study):
+    path = study / "results" / RUN[1]
+    for level in (1, 9):
+        path.write_bytes(gzip.compress(b"completions" * 99, level))
+        (study / "sums").write_text(checksums.lines(study))
+        path.write_bytes(gzip.compress(b"completions" * 99, 5))
+        assert checksums.compare(study / "sums", study) == checksums.EQUAL
+    path.write_bytes(gzip.compress(b"completions" * 99)[:-5])
+    assert checksums.compare(study / "sums", study).startswith(f"results/{RUN[1]} differs")
 
 
 @pytest.mark.parametrize(

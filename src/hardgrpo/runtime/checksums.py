@@ -1,11 +1,15 @@
 """Checksums of the files of runs that are equal on every x86-64 processor with AVX2
-(`exact_products`), in the form that `sha256sum -c` reads.
+(`exact_products`). Of a compressed file the content counts, because libraries compress differently.
 
 The files stand in the order of the stages, so that the first file that differs names the stage that
 began to differ.
 """
 
+import contextlib
+import gzip
+import hashlib
 import re
+import zlib
 from pathlib import Path
 
 from hardgrpo.runtime import files, seals
@@ -33,7 +37,7 @@ def lines(folder: Path) -> str:
         for path in sorted((folder / "results").glob(stage))
         if not seals.is_seal(path)
     ]
-    return "".join(f"{files.sha256(path)}  {path.relative_to(folder)}\n" for path in paths)
+    return "".join(f"{content_checksum(path)}  {path.relative_to(folder)}\n" for path in paths)
 
 
 def compare(sums: str | Path, folder: Path = Path()) -> str:
@@ -49,13 +53,23 @@ def compare(sums: str | Path, folder: Path = Path()) -> str:
     different = [
         name
         for checksum, name in entries
-        if name in missing or files.sha256(folder / name) != checksum
+        if name in missing or content_checksum(folder / name) != checksum
     ]
     if not different:
         return EQUAL
     first = different[0]
     problem = "is missing" if first in missing else "differs"
     return f"{first} {problem}, the first of {len(different)} among {len(entries)} files"
+
+
+def content_checksum(path: Path) -> str:
+    """The SHA-256 checksum of a file, of a compressed file that of its content."""
+    if path.suffix != ".gz":
+        return files.sha256(path)
+    content = files.read_bytes(path)
+    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error):  # damaged: it differs
+        content = files.decompress(content, path)
+    return hashlib.sha256(content).hexdigest()
 
 
 def _read_line(line: str, sums: str | Path) -> tuple[str, str]:
