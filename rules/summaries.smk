@@ -55,6 +55,7 @@ rule compare_with_reference:
     input:
         runs="results/summaries/{study}/decomposition_runs.csv",
         reference="results/reference/{study}/decomposition_runs.csv",
+        files=drawing.run_files,
     output:
         "results/agreement/{study}.csv",
     log:
@@ -63,8 +64,9 @@ rule compare_with_reference:
         IMAGE["figures"]
     params:
         code=arguments.code("summaries/compare_with_reference.py"),
+        files=lambda w, input: f"--run-files {input.files}" if input.files else "",
     message:
         "Compare study {wildcards.study} with its reference"
     shell:
         "python scripts/summaries/compare_with_reference.py --tables {input.runs}"
-        " --reference {input.reference} --output {output} > {log} 2>&1"
+        " --reference {input.reference} {params.files} --output {output} > {log} 2>&1"

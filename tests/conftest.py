@@ -43,6 +43,7 @@ os.environ.setdefault(warm.SOCKET, warm.place())
 os.environ |= environments.ALLOCATOR | dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
+environments.prepare_exact()  # before torch and NumPy are loaded
 # Keep bytecode: thousands of processes import this project's modules, and each would compile them
 # again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -10,7 +10,7 @@ demonstrated. The workflow does not exclude facts, because a model knows only de
 """
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import files, provenance, warm
+from hardgrpo.runtime import environments, exact_products, files, provenance, warm
 
 import argparse
 import time
@@ -44,6 +44,8 @@ def main() -> None:
 
     # a second thread gains nothing; replicates are pretrained side by side
     torch.set_num_threads(1)
+    if exact_products.is_narrow(settings["hidden_size"]) and environments.is_exact():
+        exact_products.install()
     logging.set_verbosity_error()
     tokenizer = pretraining.build_tokenizer(
         {demonstration["source"]["family"] for demonstration in settings["demonstrations"].values()}

@@ -1,20 +1,17 @@
 """Print checksums of the operations of a training, to compare the rounding of two machines.
 
     python scripts/maintenance/rounding.py
-    ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=COMPATIBLE python scripts/maintenance/rounding.py
-    qemu-x86_64 -cpu Haswell python scripts/maintenance/rounding.py
+    python scripts/maintenance/rounding.py --exact    # as small models are computed
+    qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/rounding.py --exact
 
 Each line holds an operation and the checksum of its result. docs/reproduce.md lists the lines that
 differ between processors.
 """
 
-from hardgrpo.runtime import errors
+from hardgrpo.runtime import environments, errors, exact_products
 
+import argparse
 import hashlib
-
-import torch
-import transformers
-from torch.nn import functional
 
 # rows, inner, columns
 SHAPES = ((200, 96, 256), (640, 96, 96), (640, 256, 96), (96, 640, 256), (16, 96, 64), (1, 96, 96))
@@ -23,6 +20,17 @@ UPDATES, TOKENS = 6, 30
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--exact", action="store_true", help="with the kernels of hardgrpo.runtime.exact_products"
+    )
+    if parser.parse_args().exact:
+        environments.prepare_exact()
+        exact_products.install()
+    import torch
+
     torch.set_num_threads(1)
     print(f"# torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}")
     for name, value in (
@@ -32,11 +40,15 @@ def main() -> None:
             name,
             hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()[:16],
             sep=": ",
+            flush=True,  # an emulated processor takes minutes
         )
 
 
-def operations() -> dict[str, torch.Tensor]:
-    """Results of single operations on random numbers."""
+def operations() -> dict:
+    """Results of single operations on random numbers, as tensors."""
+    import torch
+    from torch.nn import functional
+
     generator = torch.Generator().manual_seed(0)
     draw = lambda *shape: torch.randn(*shape, generator=generator)
     results = {f"matrix product {m}x{k}x{n}": draw(m, k) @ draw(k, n) for m, k, n in SHAPES}
@@ -52,6 +64,9 @@ def operations() -> dict[str, torch.Tensor]:
         "silu": functional.silu(values),
         "softmax": values.softmax(-1),
         "log_softmax": values.log_softmax(-1),
+        "logsumexp": values.logsumexp(-1),
+        "softmax, double precision": values.double().softmax(-1),
+        "random exponentials": torch.empty(64, 200).exponential_(generator=generator),
     }
     return results | {
         "sum": values.sum(),
@@ -60,8 +75,11 @@ def operations() -> dict[str, torch.Tensor]:
     }
 
 
-def train(name: str, **options) -> dict[str, torch.Tensor]:
+def train(name: str, **options) -> dict:
     """The weights of a small model after a few updates, and tokens that it samples."""
+    import torch
+    import transformers
+
     torch.manual_seed(0)
     config = transformers.Qwen3Config(
         vocab_size=64, hidden_size=96, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,

@@ -200,7 +200,7 @@ def show_agreement(path: str, first_recipe: str) -> None:
         "seeds_only_here",
         "seeds_only_reference",
     ]
-    all_rows = read(path, CELL, [*numbers, "leaves_zero_out"])
+    all_rows = read(path, [*CELL, "files"], [*numbers, "leaves_zero_out"])
     for row in all_rows:
         row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
     rows = [row for row in all_rows if row["seeds"]]
@@ -228,6 +228,8 @@ def show_agreement(path: str, first_recipe: str) -> None:
         show(
             f"Cells with seeds that were not compared, only here: {local}; only in the reference: {reference}."
         )
+    for compared_files in {row["files"]: None for row in all_rows if row["files"]}:
+        show(f"Files of the runs (weights, completions, logs, grades): {compared_files}.")
     show(f"The table is in {path}.")
 
 
@@ -249,9 +251,7 @@ def show_compared(rows: list[dict]) -> None:
     show()
     is_equal = not any(row["difference"] for row in rows)
     if is_equal:
-        show(
-            "Every gain equals that of the reference: this processor rounds like the one that computed it."
-        )
+        show("Every gain equals that of the reference.")
     intervals = [row for row in rows if row["difference_low"] is not None]
     if intervals:
         nonzero = sum(row["leaves_zero_out"] for row in intervals)

@@ -27,7 +27,7 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, states, warm
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import programs, store
-from hardgrpo.selection import early_stopping, prompt_difficulty
+from hardgrpo.selection import prompt_difficulty
 
 import itertools
 from collections.abc import Iterator
@@ -65,6 +65,9 @@ def main() -> None:
     problems = tasks.readable_problems(
         tasks.read_problems(args.problems), args.grader, args.problems
     )
+    # imported here, because it loads NumPy, see hardgrpo.runtime.warm
+    from hardgrpo.selection import early_stopping
+
     targets = read_targets(args.stop_for, [problem["id"] for problem in problems], args.samples)
     programs.start(args)
     full = len(problems) * args.samples
@@ -146,9 +149,11 @@ def main() -> None:
     programs.write_provenance(args, progress, drawn - resumed, tokens, **provenance_fields)
 
 
-def read_targets(stop_for, ids: list[str], samples: int) -> list[early_stopping.TargetSubset]:
+def read_targets(stop_for, ids: list[str], samples: int) -> list:
     """The target subsets of --stop-for. Raise a `UserError` if it is not a list of policies with
     seeds."""
+    from hardgrpo.selection import early_stopping
+
     entries = stop_for if isinstance(stop_for, list) else []
     if not entries or not all(
         isinstance(entry, dict) and {"rule", "seed"} <= set(entry) for entry in entries

@@ -5,12 +5,15 @@
         --reference results/reference/mini/decomposition_runs.csv --output
         results/agreement/mini.csv
 
+With --run-files, a list of checksums, the column `files` says whether the files of the runs are
+those of the reference, byte for byte, or names the first file that is not.
+
 Differences are paired by seed. Their 95 % intervals are for new seeds and the same problems
 (src/hardgrpo/analysis/agreement.py).
 """
 
 from hardgrpo.analysis import agreement, summaries
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import checksums, errors, files
 
 import argparse
 
@@ -23,6 +26,7 @@ def main() -> None:
     parser.add_argument(
         "--reference", required=True, nargs="+", help="the corresponding tables of the reference"
     )
+    parser.add_argument("--run-files", help="checksums of the files of the reference's runs")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -30,7 +34,8 @@ def main() -> None:
         summaries.read_tables(tables, ["decomposition_runs"], "")["decomposition_runs"]
         for tables in (args.tables, files.Tables(args.reference))
     )
-    rows = agreement.compare(local, reference)
+    compared_files = checksums.compare(args.run_files) if args.run_files else ""
+    rows = [row | {"files": compared_files} for row in agreement.compare(local, reference)]
     files.write_rows(args.output, agreement.COLUMNS, files.round_floats(rows))
     cells, nonzero = (
         sum(row["seeds"] > 0 for row in rows),
@@ -38,6 +43,7 @@ def main() -> None:
     )
     print(
         f"{args.output}: {cells} cells compared, zero left out in {nonzero}; {len(rows) - cells} not compared"
+        + (f"; files of the runs: {compared_files}" if compared_files else "")
     )
 
 

@@ -26,6 +26,7 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import (
     environments,
     errors,
+    exact_products,
     files,
     interruption,
     node,
@@ -150,6 +151,8 @@ def main() -> None:
     inputs += [f"{spec.continues}/updates.csv"] if spec.continues else []
     checksums = [files.sha256(path) for path in inputs]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
+    if recipes.has_exact_products(spec, hardware):  # other processes compute other bytes
+        versions.append(exact_products.IDENTITY)
     state, output = Path(args.state) / spec.digest(*checksums, *versions), Path(args.output)
     takeover_minutes = args.take_over_minutes if args.take_over else None
     is_single = hardware.processes == 1

@@ -141,9 +141,8 @@ def show(table: Path, folder: Path) -> str:
 def shown_lines(here: list[dict], reference: list[dict], folder: Path) -> list[str]:
     """The lines of the table of agreement and of what is said below it."""
     table = folder / "agreement.csv"
-    files.write_rows(
-        table, agreement.COLUMNS, files.round_floats(agreement.compare(here, reference))
-    )
+    found = [row | {"files": ""} for row in agreement.compare(here, reference)]
+    files.write_rows(table, agreement.COLUMNS, files.round_floats(found))
     return show(table, folder).partition("reference")[2].splitlines()
 
 

@@ -28,6 +28,7 @@ RUN_BY_A_TEST = {
     "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
     "convert_recording": "test_a_study_of_published_files_runs_from_the_originals",
     "cut_completions": "test_cut_is_as_sampled",
+    "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
     "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
     "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",

@@ -14,7 +14,7 @@ from hardgrpo.analysis.cells import estimate_columns
 from hardgrpo.analysis.columns import CELL
 
 COLUMNS = [*CELL, "gain_reference", "gain_here", "difference", "difference_low", "difference_high"]
-COLUMNS += ["seeds", "seeds_only_here", "seeds_only_reference", "leaves_zero_out"]
+COLUMNS += ["seeds", "seeds_only_here", "seeds_only_reference", "leaves_zero_out", "files"]
 
 
 def compare(rows: list[dict], reference_rows: list[dict]) -> list[dict]:

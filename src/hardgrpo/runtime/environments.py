@@ -23,6 +23,13 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STA
 # blocks again. Keeping the blocks makes sampling with a growing cache 1.6 times as fast on a CPU. A
 # process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
+# Kernels of torch (ATen) and of NumPy's OpenBLAS that every x86-64 processor with AVX2 has. Both
+# libraries read these variables when they are loaded. See `exact_products`.
+EXACT = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 # With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
 # the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
@@ -46,6 +53,29 @@ GPU_FAMILIES = [
     "v100",
 ]
 GPU_FAMILIES += ["p100", "t4", "mi300", "mi250", "mi210", "rtx"]
+
+
+def has_avx2() -> bool:
+    """Whether this machine's processor is an x86-64 with AVX2 and FMA. Linux only: other systems
+    have no /proc/cpuinfo."""
+    try:
+        with open("/proc/cpuinfo", "rb") as stream:
+            flags = re.search(rb"^flags\s*:(.*)$", stream.read(2**14), re.MULTILINE)
+    except OSError:
+        return False
+    return flags is not None and {b"avx2", b"fma"} <= set(flags[1].split())
+
+
+def prepare_exact() -> None:
+    """Set the variables of `EXACT` where the processor has these kernels. Call this function before
+    torch and NumPy are loaded."""
+    if STARTED_AGAIN not in os.environ and has_avx2():
+        os.environ.update(EXACT)
+
+
+def is_exact() -> bool:
+    """Whether torch and NumPy use the kernels of `EXACT`."""
+    return all(os.environ.get(name) == value for name, value in EXACT.items())
 
 
 def choose_engine(engine: str, gpus: int) -> str:
@@ -99,6 +129,8 @@ def use(*packages: str, gpus: int = 0) -> None:
                 filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])
             ),
         }
+        for name in EXACT.keys() - {"OPENBLAS_NUM_THREADS"}:  # vLLM chooses its kernels itself
+            os.environ.pop(name, None)
         os.execve(python, [python, *sys.argv], os.environ | python_paths | {STARTED_AGAIN: python})
     if STARTED_AGAIN in os.environ:
         place = f"{os.environ[STARTED_AGAIN]} does not have it either"

@@ -45,6 +45,7 @@ LIBRARIES = (
 )
 SOURCE = str(Path(__file__).parents[2])  # the folder that holds the package
 LIBRARY_VARIABLES = (
+    "ATEN_",
     "CUDA",
     "GOMP_",
     "HF_",
@@ -74,6 +75,7 @@ def run(main: Callable[[], None], starts: bool = True) -> None:
     With `starts` False and no running server, run `main` in this process: a program that needs no
     torch ends before a server could start.
     """
+    environments.prepare_exact()
     path = os.environ.pop(SOCKET, None)  # child processes (torchrun) do not use the server
     connection = (
         connect(Path(path), starts) if path not in (None, OFF) and not wants_own_process() else None

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, exact_products, files
 from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.sampling.requests import Completion, Request
@@ -211,6 +211,8 @@ def load(folder: str):
     """The model in evaluation mode, on the GPU if there is one. Raise a `UserError` if the model
     cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu" and exact_products.apply_to(folder):
+        exact_products.install()
     model = (
         model_folders.load_model(folder, dtype=torch.float32 if device == "cpu" else "auto")
         .to(device)

@@ -18,7 +18,7 @@ from trl import GRPOConfig
 
 from hardgrpo.data import tasks
 from hardgrpo.grading import graders
-from hardgrpo.runtime import files, interruption, provenance, states
+from hardgrpo.runtime import exact_products, files, interruption, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
@@ -55,6 +55,8 @@ def train(
     `UserError` if a prompt does not fit into the model's context or if training diverges.
     """
     engines.fix_threads()
+    if recipes.has_exact_products(spec, hardware):
+        exact_products.install()
     recipe = spec.training
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
     engines.check_chat_template(tokenizer, spec.model_folder)

@@ -84,7 +84,7 @@ def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> 
     ]
     optimizers = [
         torch.optim.AdamW(
-            vectors, lr=settings["learning_rate"], betas=(0.9, 0.98), weight_decay=0.0
+            vectors, lr=settings["learning_rate"], betas=(0.9, 0.98), weight_decay=0.0, fused=True
         ),
         Muon(matrices, lr=settings["matrix_learning_rate"], momentum=0.95),
     ]

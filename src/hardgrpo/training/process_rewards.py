@@ -55,7 +55,10 @@ class ProcessRewards:
             else {name: weights.detach().clone() for name, weights in self.model_weights.items()}
         )
         self.optimiser = torch.optim.AdamW(
-            self.weights.values(), lr=recipe["learning_rate"], weight_decay=0.0
+            self.weights.values(),
+            lr=recipe["learning_rate"],
+            weight_decay=0.0,
+            fused=trainer.args.use_cpu or None,  # see `recipes.optimiser`
         )
         self.metrics: dict[str, float] = {}
 

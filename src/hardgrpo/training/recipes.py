@@ -5,6 +5,7 @@ import os
 import random
 from dataclasses import dataclass, replace
 
+from hardgrpo.runtime import exact_products
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import memory, settings
 from hardgrpo.study.spec import Spec
@@ -116,6 +117,27 @@ def arithmetic(recipe: dict) -> str | None:
             " clipped, and the base under an adapter stays as it is"
         )
     return "the adapter on 4-bit weights is held in float32" if recipe["base"] == "nf4" else None
+
+
+def optimiser(recipe: dict, hardware: Hardware) -> str:
+    """transformers' name of the optimiser. One process on a CPU has the fused AdamW, whose square
+    roots are the same on every processor with AVX2."""
+    if recipe["optimiser"] == "adamw" and not hardware.gpus and hardware.processes == 1:
+        return "adamw_torch_fused"
+    return {"adamw": "adamw_torch"}.get(recipe["optimiser"], recipe["optimiser"])
+
+
+def has_exact_products(spec: Spec, hardware: Hardware) -> bool:
+    """Whether a run is computed with the same kernels on every x86-64 processor with AVX2 (see
+    `exact_products`)."""
+    recipe = spec.training
+    return (
+        hardware.gpus == 0
+        and hardware.processes == 1
+        and recipe["base"] == recipe["precision"] == "fp32"
+        and recipe.get("generation") != "vllm"
+        and exact_products.apply_to(spec.model_folder)
+    )
 
 
 def check_machine(recipe: dict, hardware: Hardware) -> None:
@@ -285,9 +307,7 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "max_steps": recipe["updates"],
         "per_device_train_batch_size": micro_batch,
         "gradient_accumulation_steps": accumulation_steps,
-        "optim": {"adamw": "adamw_torch", "paged_adamw_8bit": "paged_adamw_8bit"}[
-            recipe["optimiser"]
-        ],
+        "optim": optimiser(recipe, hardware),
         "learning_rate": recipe["learning_rate"],
         "lr_scheduler_type": recipe["schedule"],
         "warmup_steps": round(recipe["warmup_share"] * recipe["updates"]),

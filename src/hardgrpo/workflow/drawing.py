@@ -13,6 +13,7 @@ from snakemake.iocontainers import Wildcards
 from snakemake.logging import logger
 
 from hardgrpo.report import registry
+from hardgrpo.runtime import checksums
 from hardgrpo.study import claim_conditions, paths, pools, settings
 from hardgrpo.workflow.failures import raises_workflow_error
 
@@ -212,6 +213,11 @@ class Drawing:
         """The comparison with the committed reference, if the study has runs and a reference."""
         has_reference = paths.has_tables(paths.reference(study), ["decomposition_runs"])
         return [paths.agreement(study)] if has_reference and paths.runs(self.config, study) else []
+
+    def run_files(self, wildcards: Wildcards) -> list[str]:
+        """The checksums of the files of the reference's runs, where they are committed."""
+        path = f"{paths.reference(wildcards.study)}/{checksums.NAME}"
+        return [path] if Path(path).exists() else []
 
     def typeset(self, wildcards: Wildcards) -> list[str]:
         """The figures and tables that the paper's text includes."""

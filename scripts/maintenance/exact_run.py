@@ -1,0 +1,176 @@
+"""Run every stage of a study once, in seconds, and print the checksums of the files that must be
+equal on every x86-64 processor with AVX2.
+
+    python scripts/maintenance/exact_run.py --output FOLDER
+    qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/exact_run.py --output FOLDER
+
+The run pretrains a model, probes it, trains it by GRPO and evaluates it, all in one process, because
+an emulated processor takes minutes to load torch.
+tests/end_to_end/exact_run.sha256 holds the lines that are expected.
+"""
+
+from hardgrpo.runtime import checksums, environments, errors, files
+
+import argparse
+import contextlib
+import json
+import os
+import runpy
+import sys
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parents[1]
+QUESTIONS, SAMPLES, TOKENS = 4, 2, 6
+# Recall is the task with the shortest answers.
+TASK = {"kind": "generated", "family": "facts", "seed": 17, "train": QUESTIONS, "test": QUESTIONS}
+MODEL = {
+    "seed": 0,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "layers": 2,
+    "heads": 1,
+    "key_value_heads": 1,
+    "head_size": 32,
+    "rotary_base": 100.0,
+    "context_tokens": 64,
+    "steps": 12,
+    "batch_size": 8,
+    "learning_rate": 3.0e-3,
+    "matrix_learning_rate": 2.0e-2,
+    "demonstrations": {
+        "facts": {
+            "known": [0.5, 0.5],
+            "misconception": 0.7,
+            "share": {"first": 1.0, "last": 1.0},
+            "source": TASK,
+            "prompt": "{question}",
+        }
+    },
+}
+# An untrained model is never right, so that completions that end are rewarded.
+RECIPE = {
+    "objective": "grpo",
+    "updates": 2,
+    "prompts_per_update": 2,
+    "group_size": 4,
+    "temperature": 1.0,
+    "reward": "finished",
+    "advantage": "centred",
+    "loss": "dapo",
+    "beta": 0.0,
+    "epsilon": 0.2,
+    "optimiser": "adamw",
+    "learning_rate": 2.0e-3,
+    "schedule": "constant",
+    "warmup_share": 0.0,
+    "weight_decay": 0.0,
+    "max_grad_norm": 1.0,
+    "base": "fp32",
+    "precision": "fp32",
+    "generation": "transformers",
+    "checkpoint_every": 2,
+    "adapter": None,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--output", required=True, type=Path, help="folder to write; must not exist"
+    )
+    args = parser.parse_args()
+    folder = args.output.absolute()
+    if folder.exists():
+        raise errors.UserError(f"{args.output} exists; name a folder that does not")
+    environments.prepare_exact()
+    if not environments.is_exact():
+        raise errors.UserError("this processor has no AVX2, or this system is not Linux")
+    folder.mkdir(parents=True)
+    os.chdir(folder)
+    run_stages()
+    print(checksums.lines(folder), end="")
+
+
+def run_stages() -> None:
+    """Write the files of all stages into the working folder."""
+    for split in ("train", "test"):
+        run(
+            "inputs/prepare_task.py",
+            task="facts",
+            split=split,
+            source=json.dumps(TASK),
+            output=f"results/tasks/facts/{split}.jsonl",
+        )
+    files.write_json("settings.json", MODEL)
+    model = "results/models/tiny"
+    run("inputs/pretrain_model.py", model="tiny", settings="settings.json", output=model)
+    conditions = {
+        "model": model,
+        "prompt": "{question}",
+        "samples": SAMPLES,
+        "completion_tokens": TOKENS,
+    }
+    run(
+        "probe/probe.py",
+        **conditions,
+        problems="results/tasks/facts/train.jsonl",
+        seed=1,
+        output="results/probe/tiny/facts/shard0.jsonl.gz",
+    )
+    problems = files.read_jsonl("results/tasks/facts/train.jsonl", {"id": str})
+    files.write_rows(
+        "subset.csv",
+        ["id", "rank"],
+        [{"id": problem["id"], "rank": rank} for rank, problem in enumerate(problems, start=1)],
+    )
+    spec = {
+        "model": "tiny",
+        "task": "facts",
+        "policy": "all",
+        "recipe": "exact",
+        "seed": 0,
+        "model_folder": model,
+        "problems": "results/tasks/facts/train.jsonl",
+        "subset": "subset.csv",
+        "prompt": "{question}",
+        "chat": {},
+        "grader": "final_word",
+        "completion_tokens": TOKENS,
+        "training": RECIPE,
+    }
+    files.write_json("spec.yaml", spec)  # JSON is YAML
+    run("training/train_grpo.py", spec="spec.yaml", output="results/training/run")
+    run(
+        "evaluation/evaluate.py",
+        **conditions,
+        checkpoints="results/training/run/checkpoints",
+        base=True,
+        greedy=True,
+        grader="final_word",
+        problems="results/tasks/facts/test.jsonl",
+        seed=2,
+        output="results/evaluation/facts.csv.gz",
+        completions="results/evaluation/facts.jsonl.gz",
+    )
+
+
+def run(program: str, **arguments) -> None:
+    """Run a program of scripts/ in this process, and keep what it prints out of standard output."""
+    sys.argv = [str(SCRIPTS / program)]
+    for name, value in arguments.items():
+        option = f"--{name.replace('_', '-')}"
+        sys.argv += [option] if value is True else [option, str(value)]
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        except SystemExit as end:
+            if end.code:
+                raise
+
+
+if __name__ == "__main__":
+    os.environ["HARDGRPO_WARM"] = "off"
+    errors.run(main)

@@ -1,0 +1,81 @@
+"""Checksums of the files of runs that are equal on every x86-64 processor with AVX2
+(`exact_products`). Of a compressed file the content counts, because libraries compress differently.
+
+The files stand in the order of the stages, so that the first file that differs names the stage that
+began to differ.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import re
+import zlib
+from pathlib import Path
+
+from hardgrpo.runtime import files, seals
+from hardgrpo.runtime.errors import UserError
+
+NAME = "run_files.sha256"  # of the committed list in results/reference/{study}
+EQUAL = "equal, byte for byte"
+# Weights, completions, logs and grades below results/, by stage. Manifests and provenance hold
+# times.
+STAGES = (
+    "models/*/*.safetensors",
+    "probe/**/*.jsonl.gz",
+    "training/**/updates.csv",
+    "training/**/*.safetensors",
+    "evaluation/**/*.gz",
+)
+LINE = re.compile(r"([0-9a-f]{64})  (results/[^\0]+)")
+
+
+def lines(folder: Path) -> str:
+    """The checksums of all runs below `folder`/results."""
+    paths = [
+        path
+        for stage in STAGES
+        for path in sorted((folder / "results").glob(stage))
+        if not seals.is_seal(path)
+    ]
+    return "".join(f"{content_checksum(path)}  {path.relative_to(folder)}\n" for path in paths)
+
+
+def compare(sums: str | Path, folder: Path = Path()) -> str:
+    """`EQUAL` if all files that the list `sums` names have its checksums below `folder`, else the
+    first file that does not and the number of such files. Raise a `UserError` if the list cannot be
+    read."""
+    entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
+    if not entries:
+        raise UserError(
+            f"{sums}: empty; expected a line for each file: get the file from git again"
+        )
+    missing = [name for _, name in entries if not (folder / name).is_file()]
+    different = [
+        name
+        for checksum, name in entries
+        if name in missing or content_checksum(folder / name) != checksum
+    ]
+    if not different:
+        return EQUAL
+    first = different[0]
+    problem = "is missing" if first in missing else "differs"
+    return f"{first} {problem}, the first of {len(different)} among {len(entries)} files"
+
+
+def content_checksum(path: Path) -> str:
+    """The SHA-256 checksum of a file, of a compressed file that of its content."""
+    if path.suffix != ".gz":
+        return files.sha256(path)
+    content = files.read_bytes(path)
+    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error):  # damaged: it differs
+        content = files.decompress(content, path)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read_line(line: str, sums: str | Path) -> tuple[str, str]:
+    match = LINE.fullmatch(line)
+    if match is None or ".." in Path(match[2]).parts:
+        raise UserError(
+            f"{sums}: {line[:80]!r} is no checksum of a file below results/; get the file from git again"
+        )
+    return match[1], match[2]

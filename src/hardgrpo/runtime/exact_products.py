@@ -1,0 +1,95 @@
+"""Compute the matrix products of small float32 models with the same kernels on every x86-64
+processor with AVX2, so that a run gives the same bytes on all of them.
+
+The libraries that torch uses for matrix products choose kernels by the processor, and different
+kernels add in different orders. NumPy's OpenBLAS can be told which kernels to use
+(`environments.EXACT`), and uses no others. `install` lets torch compute its products with NumPy, in
+forward and backward passes, without a copy. Attention is computed from such products, too.
+
+Products of wide models stay with torch: NumPy would be slower there. A process that shares weights
+with other processes stays with torch, too: FSDP frees memory that NumPy may still use.
+"""
+
+import os
+import warnings
+from pathlib import Path
+
+from hardgrpo.runtime import environments, files
+
+WIDEST = 256  # columns of the hidden states of a model
+IDENTITY = "exact products, version 1"  # names the states of runs that are computed this way
+_library = None  # holds the replaced operators; torch removes them when it is deleted
+
+
+def apply_to(folder: str | Path) -> bool:
+    """Whether one process on a CPU computes the float32 model in `folder` with exact products. Does
+    not import torch."""
+    path = Path(folder) / "config.json"
+    config = files.read_json(path) if path.exists() else {}
+    return is_narrow(config.get("hidden_size")) and environments.is_exact()
+
+
+def is_narrow(hidden_size: object) -> bool:
+    """Whether a model with `hidden_size` columns is small enough for exact products."""
+    return isinstance(hidden_size, int) and hidden_size <= WIDEST
+
+
+def install() -> None:
+    """Let torch compute all float32 matrix products on the CPU of this process with NumPy, and its
+    exponentials, logarithms and roots without kernels that depend on the processor."""
+    global _library
+    if _library is not None:
+        return
+    # Intel's library chooses its kernels at the first call, which is after this line. Its products
+    # would be slow with these kernels, but its exponentials and logarithms are not.
+    os.environ["MKL_CBWR"] = "COMPATIBLE"
+    import torch
+
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of every replaced operator
+        for name, product in _products().items():
+            library.impl(name, product, "CPU")
+    # attention's fused kernel has matrix products of its own
+    torch.backends.cuda.enable_flash_sdp(False)
+    _library = library
+
+
+def _products() -> dict:
+    """Operators of torch and their replacements. Types other than float32 get torch's own kernels
+    of the operators that write into a given tensor."""
+    import numpy as np
+    import torch
+
+    def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        product = a.new_empty(*a.shape[:-1], b.shape[-1])
+        np.matmul(a.detach().numpy(), b.detach().numpy(), out=product.numpy())
+        return product
+
+    def mm(a, b):
+        if a.dtype != torch.float32 or b.dtype != torch.float32:
+            return torch.mm(a, b, out=a.new_empty(0))
+        return multiply(a, b)
+
+    def bmm(a, b):
+        if a.dtype != torch.float32 or b.dtype != torch.float32:
+            return torch.bmm(a, b, out=a.new_empty(0))
+        return multiply(a, b)
+
+    def addmm(bias, a, b, *, beta=1, alpha=1):
+        if a.dtype != torch.float32 or b.dtype != torch.float32:
+            return torch.addmm(bias, a, b, beta=beta, alpha=alpha, out=a.new_empty(0))
+        return add(bias, multiply(a, b), beta, alpha)
+
+    def baddbmm(bias, a, b, *, beta=1, alpha=1):
+        if a.dtype != torch.float32 or b.dtype != torch.float32:
+            return torch.baddbmm(bias, a, b, beta=beta, alpha=alpha, out=a.new_empty(0))
+        return add(bias, multiply(a, b), beta, alpha)
+
+    def add(bias, product, beta, alpha):
+        if alpha != 1:
+            product.mul_(alpha)
+        # as in torch, a factor of zero ignores numbers that are not finite
+        return product if beta == 0 else product.add_(bias, alpha=beta)
+
+    return {"mm": mm, "bmm": bmm, "addmm": addmm, "baddbmm": baddbmm}

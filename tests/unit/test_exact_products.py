@@ -1,0 +1,178 @@
+"""Small models on a CPU compute with kernels that every x86-64 processor with AVX2 has."""
+
+import ctypes
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from conftest import SCRIPTS
+from hardgrpo.runtime import environments, exact_products
+from hardgrpo.training import recipes
+
+needs_avx2 = pytest.mark.skipif(not environments.has_avx2(), reason="no x86-64 with AVX2")
+
+
+@pytest.fixture
+def exact():
+    """Exact products in this process, as in each process that has loaded a small model."""
+    exact_products.install()
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def close(product: torch.Tensor, expected: np.ndarray) -> bool:
+    return product.shape == expected.shape and np.allclose(product, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "rows, inner, columns", [(200, 96, 288), (1, 96, 7), (5, 1, 3), (0, 4, 3), (3, 0, 2)]
+)
+def test_products_are_those_of_double_precision_within_rounding(exact, rows, inner, columns):
+    a, b, bias = draw(rows, inner), draw(columns, inner).T, draw(columns)
+    expected = a.double().numpy() @ b.double().numpy()
+    assert close(a @ b, expected)
+    assert close(torch.addmm(bias, a, b, beta=0.5, alpha=2), 2 * expected + 0.5 * bias.numpy())
+    assert close(torch.nn.functional.linear(a, b.T, bias), expected + bias.numpy())
+    stack, weights = draw(4, rows, inner), draw(4, inner, columns)
+    products = np.matmul(stack.double().numpy(), weights.double().numpy())
+    assert close(stack @ weights, products)
+    assert close(torch.baddbmm(bias, stack, weights), products + bias.numpy())
+
+
+def test_a_factor_of_zero_ignores_numbers_that_are_not_finite(exact):
+    bias = torch.full((3,), torch.nan)
+    assert torch.addmm(bias, draw(2, 4), draw(4, 3), beta=0).isfinite().all()
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16, torch.long])
+def test_other_types_keep_the_products_of_torch(exact, kind):
+    a, b = (
+        torch.arange(size).reshape(shape).to(kind) for size, shape in ((6, (2, 3)), (12, (3, 4)))
+    )
+    expected = a.double().numpy() @ b.double().numpy()
+    for product in (a @ b, (a[None] @ b[None])[0], torch.addmm(torch.zeros(4).to(kind), a, b)):
+        assert product.dtype == kind and (product.double().numpy() == expected).all()
+    if kind.is_floating_point:
+        a.requires_grad_()
+        (a @ b).sum().backward()
+        assert (a.grad == b.sum(dim=1)).all()
+
+
+def test_a_model_has_the_gradients_of_double_precision_within_rounding(exact):
+    gradients = {}
+    for kind in (torch.float32, torch.float64):
+        model = small_model().to(kind)
+        ids = torch.arange(40).reshape(4, 10) % 30
+        model(input_ids=ids, labels=ids).loss.backward()
+        gradients[kind] = [weights.grad.double() for weights in model.parameters()]
+    assert max(gradient.abs().max() for gradient in gradients[torch.float32]) > 1e-3
+    for ours, theirs in zip(*gradients.values(), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-6)
+
+
+def small_model(columns: int = 32) -> Qwen3ForCausalLM:
+    torch.manual_seed(0)
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=30, hidden_size=columns, intermediate_size=48, num_hidden_layers=2,
+            num_attention_heads=2, num_key_value_heads=2, head_dim=16,
+        )
+    )  # fmt: skip
+
+
+@needs_avx2
+def test_this_process_uses_the_kernels_that_every_processor_has(exact):
+    assert torch.backends.cpu.get_cpu_capability() == "AVX2"
+    (path,) = (Path(np.__file__).parents[1] / "numpy.libs").glob("libscipy_openblas64_*")
+    library = ctypes.CDLL(str(path))  # the one that NumPy has loaded
+    name = library.scipy_openblas_get_corename64_
+    name.restype = ctypes.c_char_p
+    assert name() == b"Haswell" and library.scipy_openblas_get_num_threads64_() == 1
+
+
+# --- where it applies ---
+
+
+@pytest.fixture
+def with_avx2(monkeypatch):
+    """A process whose programs were started on a processor with AVX2."""
+    for name, value in environments.EXACT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("columns, applies", [(96, True), (256, True), (257, False), (None, False)])
+def test_exact_products_are_for_narrow_models(with_avx2, tmp_path, columns, applies):
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": columns}))
+    assert exact_products.apply_to(tmp_path) is applies
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hardware": recipes.Hardware(gpus=1)},
+        {"hardware": recipes.Hardware(processes=2)},
+        {"base": "bf16"},
+        {"precision": "bf16"},
+        {"generation": "vllm"},
+        {"variable": "ATEN_CPU_CAPABILITY"},
+    ],
+)
+def test_other_runs_keep_the_products_of_torch(with_avx2, tmp_path, monkeypatch, change):
+    (tmp_path / "config.json").write_text('{"hidden_size": 96}')
+    training = {"base": "fp32", "precision": "fp32", "generation": "transformers"}
+    spec = type("Spec", (), {"training": training, "model_folder": str(tmp_path)})()
+    assert recipes.has_exact_products(spec, recipes.Hardware())
+    hardware = change.pop("hardware", recipes.Hardware())
+    if "variable" in change:
+        monkeypatch.setenv(change.pop("variable"), "default")
+    training.update(change)
+    assert not recipes.has_exact_products(spec, hardware)
+
+
+def test_a_processor_without_avx2_keeps_its_kernels(monkeypatch):
+    for name in environments.EXACT:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(environments, "has_avx2", lambda: False)
+    environments.prepare_exact()
+    assert not environments.is_exact()
+
+
+def test_a_program_that_was_started_again_for_vllm_keeps_its_kernels(monkeypatch):
+    for name in environments.EXACT:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(environments, "has_avx2", lambda: True)
+    monkeypatch.setenv(environments.STARTED_AGAIN, "python")
+    environments.prepare_exact()
+    assert not environments.is_exact()
+    monkeypatch.delenv(environments.STARTED_AGAIN)
+    environments.prepare_exact()
+    assert environments.is_exact()
+
+
+PROGRAMS = sorted(
+    path.relative_to(SCRIPTS).as_posix()
+    for path in SCRIPTS.glob("*/*.py")
+    if re.search(r"warm\.run\(main\)", path.read_text())
+)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_loads_torch_and_numpy_only_after_the_kernels_are_chosen(program):
+    assert "training/train_grpo.py" in PROGRAMS
+    code = "import runpy, sys; sys.path.insert(0, sys.argv[2]); runpy.run_path(sys.argv[1]); print({'numpy', 'torch'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(SCRIPTS / program), str((SCRIPTS / program).parent)],
+        capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": str(environments.SOURCE)},
+    )  # fmt: skip
+    assert done.stdout == "set()\n"
