@@ -4,10 +4,9 @@ and assign unique ids.
 A train split keeps only the first of equal questions, ignoring case, spaces and punctuation. Equal
 questions with different answers are an error.
 
-    python scripts/inputs/prepare_task.py --task swaps --split test --output
-    results/tasks/swaps/test.jsonl \\
-        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1,
-        "train": 10, "test": 5}'
+    python scripts/inputs/prepare_task.py --task swaps --split test \\
+        --output results/tasks/swaps/test.jsonl \\
+        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 """
 
 from hardgrpo.data import annotations, contamination, inputs, tasks

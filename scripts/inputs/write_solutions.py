@@ -1,10 +1,9 @@
 """Write the worked solutions of a task's train problems, for recipes that train on them (objective:
 sft).
 
-    python scripts/inputs/write_solutions.py --task swaps --grader final_word --output
-    results/tasks/swaps/solutions.jsonl \\
-        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1,
-        "train": 10, "test": 5}'
+    python scripts/inputs/write_solutions.py --task swaps --grader final_word \\
+        --output results/tasks/swaps/solutions.jsonl \\
+        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 
 Solutions that the task's grader finds wrong are reported and left out. The program fails if they
 exceed 1 %.

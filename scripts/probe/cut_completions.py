@@ -1,9 +1,8 @@
 """Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks
 on the same samples.
 
-    python scripts/probe/cut_completions.py --model results/models/wordy --completions
-    ample.jsonl.gz --completion-tokens 60 \\
-        --output tight.jsonl.gz
+    python scripts/probe/cut_completions.py --model results/models/wordy \\
+        --completions ample.jsonl.gz --completion-tokens 60 --output tight.jsonl.gz
 
 This command cuts a probe. `--samples 1 --of 8` keeps the first of the eight samples by which
 prompts are chosen, and all held-out samples (numbered from 8). To cut an evaluation, also give the

@@ -1,9 +1,9 @@
 """Compare the gains of a local study with the gains of the study's committed reference, by cell.
 
-    python scripts/summaries/compare_with_reference.py --tables
-    results/summaries/mini/decomposition_runs.csv \\
-        --reference results/reference/mini/decomposition_runs.csv --output
-        results/agreement/mini.csv
+    python scripts/summaries/compare_with_reference.py \\
+        --tables results/summaries/mini/decomposition_runs.csv \\
+        --reference results/reference/mini/decomposition_runs.csv \\
+        --output results/agreement/mini.csv
 
 Differences are paired by seed. Their 95 % intervals are for new seeds and the same problems
 (src/hardgrpo/analysis/agreement.py).

@@ -1,8 +1,8 @@
 """Train one run with TRL as specified in `spec.yaml`: with GRPO, or on worked solutions (objective:
 sft).
 
-    python scripts/training/train_grpo.py --spec
-    results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
+    python scripts/training/train_grpo.py \\
+        --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
 
 The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update),
 timing.csv and provenance.json. During training, the run's state (optimiser, random numbers, log) is

@@ -120,8 +120,10 @@ def test_cells(arguments, tables, runs):
 
 
 def test_ranges(tables):
-    """Shares lie between 0 and 1, changes between -1 and 1, counts are whole and positive; nothing
-    that must be known is missing."""
+    """Shares, changes and counts have possible values, and no required value is missing.
+
+    Shares lie between 0 and 1, changes between -1 and 1; counts are whole and positive.
+    """
     failures = []
     for name, place, row in rows_of(tables):
         for column, value in row.items():
@@ -181,8 +183,10 @@ def test_tests_and_intervals_agree(tables):
 
 
 def test_decomposition(tables):
-    """Finishing and correctness add up to the gain, and are what shares and accuracies make them;
-    the three kinds of gain add up, too."""
+    """The parts of a gain add up to the gain, and so do the kinds of gain.
+
+    Finishing is also recomputed from shares and accuracies.
+    """
     failures = []
     for name, place, row in rows_of(tables, "parts", "decomposition", "decomposition_runs"):
         finishing, correctness, gain = (row[key] for key in ("finishing", "correctness", "gain"))
@@ -216,8 +220,7 @@ def test_decomposition(tables):
 
 
 def test_tables_agree(tables):
-    """Gains are accuracies less the base's, differences are gains less gains, and all tables say
-    the same of a cell."""
+    """Accuracies, gains and differences agree, and so do all tables about a cell."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
@@ -266,8 +269,7 @@ def test_tables_agree(tables):
 
 
 def test_paired_differences(tables):
-    """Paired differences by checkpoint, k and tier, and of leads, are the differences of the
-    tables' means."""
+    """Paired differences equal the differences of the tables' means."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     rows = lambda name, *key_columns: {
@@ -370,8 +372,7 @@ def test_contamination(tables, record_property):
 
 
 def test_difficulty(tables):
-    """The histograms of pool and subsets hold as many problems as the subsets were chosen from and
-    hold."""
+    """The histograms of pools and subsets contain all problems of the pools and subsets."""
     failures, sums = [], defaultdict(float)
     for row in tables["difficulty"]:
         sums[row["model"], row["task"], row["group"]] += row["problems"]
