@@ -32,7 +32,9 @@ def main() -> None:
         help="samples per prompt to keep, besides held-out samples (default: all)",
     )
     parser.add_argument(
-        "--of", type=int, help="samples per prompt that choose; later samples are held out"
+        "--of",
+        type=int,
+        help="samples per prompt that determine the choice; later samples are held out",
     )
     parser.add_argument(
         "--graded", help="graded completions of the evaluation to which the completions belong"
@@ -110,7 +112,7 @@ def main() -> None:
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
         print(
-            f"{retokenized_count} of them have other tokens than the tokenizer would choose: their cut may be some tokens early or late"
+            f"{retokenized_count} of them differ in tokens after tokenizing their text again: they may be cut some tokens early or late"
         )
 
 

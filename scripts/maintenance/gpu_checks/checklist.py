@@ -79,7 +79,7 @@ def check_node(bench: Workbench) -> dict:
 
 
 def check_sampling(bench: Workbench) -> dict:
-    """Sampling: speed, and whether runs and vLLM's two model runners agree"""
+    """Sampling: speed, and whether repeated probes and vLLM's two model runners agree"""
     numbers, rows_by_key = {}, {}
     environments_by_name = {"first": {}, "again": {}} | (
         {"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {}

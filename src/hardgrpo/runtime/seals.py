@@ -41,17 +41,18 @@ def reseal(new: Path, path: Path) -> Iterator[None]:
     may lack a seal, but never has an old seal."""
     seal, checksum = seal_path(path), sha256(new) if new.is_file() and _is_sealed(path) else None
     backup = seal.with_name(f".{seal.name}.before")
-    # left by a killed process; the file may have changed since then
+    # Remove the backup that a killed process left; its file may have changed since then.
     with contextlib.suppress(FileNotFoundError):
         backup.unlink()
-    # no seal yet; any other error leaves file and seal unchanged
+    # The file may have no seal yet. Any other error leaves file and seal unchanged.
     with contextlib.suppress(FileNotFoundError):
         os.replace(seal, backup)
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            if new.exists():  # else Ctrl-C came after the rename, which makes the old seal outdated
+            # Without `new`, Ctrl-C came after the rename, so that the old seal is outdated.
+            if new.exists():
                 os.replace(backup, seal)
         raise
     finally:
@@ -141,7 +142,7 @@ def _expected_checksum(path: Path) -> str | None:
         return None
     except OSError as error:
         raise Unreadable(
-            f"{seal}: cannot be read ({error.strerror}); run again when the disk answers, or delete it"
+            f"{seal}: cannot be read ({error.strerror}); run again when the disk can be read, or delete it"
         ) from None
     # a power cut may leave the seal empty or full of zeros
     if checksum and not re.fullmatch("[0-9a-f]{64}", checksum):
