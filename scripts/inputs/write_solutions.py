@@ -5,8 +5,8 @@ sft).
         --output results/tasks/swaps/solutions.jsonl \\
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 
-Solutions that the task's grader finds wrong are reported and left out. The program fails if they
-exceed 1 %.
+Solutions that the task's grader rejects are reported and left out. The program fails if more than
+1 % of the solutions are rejected.
 """
 
 from hardgrpo.data import solutions
