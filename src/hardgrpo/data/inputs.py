@@ -140,8 +140,8 @@ def check_original(
 
     Messages begin with `place`, the path of the file.
 
-    Raise a `UserError` also if the lock has the repository only at another commit, because nothing
-    shows the commit of a file.
+    Raise a `UserError` also if the lock has the repository only at another commit, because a local
+    file does not show its commit.
     """
     facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     entry = repository_entry(source)

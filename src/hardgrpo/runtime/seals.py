@@ -142,7 +142,7 @@ def _expected_checksum(path: Path) -> str | None:
         return None
     except OSError as error:
         raise Unreadable(
-            f"{seal}: cannot be read ({error.strerror}); run again when the disk can be read, or delete it"
+            f"{seal}: cannot be read ({error.strerror}); run again when the disk answers, or delete it"
         ) from None
     # a power cut may leave the seal empty or full of zeros
     if checksum and not re.fullmatch("[0-9a-f]{64}", checksum):
