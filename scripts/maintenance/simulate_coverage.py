@@ -277,7 +277,7 @@ def levels(
                 rejections.setdefault(f"paired, any of {len(pairs)}, not corrected", []).append(
                     (p < 0.05).any(axis=1)
                 )
-                # only once, because McNemar's test uses a single seed
+                # Add these rows only once, because McNemar's test uses a single seed.
                 if seeds == min(seeds_tried):
                     _, runs, _ = simulate(
                         row._replace(replicate=text_of(0 * matrix_of(row.replicate).ravel())),

@@ -154,7 +154,7 @@ def main() -> None:
     takeover_minutes = args.take_over_minutes if args.take_over else None
     is_single = hardware.processes == 1
     if not is_single and LAUNCH_VARIABLE not in os.environ:
-        # only the launching process reports the result
+        # Only the launching process reports the result.
         with states.hold_lock(state, takeover_minutes):
             finished = args.take_over and is_finished_elsewhere(state, output)
         sys.exit(0 if finished else launch(spec, hardware, state))

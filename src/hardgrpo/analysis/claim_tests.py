@@ -171,8 +171,8 @@ def order(claim: dict, study: Study) -> list[dict]:
 
 
 def lost_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` on the task's own test, less the lead of the same runs on a
-    test with the same problems and a larger completion limit."""
+    """The lead of `policy` over `minus` on the task's own test, minus the lead of the same runs on
+    a test with the same problems and a larger completion limit."""
     name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
     leads = _leads(study, claim, "paired", what="test")
     roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
@@ -182,8 +182,8 @@ def lost_lead(claim: dict, study: Study) -> list[dict]:
 
 
 def transfer(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained on task `trained_on` less the same policy trained on task `minus`, tested on
-    the same third task."""
+    """`policy` trained on task `trained_on` minus the same policy trained on task `minus`, tested
+    on the same third task."""
     differences = study.rows(
         "paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"]
     )
@@ -201,7 +201,7 @@ def transfer(claim: dict, study: Study) -> list[dict]:
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
-    """The learnable share of `policy` less the learnable share of `minus`. Their intervals over
+    """The learnable share of `policy` minus the learnable share of `minus`. Their intervals over
     seeds are combined as if the two were independent. n is the number of updates."""
     rows = []
     for cell, cell_rows in study.by_cell("learnable", claim).items():
@@ -218,7 +218,7 @@ def learnable(claim: dict, study: Study) -> list[dict]:
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in a model less the lead in a weaker model, on the same
+    """The lead of `policy` over `minus` in a model minus the lead in a weaker model, on the same
     task, unpaired."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
@@ -291,7 +291,7 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
 
 
 def tiers(claim: dict, study: Study) -> list[dict]:
-    """The gain of each of `policies` in the easiest tier less its gain in the hardest tier, in
+    """The gain of each of `policies` in the easiest tier minus its gain in the hardest tier, in
     points and in log odds. n is the number of problems of the smaller tier."""
     rows = []
     for policy in claim["policies"]:
@@ -304,7 +304,7 @@ def tiers(claim: dict, study: Study) -> list[dict]:
 
 
 def parts(claim: dict, study: Study) -> list[dict]:
-    """The part finishing less the part correctness of the gain of `policy`, at the last
+    """The part finishing minus the part correctness of the gain of `policy`, at the last
     checkpoint."""
     last_rows = {}
     for row in study.rows("parts", claim, arm=claim["arm"]):
@@ -449,7 +449,7 @@ TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = 
     "fit": (fit, {"predictor": str}),
     "fit_base": (fit_base, {"policies": list}),
 }
-COUNT_TESTS = {  # of the claims of analyses of published numbers: study/published_analysis.py
+COUNT_TESTS = {  # tests for claims of analyses of published numbers (study/published_analysis.py)
     "unsolved_gain": (unsolved_gain, {"margin": float}),
     "mixed_lead": (mixed_lead, {"policy": str}),
 }

@@ -80,7 +80,7 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
     (`spread`), and p of Welch's analysis of variance for equal leads.
 
     A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model.
-    `spread` is estimated by the method of moments: spread^2 is the variance of the leads less the
+    `spread` is estimated by the method of moments: spread^2 is the variance of the leads minus the
     mean over models of (variance over seeds / seeds), and at least 0. The test is about these
     models and these problems; new problems may also change a model's lead. `spread` and p are nan
     if a model has one seed.

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 LONGEST_NUMBER = 200  # characters; longer texts are not read
-LARGEST_EXPONENT = 999  # of a power of ten
+LARGEST_EXPONENT = 999  # largest exponent of a power of ten that is read
 
 # --- Unicode
 # -------------------------------------------------------------------------------------------------------

@@ -298,7 +298,7 @@ class Figure:
     """A figure. `when` decides from the configuration whether a study has data for the figure."""
 
     of: list[str]
-    section: str  # of the report
+    section: str  # heading in the report under which the figure is listed
     title: str
     caption: str  # caption in the paper, LaTeX
     about: str  # description in the report

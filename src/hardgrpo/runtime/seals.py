@@ -124,7 +124,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _is_sealed(path: Path) -> bool:
-    # in a folder that is being written
+    # The files of a temporary folder are still being written.
     building = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
     return (
         path.parts[0] in SEALED_FOLDERS and path.parts[:2] not in COMMITTED_FOLDERS and not building

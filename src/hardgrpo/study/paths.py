@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hardgrpo.study import settings
 
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
-CALIBRATION = "results/calibration.json"  # of the cost model of plans
+CALIBRATION = "results/calibration.json"  # calibration of the cost model
 GPU_CHECK = "results/gpu-check"
 CHOICES = "results/choose"  # configurations and prompts of `hardgrpo choose`
 # a run in the paths of rules; `model` is the name of its base
