@@ -457,11 +457,10 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
 
 
 def set_text_rules(origin: str, tokenizer, reader) -> None:
-    """Make a byte-level tokenizer cut texts before its merges by the rules that the GGUF file
-    names.
+    """Set a byte-level tokenizer's rules of pre-tokenization to the rules that the GGUF file names.
 
-    Raise a `UserError` if the rules are unknown. transformers would cut texts by the rules of GPT-2
-    without a warning.
+    Raise a `UserError` if the rules are unknown: transformers would use the rules of GPT-2 without
+    a warning.
     """
     from tokenizers import Regex, normalizers, pre_tokenizers
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
