@@ -7,8 +7,8 @@ and the provenance of each run.
 
 Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow,
 which lists all results, and one action for each run, with the start and end times of the run's
-provenance.json. Runs whose files are not on this machine are omitted; of these runs, only summaries
-are committed.
+provenance.json. Runs whose files are not on this machine are omitted, for example the runs of a
+study of which only summaries are committed.
 """
 
 from hardgrpo.runtime import errors, files, links
