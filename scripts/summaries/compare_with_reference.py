@@ -37,7 +37,7 @@ def main() -> None:
         sum(row["leaves_zero_out"] for row in rows),
     )
     print(
-        f"{args.output}: {cells} cells compared, of which {nonzero} have an interval that excludes zero; {len(rows) - cells} not compared"
+        f"{args.output}: {cells} cells compared, zero left out in {nonzero}; {len(rows) - cells} not compared"
     )
 
 
