@@ -17,7 +17,7 @@ import urllib.parse
 import urllib.request
 
 SERVER = "https://raw.githubusercontent.com"
-SECONDS = 60  # without an answer
+SECONDS = 60  # longest time without an answer of the server
 LARGEST = 2**30  # bytes
 
 

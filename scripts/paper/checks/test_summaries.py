@@ -1,6 +1,7 @@
 """Checks of a study's summaries by themselves, run by scripts/paper/verify.py.
 
-They recompute numbers independently of the package's code: plain Python over rows.
+Except for claims, the checks recompute numbers in plain Python from the rows of the tables, without
+the package's statistics.
 """
 
 from conftest import TOLERANCE, at, check, close, is_known, rows_of
@@ -62,13 +63,14 @@ COUNTS = {
     "k",
     "pool",
 }
-# counts that may be means over seeds in every table; MEANS: in these tables
+# POOLED: counts that may be means over seeds in every table. MEANS: all such counts of a table that
+# has further ones.
 POOLED = {"problems", "pool", "prompts"}
 MEANS = {
     "spent": POOLED | {"updates", "rollouts", "labels"},
     "rollouts": POOLED | {"updates", "labels"},
 }
-MAY_BE_ZERO = {"labels"}  # a reward by the majority buys none
+MAY_BE_ZERO = {"labels"}  # the majority reward needs no labels
 MUST_BE_KNOWN = {
     "accuracy",
     "gain",
@@ -164,7 +166,7 @@ def test_intervals(tables):
 
 
 def test_tests_and_intervals_agree(tables):
-    """p is below 0.05 where the interval leaves zero out, and Holm's p is never the smaller one."""
+    """p is below 0.05 exactly if the interval excludes zero, and Holm's p is at least p."""
     failures = []
     for _, place, row in rows_of(tables, "differences"):
         low, high, p, p_holm = (
@@ -390,7 +392,7 @@ def test_difficulty(tables):
 
 
 def test_claims(arguments, tables):
-    """Claims and comparisons are what the summaries give when they are judged again."""
+    """Claims and comparisons, judged again from the summaries, give the same rows."""
     study = verdicts.Study(tables, **arguments.conditions)
     printed = published.read(arguments.published), published.read_readings(arguments.published)
     judged_again = {

@@ -27,11 +27,13 @@ def paired(cells: list[Cell]) -> list[dict]:
     """Differences, paired by problem and seed: a row for each pair of arms, kind of difference
     (`what`) and place (`at`).
 
-    checkpoint   arm minus arm after `at` updates, before the last checkpoint pass@k       arm minus
-    arm, pass@k with k = `at`, above 1 tier         arm minus arm on the problems of tier `at` test
-    the arm's lead on the task's own test minus the same runs' lead on test `at`, which has the same
-    problems trained on   the arm trained on this task minus the same arm trained on task `at`, on
-    the same test
+    - checkpoint: arm minus arm after `at` updates, before the last checkpoint;
+    - pass@k: arm minus arm, pass@k with k = `at`, above 1;
+    - tier: arm minus arm on the problems of tier `at`;
+    - test: the arm's lead on the task's own test minus the same runs' lead on test `at`, which has
+      the same problems;
+    - trained on: the arm trained on this task minus the same arm trained on task `at`, on the same
+      test.
     """
     rows = []
     for family in families(cells):
