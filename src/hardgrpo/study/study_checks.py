@@ -288,7 +288,7 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
         if not takes_annotated and not is_labelled(tasks[task]):
             yield (
                 f"{place}.arms",
-                f"policy '{policy}' needs a task whose prompts have answers, and '{task}' has labelled: false; choose policy annotated,"
+                f"policy '{policy}' is for tasks whose prompts have answers, and '{task}' has labelled: false; choose policy annotated,"
                 " which takes the annotated prompts",
             )
 
