@@ -142,7 +142,7 @@ def _check_data_file(path: Path) -> None:
     archive = Extractor.infer_extractor_format(path)
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
         raise UserError(
-            f"{path}: the content is {archive or 'not gzip'}, contrary to the file's name; unpack it"
+            f"{path}: its content is {archive or 'not gzip'}, contrary to its name; unpack it"
         )
     if archive:
         files.read_text(path, errors="replace")  # limits the unpacked size
