@@ -105,10 +105,10 @@ def drop_repetitions(
     )
     keeps = is_recorded or args.split == "test"
     verdict = (
-        "they stay, so that the split is the one that others use" if keeps else "they are left out"
+        "they are kept, so that the split stays comparable with published results" if keeps else "they are left out"
     )
     print(
-        f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.printable(names)}; {verdict}"
+        f"warning: task {args.task}, {args.split}: {len(repeated)} questions are repeated: {errors.printable(names)}; {verdict}"
     )
     return problems if keeps else unique
 
