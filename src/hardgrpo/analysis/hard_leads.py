@@ -29,7 +29,7 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     """The lead of `hard` over each other policy at the last checkpoint, by replicate, with
     properties of the base model.
 
-    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are measured on the test.
+    `base_accuracy` and `greedy_gap` (greedy minus sampled accuracy) are measured on the test.
     `zero_share` is the share of the pool with a pass rate of 0, and `mixed_share` the share with a
     pass rate strictly between 0 and 1. Seeds that share a base model have one row with their mean.
     """

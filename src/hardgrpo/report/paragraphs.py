@@ -413,8 +413,8 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
 
 
 def unsolved(numbers) -> str:
-    """Share of the hardest prompts that the base model never solved, by the choosing samples and by
-    held-out samples."""
+    """Share of the hardest prompts that the base model never solved, by the samples by which the
+    prompts were chosen and by held-out samples."""
     table, rows = numbers.tables["subsets"], []
     for row in table[table.policy == LEADING].itertuples():
         key, held_out = f"{row.model}.{row.task}.{row.policy}", ""
