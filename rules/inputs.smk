@@ -41,7 +41,8 @@ rule fetch_dataset:
         " {resources.lock_mode} > {log} 2>&1"
 
 
-# Files in the form of their authors. A copy below `data` is read instead of the download.
+# Download a file that other authors published. If the folder `data` has a copy, other rules read the
+# copy, and this rule does not run.
 rule fetch_original:
     output:
         "results/originals/{owner}--{repository}@{commit}/{name}",

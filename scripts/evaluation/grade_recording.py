@@ -1,11 +1,10 @@
 """Grade recorded completions of test problems, one recording per checkpoint, and write an
 evaluation file.
 
-    python scripts/evaluation/grade_recording.py --problems results/tasks/T/test.jsonl --recordings
-    checkpoint-100.jsonl checkpoint-200.jsonl \\
-        --steps 100 200 --grader choice_letter --output
-        results/evaluation/M/T/recorded/all/seed0/T.csv.gz \\ --completions
-        results/evaluation/M/T/recorded/all/seed0/T.jsonl.gz
+    python scripts/evaluation/grade_recording.py --problems results/tasks/T/test.jsonl \\
+        --recordings checkpoint-100.jsonl checkpoint-200.jsonl --steps 100 200 \\
+        --grader choice_letter --output results/evaluation/M/T/recorded/all/seed0/T.csv.gz \\
+        --completions results/evaluation/M/T/recorded/all/seed0/T.jsonl.gz
 """
 
 from hardgrpo.data import completions, evaluations, tasks

@@ -1,8 +1,8 @@
 """Remove the weights of all checkpoints of an evaluated run except the last (keep_checkpoints:
 last).
 
-    python scripts/evaluation/prune_checkpoints.py --checkpoints
-    results/training/tiny/swaps/mini/hard/seed0/checkpoints --output pruned.json
+    python scripts/evaluation/prune_checkpoints.py \\
+        --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints --output pruned.json
 
 The manifest.json of a pruned checkpoint is renamed to pruned.json and still lists the removed
 files. The run's own manifest does not change.

@@ -1,8 +1,8 @@
 """Draw a figure of a study from its summary tables, as PDF and PNG, and write the rows drawn as
 CSV.
 
-    python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv
-    --output accuracy.pdf accuracy.png accuracy.csv
+    python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv \\
+        --output accuracy.pdf accuracy.png accuracy.csv
 
 src/hardgrpo/report/registry.py lists the figures. --design is a JSON object with further arguments
 of the figure: the value that `design` of the figure's entry returns.

@@ -2,8 +2,8 @@
 each other.
 
     python scripts/inputs/compare_splits.py --task swaps --pool results/tasks/swaps/train.jsonl \\
-        --test swaps --problems results/tasks/swaps/test.jsonl --output
-        results/tasks/swaps/contamination.swaps.csv
+        --test swaps --problems results/tasks/swaps/test.jsonl \\
+        --output results/tasks/swaps/contamination.swaps.csv
 
 The program writes a CSV file with a row for each question that has a match, and a JSON file of
 counts beside it. A test question that is also in the pool is an error, unless --contamination is

@@ -1,9 +1,8 @@
-"""Convert a file as its authors published it into a recording, a table of published accuracies, or
-a trajectory of this project.
+"""Convert a file that other authors published into a recording, a table of accuracies or a
+trajectory in this project's format.
 
-    python scripts/inputs/convert_recording.py --format responses --original test_responses.json
-    --questions test.json \\
-        --output results/recordings/M/T/base.jsonl.gz
+    python scripts/inputs/convert_recording.py --format responses --original test_responses.json \\
+        --questions test.json --output results/recordings/M/T/base.jsonl.gz
 
 --format responses: a JSON list that holds for each question a list of texts, each of which consists
 of the prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions
@@ -21,7 +20,8 @@ The output is a CSV file.
 epoch; --rollouts is the number of rollouts. The output is a trajectory (CSV: id, epoch, correct,
 rollouts).
 
-With --repository, --commit and --names, the files are compared with the lock.
+With --repository, --commit and --names, the program compares the files with the checksums in
+inputs.lock.
 """
 
 from hardgrpo.data import inputs, recorded_accuracies, trajectory_files
@@ -76,8 +76,8 @@ def main() -> None:
 
 
 def responses(original: str, questions_path: str | None, scores_path: str | None) -> list[dict]:
-    """The rows of a recording. Raise a `UserError` for lists of different lengths and for texts of
-    other questions."""
+    """The rows of a recording. Raise a `UserError` if the lists have different lengths or a text
+    does not contain its question."""
     if questions_path is None:
         raise errors.UserError(
             "--questions is missing; --format responses needs the file of the questions"

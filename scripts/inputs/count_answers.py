@@ -1,7 +1,7 @@
 """Convert published pass rates to numbers of right answers: one row per prompt, without its text.
 
-    python scripts/inputs/count_answers.py --kind before_after --files per_example.csv --samples 32
-    --output results/counts/before_after.csv
+    python scripts/inputs/count_answers.py --kind before_after --files per_example.csv \\
+        --samples 32 --output results/counts/before_after.csv
 
 --kind names the form of the files: see READERS in src/hardgrpo/data/published_counts.py. With
 --repository, --commit and --names, the files are compared with the lock.

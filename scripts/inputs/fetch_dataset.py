@@ -1,8 +1,8 @@
 """Download the data files of a dataset from a hub into a folder, and compare them with inputs.lock.
 
-    python scripts/inputs/fetch_dataset.py --dataset openai/gsm8k --revision
-    e53f048856ff4f594e959d75785d2c2d37b678ee \\
-        --files 'main/*.parquet' --output results/datasets/gsm8k --lock inputs.lock
+    python scripts/inputs/fetch_dataset.py --dataset openai/gsm8k \\
+        --revision e53f048856ff4f594e959d75785d2c2d37b678ee --files 'main/*.parquet' \\
+        --output results/datasets/gsm8k --lock inputs.lock
 
 The first download of a dataset writes an entry in the lock (commit, sizes, checksums); every later
 download must match the entry. Only data files (Parquet, JSON, JSON Lines, CSV) and README.md, which

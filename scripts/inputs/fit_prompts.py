@@ -1,9 +1,9 @@
 """Write the problems whose prompts and completions fit into a model's context, and report all
 others.
 
-    python scripts/inputs/fit_prompts.py --model results/models/tiny --problems
-    results/tasks/swaps/train.jsonl --prompt '{question}' \\
-        --completion-tokens 64 --output results/pools/tiny/swaps/train.jsonl
+    python scripts/inputs/fit_prompts.py --model results/models/tiny \\
+        --problems results/tasks/swaps/train.jsonl --prompt '{question}' --completion-tokens 64 \\
+        --output results/pools/tiny/swaps/train.jsonl
 
 The program needs the tokenizer, but not the weights. It fails if more than 1 % of the prompts are
 too long.

@@ -4,10 +4,9 @@ and assign unique ids.
 A train split keeps only the first of equal questions, ignoring case, spaces and punctuation. Equal
 questions with different answers are an error.
 
-    python scripts/inputs/prepare_task.py --task swaps --split test --output
-    results/tasks/swaps/test.jsonl \\
-        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1,
-        "train": 10, "test": 5}'
+    python scripts/inputs/prepare_task.py --task swaps --split test \\
+        --output results/tasks/swaps/test.jsonl \\
+        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 """
 
 from hardgrpo.data import annotations, contamination, inputs, tasks
@@ -106,10 +105,12 @@ def drop_repetitions(
     )
     keeps = is_recorded or args.split == "test"
     verdict = (
-        "they stay, so that the split is the one that others use" if keeps else "they are left out"
+        "they are kept, so that the split stays comparable with published results"
+        if keeps
+        else "they are left out"
     )
     print(
-        f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.printable(names)}; {verdict}"
+        f"warning: task {args.task}, {args.split}: {len(repeated)} questions are repeated: {errors.printable(names)}; {verdict}"
     )
     return problems if keeps else unique
 

@@ -1,8 +1,8 @@
 """Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging
 Face folder.
 
-    python scripts/inputs/pretrain_model.py --model tiny --settings settings.json --output
-    results/models/tiny
+    python scripts/inputs/pretrain_model.py --model tiny --settings settings.json \\
+        --output results/models/tiny
 
 `settings.json` is the model's `source` in the configuration, with source and prompt of the task
 added to each demonstration. Questions in the files of --exclude (the splits of the tasks) are never

@@ -1,9 +1,9 @@
 """Read the answers in an annotated to_annotate.csv, and write the problems of the pool that now
 have answers.
 
-    python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl --annotated
-    annotated.csv --column answer \\
-        --grader number_lenient --output results/tasks/T/annotated.jsonl
+    python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl \\
+        --annotated annotated.csv --column answer --grader number_lenient \\
+        --output results/tasks/T/annotated.jsonl
 
 Rows are matched to problems by id, even if a spreadsheet has shortened a numeric id, as long as the
 match is unambiguous. Rows without an answer are reported and left out.

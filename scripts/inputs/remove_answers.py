@@ -1,7 +1,7 @@
 """Write the questions of a pool without answers, for policies that must not read labels.
 
-python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl --output
-results/tasks/swaps/questions.jsonl
+    python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl \\
+        --output results/tasks/swaps/questions.jsonl
 """
 
 from hardgrpo.data import tasks

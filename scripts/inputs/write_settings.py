@@ -1,7 +1,7 @@
 """Write the pretraining settings of a base model.
 
-python scripts/inputs/write_settings.py --settings '{"steps": 1400}' --output
-results/models/tiny.settings.json
+    python scripts/inputs/write_settings.py --settings '{"steps": 1400}' \\
+        --output results/models/tiny.settings.json
 """
 
 from hardgrpo.runtime import errors, files

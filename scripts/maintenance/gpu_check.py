@@ -1,15 +1,15 @@
 """Check a node with GPUs in ten steps, from its driver to weights that are sharded over two GPUs.
 
-    python scripts/maintenance/gpu_check.py            all checks (`make gpu-check`), on a node with GPUs
-    python scripts/maintenance/gpu_check.py --from 3   from the third check on, after the cause of a failure is removed
-    python scripts/maintenance/gpu_check.py --model smollm2-135m   with one small model: the software, but not the memory of real sizes
-    python scripts/maintenance/gpu_check.py --stand-in the same code on the CPU, with the small
-    model `tiny` of a finished miniature
+    python scripts/maintenance/gpu_check.py                       # all checks (`make gpu-check`)
+    python scripts/maintenance/gpu_check.py --from 3              # resume at the third check
+    python scripts/maintenance/gpu_check.py --model smollm2-135m  # one small model for all checks
+    python scripts/maintenance/gpu_check.py --stand-in            # model `tiny`, on a CPU
 
-The numbers of each check go to results/gpu-check/numbers.json. The program ends at the first check
-that fails. It downloads nothing: fetch models and problems on a machine with internet first
-(`snakemake inputs --config study=paper`). Checks 9 and 10 need two GPUs and are skipped with fewer.
-Tolerances are those of bf16 (scripts/maintenance/gpu_checks/checklist.py).
+With a small model, the checks do not cover the memory of models of real size. --stand-in needs a
+finished study `mini`. The numbers of each check go to results/gpu-check/numbers.json. The program
+ends at the first check that fails. It downloads nothing: fetch models and problems on a machine
+with internet first (`snakemake inputs --config study=paper`). Checks 9 and 10 need two GPUs and are
+skipped with fewer. Tolerances are those of bf16 (scripts/maintenance/gpu_checks/checklist.py).
 """
 
 from hardgrpo.runtime import environments, errors, files

@@ -112,7 +112,8 @@ def intervals(
     """{method: (low ends (R,), high ends (R,))} of the 95 % intervals for the mean of `values` (R,
     S, N).
 
-    `values` are the means of `grades` (R, S, N, m) over samples, less those of `reference_grades`.
+    `values` are the means of `grades` (R, S, N, m) over samples, minus the means of
+    `reference_grades`.
     `noise` is the variance from sampling noise that seeds share (statistics.shared_noise).
     `base_noise` is the same variance if completions had independent random numbers
     (statistics.independent_base_noise).
@@ -277,7 +278,7 @@ def levels(
                 rejections.setdefault(f"paired, any of {len(pairs)}, not corrected", []).append(
                     (p < 0.05).any(axis=1)
                 )
-                # only once, because McNemar's test uses a single seed
+                # Add these rows only once, because McNemar's test uses a single seed.
                 if seeds == min(seeds_tried):
                     _, runs, _ = simulate(
                         row._replace(replicate=text_of(0 * matrix_of(row.replicate).ravel())),

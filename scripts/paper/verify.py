@@ -1,10 +1,10 @@
 """Verify a study's outputs before its paper is made: run the checks of scripts/paper/checks with
 pytest and write a report.
 
-    python scripts/paper/verify.py --study mini --tables results/summaries/mini/*.csv
-    paper/mini/c*.csv --config '{...}' \\
-        --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml
-        --published results/published \\ --output paper/mini/verified.txt
+    python scripts/paper/verify.py --study mini \\
+        --tables results/summaries/mini/*.csv paper/mini/c*.csv --config '{...}' \\
+        --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml \\
+        --published results/published --output paper/mini/verified.txt
 
 --config is the value of paths.of_study as JSON. --graders maps each test to its grader. The checks
 of the summaries always run. The checks against raw files (evaluations, completions, training logs)

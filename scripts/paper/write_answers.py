@@ -1,9 +1,8 @@
 """Write the page of answers of an analysis of published numbers (Markdown), and the verdicts on its
 claims.
 
-    python scripts/paper/write_answers.py --tables results/reference/probing/probe_sizes.csv
-    --analysis '{"kind": "probe_sizes", ...}' \\
-        --output paper/probing
+    python scripts/paper/write_answers.py --tables results/reference/probing/probe_sizes.csv \\
+        --analysis '{"kind": "probe_sizes", ...}' --output paper/probing
 """
 
 from hardgrpo.report import answers, registry

@@ -1,14 +1,14 @@
 """Pack a finished study as a Workflow Run RO-Crate: the workflow, the configuration, the results,
 and the provenance of each run.
 
-    python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' --files
-    results/summaries/mini/*.csv \
+    python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' \\
+        --files results/summaries/mini/*.csv \\
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
 Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow,
 which lists all results, and one action for each run, with the start and end times of the run's
-provenance.json. Runs whose files are not on this machine are omitted; of these runs, only summaries
-are committed.
+provenance.json. Runs whose files are not on this machine are omitted, for example the runs of a
+study of which only summaries are committed.
 """
 
 from hardgrpo.runtime import errors, files, links

@@ -1,8 +1,8 @@
 """Write the explorer of a study's completions: a single HTML file to open from disk, mail or
 archive.
 
-    python scripts/paper/write_explorer.py --study mini --config '{...}' --graders '{"swaps":
-    "final_word"}' --output paper/mini/explorer.html
+    python scripts/paper/write_explorer.py --study mini --config '{...}' \\
+        --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
 
 --config is the part of the configuration that decides the study's files (paths.of_study), as JSON.
 --graders maps each test to the grader that extracts the answers for the page. Grades are read from

@@ -1,7 +1,8 @@
 """Write every number of the paper's text as a LaTeX macro, and list the origin of each number.
 
-    python scripts/paper/write_numbers.py --tables results/reference/mini/*.csv
-    paper/mini/claims.csv --study '{...}' --output paper/mini/numbers.tex
+    python scripts/paper/write_numbers.py \\
+        --tables results/reference/mini/*.csv paper/mini/claims.csv --study '{...}' \\
+        --output paper/mini/numbers.tex
 
 For example, `\\result{gain.tiny.swaps.swaps.hard.sampled}` prints '+3.1 [1.2, 5.0]'. numbers.csv
 lists the summary table, the line, the columns and the format (`written`) of each macro. The paper's

@@ -1,9 +1,9 @@
 """Write the paper's tables from a study's summaries, as LaTeX and HTML (points, with intervals) and
 as CSV (shares, all digits).
 
-    python scripts/paper/write_tables.py --tables results/reference/mini/*.csv paper/mini/*.csv
-    results/published/deviations.csv --study '{...}' \\
-        --output paper/mini/tables --captions paper/mini/captions.tex
+    python scripts/paper/write_tables.py \\
+        --tables results/reference/mini/*.csv paper/mini/*.csv results/published/deviations.csv \\
+        --study '{...}' --output paper/mini/tables --captions paper/mini/captions.tex
 
 --study is the study's design (settings.study_design) as JSON. src/hardgrpo/report/registry.py lists
 the tables.

@@ -1,7 +1,7 @@
 """Write the page "Was it worth it?": the gain, its parts and its cost, for each arm of a study.
 
-    python scripts/paper/write_worth.py --tables results/reference/mini/*.csv --study '{...}'
-    --output paper/mini/worth.html \\
+    python scripts/paper/write_worth.py --tables results/reference/mini/*.csv --study '{...}' \\
+        --output paper/mini/worth.html \\
         --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": {"as_written": 1}}, "label": {"half": 2}}'
 
 --study is the study's design (settings.study_design), --prices the prices of GPUs and labels

@@ -1,7 +1,7 @@
 """Calibrate the cost model on finished jobs: write `results/calibration.json`, which plans and
 walltimes use from then on.
 
-    python scripts/plan/calibrate.py              # from all finished jobs below results/
+    python scripts/plan/calibrate.py              # calibrate from all finished jobs in results/
     python scripts/plan/calibrate.py --check 0    # compare the other seeds with a calibration on seed 0
 
 Without calibration, a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate

@@ -7,7 +7,8 @@ path. No job runs.
     .venv/bin/snakemake --profile slurm plan --config study=paper      # the same from Snakemake
 
 The jobs are the unfinished jobs of `snakemake -n`. src/hardgrpo/planning/durations.py estimates
-each job, corrected by finished runs after a call of `scripts/plan/calibrate.py`. The program prints
+the time of each job; after a call of `scripts/plan/calibrate.py`, the estimates are corrected by
+the times of finished jobs. The program prints
 a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest effects that the
 design would detect), power.csv (the seeds that published differences need), labels.csv (the labels
 that each run buys), plan.json and plan.html (with a Gantt chart) to results/plan/.
@@ -73,7 +74,7 @@ def main() -> None:
     parser.add_argument(
         "--uncalibrated", action="store_true", help="ignore results/calibration.json"
     )
-    # from rule plan: where Snakemake would run
+    # The machine on which Snakemake would run the jobs; rule plan passes this argument.
     parser.add_argument("--setting", type=files.as_object, help=argparse.SUPPRESS)
     parser.add_argument("--output", default="results/plan", help="folder to write")
     args = parser.parse_args()
@@ -155,7 +156,8 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
         command += ["--config", *configuration] if configuration else []
         configfiles = list(args.configfile)
         if args.seeds or args.completion_tokens:
-            # only writes the configuration
+            # --list-rules runs no job, but the Snakefile writes the configuration to
+            # HARDGRPO_PLAN_FACTS
             snakemake([*command, "--list-rules"], configfiles, environment)
             what_if.write_text(
                 yaml.safe_dump(overrides(args, files.read_json(facts)["config"])), encoding="utf-8"
@@ -179,7 +181,7 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
     """The changes to the configuration by the what-if options."""
     if settings.is_analysis(config, config["study"]):
         raise errors.UserError(
-            f"{config['study']} is an analysis of published numbers, without seeds and limits; leave out the what-if"
+            f"{config['study']} is an analysis of published numbers, without seeds and limits; leave out --seeds and --completion-tokens"
         )
     study, changes = config["studies"][config["study"]], {}
     if args.seeds:
@@ -271,8 +273,8 @@ def assumptions(setting: plans.Setting, job_calibration, device: str) -> list[st
             f" {durations.SAMPLING_SHARE[sampling]:.0%} of the speeds above, training {durations.TRAINING_SHARE[device]:.0%}."
         )
     sentences.append(
-        f"Smallest effects assume that seeds spread by {100 * power.SEED_SD:g} points (standard deviation). With one seed they hold for"
-        " its own runs only: docs/statistics.md."
+        f"Smallest effects assume that seeds spread by {100 * power.SEED_SD:g} points (standard deviation). With one seed, the effects concern"
+        " the study's own runs only: docs/statistics.md."
     )
     if with_gpus:
         sentences.append(
@@ -321,7 +323,7 @@ def format_plan(plan: dict) -> str:
     )
     lines += [
         "",
-        f"Wall time on {place}: {plan_page.span(totals['wall_hours'])}; on any number at least {plan_page.span(totals['critical_path_hours'])} (the critical path)",
+        f"Wall time on {place}: {plan_page.span(totals['wall_hours'])}; with unlimited {'GPUs' if totals['gpu_hours'] else 'jobs' if setting['cluster'] else 'cores'} {plan_page.span(totals['critical_path_hours'])} (the critical path)",
         *(
             [f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}"]
             if totals["gpu_hours"]
@@ -361,7 +363,7 @@ def format_power(rows: list[dict]) -> list[str]:
         return []
     lines = [
         "",
-        "Seeds that it takes to find a published difference with power 80 %, and the GPU-hours of their runs; * the study aims at it:",
+        "Seeds needed to detect a published difference with power 80 %, and the GPU-hours of the runs; * the study aims at the claim:",
         f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'found with its seeds':>21} {'takes':>6} {'GPU-hours':>10}",
     ]
     for row in rows:

@@ -1,9 +1,8 @@
 """Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks
 on the same samples.
 
-    python scripts/probe/cut_completions.py --model results/models/wordy --completions
-    ample.jsonl.gz --completion-tokens 60 \\
-        --output tight.jsonl.gz
+    python scripts/probe/cut_completions.py --model results/models/wordy \\
+        --completions ample.jsonl.gz --completion-tokens 60 --output tight.jsonl.gz
 
 This command cuts a probe. `--samples 1 --of 8` keeps the first of the eight samples by which
 prompts are chosen, and all held-out samples (numbered from 8). To cut an evaluation, also give the
@@ -33,7 +32,9 @@ def main() -> None:
         help="samples per prompt to keep, besides held-out samples (default: all)",
     )
     parser.add_argument(
-        "--of", type=int, help="samples per prompt that choose; later samples are held out"
+        "--of",
+        type=int,
+        help="samples per prompt that determine the choice; later samples are held out",
     )
     parser.add_argument(
         "--graded", help="graded completions of the evaluation to which the completions belong"
@@ -111,7 +112,7 @@ def main() -> None:
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
         print(
-            f"{retokenized_count} of them have other tokens than the tokenizer would choose: their cut may be some tokens early or late"
+            f"{retokenized_count} of them differ in tokens after tokenizing their text again: they may be cut some tokens early or late"
         )
 
 

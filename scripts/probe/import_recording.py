@@ -1,9 +1,8 @@
 """Turn a recording (JSON Lines: question, completions) into a probe file, matching problems of a
 task by question.
 
-    python scripts/probe/import_recording.py --recording base.jsonl --problems
-    results/tasks/T/train.jsonl \\
-        --output results/probe/M/T/shard0.jsonl.gz
+    python scripts/probe/import_recording.py --recording base.jsonl \\
+        --problems results/tasks/T/train.jsonl --output results/probe/M/T/shard0.jsonl.gz
 
 Each line keeps the pass rate published by the recording's authors (`published_pass_rate`).
 """

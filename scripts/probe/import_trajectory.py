@@ -1,9 +1,9 @@
 """Split the trajectory of a training run into pass rates of the first epochs, for choosing subsets,
 and later epochs.
 
-    python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz --chosen-from 3
-    \\
-        --difficulty results/difficulty/M/P.csv --later results/trajectories/M/P.csv
+    python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz \\
+        --chosen-from 3 --difficulty results/difficulty/M/P.csv \\
+        --later results/trajectories/M/P.csv
 
 The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass
 rate is the share of correct rollouts in the prompt's first epochs. No epoch is in both outputs, so

@@ -1,7 +1,7 @@
 """Grade probed or recorded completions, and write the base model's pass rate for every problem.
 
-    python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl --grader
-    choice_letter --output D.csv
+    python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl \\
+        --grader choice_letter --output D.csv
 
 P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one
 completion per line (id, sample, completion; tokens and finish_reason if known). With

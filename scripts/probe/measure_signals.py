@@ -1,8 +1,8 @@
 """Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without
 reference answers.
 
-    python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl --grader
-    choice_letter --output S.csv
+    python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl \\
+        --grader choice_letter --output S.csv
 
 Q.jsonl has one prompt per line (id, question); a line with an answer is an error. C.jsonl or
 C.jsonl.gz has one completion per line (id, sample, completion; tokens and log_probability if

@@ -1,9 +1,9 @@
 """Sample K completions per prompt from the base model, at temperature 1.
 
-    python scripts/probe/probe.py --model results/models/tiny --problems
-    results/tasks/swaps/train.jsonl --prompt '{question}' \\
-        --samples 10 --completion-tokens 64 --seed 1 --shard 0 --shards 1 --output
-        results/probe/tiny/swaps/shard0.jsonl.gz
+    python scripts/probe/probe.py --model results/models/tiny \\
+        --problems results/tasks/swaps/train.jsonl --prompt '{question}' --samples 10 \\
+        --completion-tokens 64 --seed 1 --shard 0 --shards 1 \\
+        --output results/probe/tiny/swaps/shard0.jsonl.gz
 """
 
 from hardgrpo.data import tasks

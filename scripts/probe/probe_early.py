@@ -1,10 +1,11 @@
 """Sample a pool until a subset is decided: the subset that full probing would choose, from fewer
 samples.
 
-    python scripts/probe/probe_early.py --model results/models/tiny --problems
-    results/tasks/swaps/train.jsonl --prompt '{question}' \\
-        --grader final_word --samples 10 --completion-tokens 64 --seed 1 --stop-for '[{"rule":
-        "hard", "budget": 0.1, "seed": 0}]' \\ --output results/probe/tiny/swaps/stopped.jsonl.gz
+    python scripts/probe/probe_early.py --model results/models/tiny \\
+        --problems results/tasks/swaps/train.jsonl --prompt '{question}' --grader final_word \\
+        --samples 10 --completion-tokens 64 --seed 1 \\
+        --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' \\
+        --output results/probe/tiny/swaps/stopped.jsonl.gz
 
 A completion has the same seed as in probe.py, and the samples of a prompt are drawn in order of
 their numbers, so the completions of a prompt are the first completions of full probing. The program

@@ -1,10 +1,9 @@
 """Draw the prompts of a pool to annotate for the fit of predicted pass rates, and copy their pass
 rates.
 
-    python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl
-    --share 0.02 --seed 0 \\
-        --difficulty results/difficulty/tiny-seed0/swaps.csv --output
-        results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv
+    python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl \\
+        --share 0.02 --seed 0 --difficulty results/difficulty/tiny-seed0/swaps.csv \\
+        --output results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv
 
 The program draws the sample before it reads any pass rate, and writes only the pass rates of the
 drawn prompts.

@@ -1,10 +1,11 @@
 """Compare choices of prompts on existing completions: the share of learnable groups, and the number
 of labels to buy.
 
-    python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter
-    --output choices.csv python scripts/subsets/compare_choices.py --problems
-    results/tasks/T/train.jsonl --completions results/probe/M/T/shard0.jsonl.gz \\
-        --grader choice_letter --output choices.csv
+    python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter \\
+        --output choices.csv
+    python scripts/subsets/compare_choices.py --problems results/tasks/T/train.jsonl \\
+        --completions results/probe/M/T/shard0.jsonl.gz --grader choice_letter \\
+        --output choices.csv
 
 A recording has one line per prompt: question, answer, and completions (a list of two or more,
 equally many for all prompts). A random half of each prompt's completions is used to choose prompts,

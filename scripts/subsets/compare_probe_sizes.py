@@ -4,9 +4,9 @@ behave, for each rule by pass rates.
     python scripts/subsets/compare_probe_sizes.py --difficulty D.csv --output probe_sizes.csv
 
 A difficulty file has the columns id, samples and correct, and one row per prompt;
-scripts/probe/measure_difficulty.py writes such files. K of a prompt's completions are used to
-choose prompts, and a group of the remaining completions measures the chosen prompts. The numbers
-are computed, not simulated. The program prints the table and the smallest sufficient K: all larger
+scripts/probe/measure_difficulty.py writes such files. Prompts are chosen by K of their completions,
+and the chosen prompts are measured on a group of the remaining completions. The numbers are
+computed, not simulated. The program prints the table and the smallest sufficient K: all larger
 probes raise the share of mixed groups by at most one percentage point.
 """
 

@@ -1,10 +1,9 @@
 """Write the chosen prompts as rows in their original format, to annotate them or to train on them
 elsewhere.
 
-    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --facts
-    results/subsets/M/T/hard/seed0.json \\
-        --problems results/tasks/T/train.jsonl --files my_prompts.csv --output
-        results/subsets/M/T/hard/seed0.rows.csv
+    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv \\
+        --facts results/subsets/M/T/hard/seed0.json --problems results/tasks/T/train.jsonl \\
+        --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
 Rows are sorted by rank in the subset. If the pool's local files have the format of the output, the
 program copies all columns of a table, or complete lines of JSON Lines; a table keeps its delimiter.

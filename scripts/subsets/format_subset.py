@@ -1,9 +1,8 @@
 """Write the chosen prompts in the form that a trainer reads: TRL, verl, or prime-rl with verifiers.
 
-    python scripts/subsets/format_subset.py --subset results/subsets/M/T/hard/seed0.csv --problems
-    results/tasks/T/train.jsonl \\
-        --prompt '{question}' --task T --format trl --output
-        results/subsets/M/T/hard/seed0.trl.jsonl
+    python scripts/subsets/format_subset.py --subset results/subsets/M/T/hard/seed0.csv \\
+        --problems results/tasks/T/train.jsonl --prompt '{question}' --task T --format trl \\
+        --output results/subsets/M/T/hard/seed0.trl.jsonl
 
 Rows are sorted by rank in the subset. Each row has the user's message, which is the task's prompt
 with the question, and the reference answer. The forms are described in docs/own-prompts.md.

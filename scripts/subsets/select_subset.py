@@ -1,8 +1,8 @@
 """Choose the prompts to train on, by a policy and the base model's pass rates or another measure.
 
-    python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy
-    '{"rule": "hard", "budget": 0.1}' \\
-        --seed 0 --output results/subsets/tiny/swaps/hard/seed0.csv
+    python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv \\
+        --policy '{"rule": "hard", "budget": 0.1}' --seed 0 \\
+        --output results/subsets/tiny/swaps/hard/seed0.csv
 
 The program writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the
 choice. The JSON file holds the sizes of pool and subset, the pass rate of the last chosen prompt
@@ -13,11 +13,11 @@ the number of answers to buy for the choice and for training. For a policy `by` 
 `by: predicted` the program also reads --sample, the prompts that were annotated for the fit.
 
 After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate.
-The program then chooses the subset if the bounds decide the subset, or if a guess at the subset is
-expected to reach the probe's confidence. The JSON file states which case applies. If neither
-applies, the program ends with an error. With a confidence below 1, a chosen prompt may lack
-samples. The prompt's pass_rate, and all values in the JSON file that depend on this pass rate, are
-then empty.
+If these bounds decide the subset, the program writes this subset. Otherwise the program guesses the
+subset, if the expected precision and recall of the guess reach the probe's confidence. The JSON
+file states which case applies. If neither applies, the program ends with an error. With a
+confidence below 1, a chosen prompt may lack samples. The prompt's pass_rate, and all values in the
+JSON file that depend on this pass rate, are then empty.
 """
 
 from hardgrpo.runtime import errors, files
@@ -185,7 +185,7 @@ def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, floa
             )
         if row["id"] is None or row["id"] in pass_rates:
             raise errors.UserError(
-                f"{path}: row {number}: id '{row['id'] or ''}' is empty or stands there twice; name each row"
+                f"{path}: row {number}: id '{row['id'] or ''}' is empty or stands there twice; give each row an id of its own"
             )
         pass_rates[row["id"]] = row["pass_rate"]
     return difficulties, pass_rates
@@ -210,7 +210,9 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
                     )
     signals = {row["id"]: {signal: row.get(signal) for signal in policies.SIGNALS} for row in rows}
     if len(signals) < len(rows) or None in signals:
-        raise errors.UserError(f"{path}: an id is empty or stands there twice; name each row")
+        raise errors.UserError(
+            f"{path}: an id is empty or occurs twice; give each row an id of its own"
+        )
     sample_share, sample = policy.pop("calibrated_on", None), {}
     try:
         if args.questions:
@@ -321,7 +323,7 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
             or counts[2:] != [planned, confidence]
         ):
             raise errors.UserError(
-                f"row {number}: correct, samples, planned or confidence do not fit each other; measure it again"
+                f"row {number}: correct, samples, planned and confidence contradict each other; measure the difficulty again"
             )
     if not policies.RULES[policy["rule"]].by_bounds:
         raise errors.UserError(
@@ -337,7 +339,7 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     subset, is_certain = decision
     by_id = {row["id"]: row for row in rows}
     incomplete = [prompt for prompt in subset.ids if by_id[prompt]["samples"] < planned]
-    # the probe was for another subset, so the order of this subset is undecided
+    # The probe stopped for another subset, so the order of this subset is undecided.
     if incomplete and confidence >= 1:
         raise errors.UserError(
             f"'{incomplete[0]}' is chosen but has {by_id[incomplete[0]]['samples']} of {planned} samples: {remedy}"
@@ -346,11 +348,15 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
         "the subset that full probing gives from the same completions, for certain"
         if is_certain
         else f"by the pool's own spread of pass rates, full probing is expected to choose at least {confidence:.4g} of these prompts, and"
-        f" at least {confidence:.4g} of what it chooses to be among them"
+        f" at least {confidence:.4g} of what it chooses is expected to be among these prompts"
     )
     return subset, {
         "certainty": certainty
-        + ("; samples of some are missing, so that their order is a guess" if incomplete else ""),
+        + (
+            "; some chosen prompts lack samples, so that their order is a guess"
+            if incomplete
+            else ""
+        ),
         "confidence": 1.0 if is_certain else confidence,
         "probe_samples": int(drawn.sum()),
         "probe_samples_in_full": planned * len(rows),

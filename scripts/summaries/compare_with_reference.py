@@ -1,9 +1,9 @@
 """Compare the gains of a local study with the gains of the study's committed reference, by cell.
 
-    python scripts/summaries/compare_with_reference.py --tables
-    results/summaries/mini/decomposition_runs.csv \\
-        --reference results/reference/mini/decomposition_runs.csv --output
-        results/agreement/mini.csv
+    python scripts/summaries/compare_with_reference.py \\
+        --tables results/summaries/mini/decomposition_runs.csv \\
+        --reference results/reference/mini/decomposition_runs.csv \\
+        --output results/agreement/mini.csv
 
 With --run-files, a list of checksums, the column `files` says whether the files of the runs are
 those of the reference, byte for byte, or names the first file that is not.

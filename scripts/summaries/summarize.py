@@ -1,8 +1,8 @@
 """Summarise a study: write the summary tables, from which figures, LaTeX tables and numbers are
 made.
 
-    python scripts/summaries/summarize.py --study mini --config '{...}' --output
-    results/summaries/mini
+    python scripts/summaries/summarize.py --study mini --config '{...}' \\
+        --output results/summaries/mini
 
 --config is the part of the configuration that decides the study's files (paths.of_study), as JSON.
 Intervals are 95 % intervals for new problems and new seeds, unless a column's name says otherwise;

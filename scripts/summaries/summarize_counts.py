@@ -1,8 +1,7 @@
 """Compute the summary tables of an analysis of published numbers of right answers.
 
-    python scripts/summaries/summarize_counts.py --counts results/counts/probing.csv --analysis
-    '{"kind": "probe_sizes", ...}' \\
-        --output results/summaries/probing
+    python scripts/summaries/summarize_counts.py --counts results/counts/probing.csv \\
+        --analysis '{"kind": "probe_sizes", ...}' --output results/summaries/probing
 
 --analysis is the analysis's entry in the configuration as JSON. COUNT_TABLES in
 src/hardgrpo/report/registry.py lists the tables of each kind of analysis.

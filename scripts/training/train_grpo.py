@@ -1,8 +1,8 @@
 """Train one run with TRL as specified in `spec.yaml`: with GRPO, or on worked solutions (objective:
 sft).
 
-    python scripts/training/train_grpo.py --spec
-    results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
+    python scripts/training/train_grpo.py \\
+        --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
 
 The program writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update),
 timing.csv and provenance.json. During training, the run's state (optimiser, random numbers, log) is
@@ -157,7 +157,7 @@ def main() -> None:
     takeover_minutes = args.take_over_minutes if args.take_over else None
     is_single = hardware.processes == 1
     if not is_single and LAUNCH_VARIABLE not in os.environ:
-        # only the launching process reports the result
+        # Only the launching process reports the result.
         with states.hold_lock(state, takeover_minutes):
             finished = args.take_over and is_finished_elsewhere(state, output)
         sys.exit(0 if finished else launch(spec, hardware, state))

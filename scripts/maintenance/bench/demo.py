@@ -1,5 +1,5 @@
-"""Seconds of each stage of `make demo`, from Snakemake's records of the start and end of each job;
-with --before compared with another clone.
+"""Seconds of each stage of `make demo`, from Snakemake's records of the start and end of each job.
+With --before, the seconds are compared with those of another clone.
 
 The seconds are sums over the jobs of a stage. With two cores, which run two jobs at once, the demo
 takes about half the sum.
@@ -60,7 +60,7 @@ def seconds_by_stage(clone: Path) -> dict[str, float]:
             ValueError,
             KeyError,
             TypeError,
-        ):  # of another version of Snakemake, or no record of a job
+        ):  # a record of another version of Snakemake, or a file that is no record of a job
             continue
         seed = re.search(r"seed(\d+)", log)  # study mini_reference has more seeds
         if not any(name in log for name in ("mini_", "wordy", "recorded")) and (

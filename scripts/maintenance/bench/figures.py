@@ -1,5 +1,5 @@
-"""All figures and tables of study mini from the committed summaries in a new clone, compared with
-the imports of the programs."""
+"""Time to make all figures and tables of study `mini` from the committed summaries in a new clone,
+compared with the time that the programs need for their imports."""
 
 import benchmarks
 

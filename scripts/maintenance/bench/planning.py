@@ -1,5 +1,5 @@
-"""The time of Snakemake before a job runs: `snakemake -n`, the same for ten times the runs, and a
-finished study.
+"""The time that Snakemake needs before a job runs, in three cases: `snakemake -n` for a study, the
+same for a study with ten times the runs, and a study that is finished.
 
 Times are processor times, which do not depend on other processes. The baseline is Snakemake's start
 with a workflow of one rule.
@@ -82,5 +82,5 @@ def finish(folder: Path, study: str) -> None:
     for name in (line.split("\t")[0] for line in table):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    # the hook would read results from the empty files
+    # The Snakefile's hook would read results from the empty files.
     benchmarks.run(snakemake("--touch", "--no-hooks", *options), folder)

@@ -49,7 +49,7 @@ def run(options) -> list[dict]:
 def measure_program(
     pool_name: str, outcomes: np.ndarray, seeds, policies_measured: list[dict], batch: int
 ) -> list[dict]:
-    """Rows of all policies, exact, and of three with a confidence."""
+    """Rows with the exact subset for all policies, and with confidence 0.95 for three policies."""
     exact = [
         measure(pool_name, outcomes, seeds, policy, batch, program=True)
         for policy in policies_measured

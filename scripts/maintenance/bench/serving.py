@@ -2,8 +2,9 @@
 prompts.
 
 Throughput compares `hardgrpo.sampling.server_engine` with a bare asyncio client that sends the same
-requests with the same limit and stores nothing. Memory is that of a probe (scripts/probe/probe.py)
-whose server answers at once, compared with ten times fewer prompts.
+requests with the same limit and stores nothing. The memory benchmark compares two probes
+(scripts/probe/probe.py) of a server that answers immediately; one probe has ten times as many
+prompts as the other.
 """
 
 import benchmarks
@@ -26,7 +27,7 @@ from pathlib import Path
 
 PROMPTS, SAMPLES, TOKENS, CONCURRENCY, SECONDS_TO_START = 400, 4, 64, 32, 600
 POOLS = (100_000, 10_000)  # prompts of the probes whose memory is compared
-# A server that answers at once, with one connection per request as it comes.
+# A server that answers each request immediately.
 INSTANT_SERVER = """
 import asyncio, json
 async def serve(reader, writer):
@@ -76,7 +77,7 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
             wait_until_it_listens(process, address.url)
 
             def requests() -> list[Request]:
-                """New requests: an answer is never requested twice."""
+                """Requests with new seeds, so that the engine never reuses stored answers."""
                 first = next(seeds)
                 messages = [
                     tuple(tasks.messages("{question}", problem["question"])) for problem in problems

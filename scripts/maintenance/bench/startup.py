@@ -53,7 +53,7 @@ def forked(repeats: int) -> dict:
     with benchmarks.scratch() as folder:
         command = [sys.executable, f"{folder}/program.py"]
         Path(command[1]).write_text(NEEDS_ALL)
-        # stands in for Snakemake: the server ends with it
+        # A process in place of Snakemake: the server ends when this process ends.
         snakemake = subprocess.Popen(["sleep", "600"])
         environment = {warm.SOCKET: f"{folder}/sockets/{snakemake.pid}", "OMP_NUM_THREADS": "1"}
         try:

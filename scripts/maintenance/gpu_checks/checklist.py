@@ -26,15 +26,15 @@ TOKEN_DIFFERENCE = 0.06
 LATER_DIFFERENCE = 0.1  # the same mean difference, after updates
 # largest growth of the mean difference during training: this factor plus this amount
 GROWTH, ROUNDING = 1.5, 0.005
-# smallest KL of the last update: from this KL on, a vLLM without the trained weights exceeds the
-# growth
+# smallest KL of the last update for `check_sync`: with a larger KL, a vLLM that has not received
+# the trained weights exceeds GROWTH
 LEAST_KL = 0.005
 SCORE_DIFFERENCE = 0.06  # between vLLM and transformers, both with an adapter
 # largest KL before training; not exactly 0, because policy and reference compute in batches of
 # different shapes
 FIRST_KL = 2e-3
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
-COLD = {warm.SOCKET: warm.OFF}  # environment of programs that are killed
+COLD = {warm.SOCKET: warm.OFF}  # programs that a check kills must be processes of their own
 KERNEL = """
 import torch, triton, triton.language as tl
 @triton.jit
@@ -79,7 +79,7 @@ def check_node(bench: Workbench) -> dict:
 
 
 def check_sampling(bench: Workbench) -> dict:
-    """Sampling: speed, and whether runs and vLLM's two model runners agree"""
+    """Sampling: speed, and whether repeated probes and vLLM's two model runners agree"""
     numbers, rows_by_key = {}, {}
     environments_by_name = {"first": {}, "again": {}} | (
         {"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {}
@@ -103,15 +103,14 @@ def check_sampling(bench: Workbench) -> dict:
         difference = abs(numbers["first_log_probability"] - numbers[f"{name}_log_probability"])
         expect(
             difference < PROBE_DIFFERENCE,
-            f"{name}: completions are {difference:.3f} nats a token less likely than first",
+            f"{name}: mean log-probability of a token differs by {difference:.3f} nats from the first probe",
             numbers,
         )
     return numbers
 
 
 def check_training(bench: Workbench) -> dict:
-    """Training as written: the base under the adapter stays, and vLLM samples with the trainer's
-    weights"""
+    """Training as written: the base does not change, and vLLM samples with the trained weights"""
     recipe = bench.recipe(
         "as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter
     )
@@ -165,7 +164,7 @@ def check_seeds(bench: Workbench) -> dict:
 
 
 def check_interruption(bench: Workbench) -> dict:
-    """Interruption: a killed run goes on from its state, and how long a run takes to stop"""
+    """Interruption: a killed run continues from its state; how long a run takes to stop"""
     uninterrupted = bench.read_run("trained")
     run, numbers = kill_and_resume(
         bench,
@@ -209,11 +208,15 @@ def check_large(bench: Workbench) -> dict:
     numbers |= score_adapter(bench, bench.setting.large[-1], run.checkpoint(2))
     expect(
         numbers["scores_differ"] < SCORE_DIFFERENCE,
-        "vLLM and transformers give tokens other probabilities with an adapter",
+        "with an adapter, vLLM and transformers compute different log-probabilities",
         numbers,
     )
     says_something = numbers["adapter_changes"] > 3 * numbers["scores_differ"]
-    expect(says_something, "the adapter changes so little that its scores say nothing", numbers)
+    expect(
+        says_something,
+        "the adapter changes log-probabilities too little to tell whether vLLM uses the adapter",
+        numbers,
+    )
     return numbers
 
 
@@ -244,7 +247,7 @@ def check_four_bits(bench: Workbench) -> dict:
     learned = any(row["grad_norm"] for row in uninterrupted.updates[2:])
     expect(
         not learned or numbers["four_bits_share_of_A_that_moves"] > 0.5,
-        "most of A does not move",
+        "most entries of the adapter's matrix A do not change",
         numbers,
     )
     return numbers | {f"whole_{name}": value for name, value in run_numbers(uninterrupted).items()}
@@ -276,7 +279,7 @@ def check_evaluation(bench: Workbench) -> dict:
 
 
 def check_two_gpus(bench: Workbench) -> dict:
-    """Two GPUs: one engine on both, one run on both, and a run on one of several visible"""
+    """Two GPUs: an engine on both, a run on both, and a run on one while both are visible"""
     if too_few := lacks_two_gpus(bench):
         return too_few
     recipe, numbers = (
@@ -293,8 +296,12 @@ def check_two_gpus(bench: Workbench) -> dict:
             statistics.fmean(row["log_probability"] for row in rows)
             - statistics.fmean(row["log_probability"] for row in single_rows)
         )
-        expect(difference < PROBE_DIFFERENCE, "one engine on two GPUs says other things", numbers)
-        # one GPU, though CUDA_VISIBLE_DEVICES may not be set
+        expect(
+            difference < PROBE_DIFFERENCE,
+            f"mean log-probabilities on one and on two GPUs differ by {difference:.3f} nats a token",
+            numbers,
+        )
+        # The run must use one GPU even if CUDA_VISIBLE_DEVICES is not set.
         bench.train("visible", bench.setting.small, recipe)
     run = bench.train("two", bench.setting.small, recipe, gpus=2)
     check_differences(run, numbers | run_numbers(run))
@@ -307,8 +314,7 @@ def check_two_gpus(bench: Workbench) -> dict:
 
 
 def check_sharded(bench: Workbench) -> dict:
-    """All weights on two GPUs: the reference, memory, a save, a resume, and the test of what is
-    saved"""
+    """All weights on two GPUs: reference, memory, saving, resuming, and testing the checkpoints"""
     if too_few := lacks_two_gpus(bench):
         return too_few
     recipe = bench.recipe(
@@ -425,7 +431,7 @@ def kill_and_resume(
     numbers = {"resumed_from": run.facts["resumed_from"]}
     expect(
         run.facts["resumed_from"] >= least_updates,
-        "the killed run did not go on from its state",
+        "the killed run did not continue from its state",
         numbers,
     )
     return run, numbers

@@ -1,10 +1,16 @@
-"""Compute the checksum of a model, an adapter with an effect, and log-probabilities by an engine.
-The checks run it in separate processes.
+"""Steps of the checks that need a process of their own: a checksum, an adapter, and
+log-probabilities.
 
-python scoring.py checksum MODEL bf16           print the checksum of the weights, as training records it
-python scoring.py adapter ADAPTER OUTPUT        write the adapter with random numbers in B, so that the adapter changes completions
-python scoring.py speak JOB.json ANSWER.json    sample greedy completions with vLLM, with the log-probabilities of their tokens
-python scoring.py score JOB.json ANSWER.json    compute these log-probabilities with transformers; `changed`: of the base's tokens with the adapter
+    python scoring.py checksum MODEL bf16
+    python scoring.py adapter ADAPTER OUTPUT
+    python scoring.py speak JOB.json ANSWER.json
+    python scoring.py score JOB.json ANSWER.json
+
+`checksum` prints the checksum of the weights, as training records it. `adapter` writes the adapter
+with random numbers in its matrices B, so that the adapter changes completions. `speak` samples
+greedy completions with vLLM, and writes the log-probabilities of their tokens. `score` computes the
+log-probabilities of the same tokens with transformers; its entry `changed` has those of the base
+model's tokens under the adapter.
 """
 
 from hardgrpo.runtime import environments, errors, files

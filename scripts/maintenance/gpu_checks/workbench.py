@@ -25,7 +25,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 PROBLEMS = 64
-# of models without `gpus`
+# settings of models that have no `gpus` in config/models.yaml
 SMALL_MODEL_GPUS = {"micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
 
 
@@ -156,7 +156,7 @@ class Workbench:
         ]:
             if not Path(path).exists():
                 raise UserError(
-                    f"{path} is not here; get it where there is internet: snakemake inputs --config study=paper"
+                    f"{path} is not here; download it on a machine with internet: snakemake inputs --config study=paper"
                 )
         for split in ("train", "test"):
             tasks.read_problems(self.problems(split))
@@ -190,7 +190,7 @@ class Workbench:
         output = self.log(name)
         if status:
             lines = output.strip().splitlines() or [f"exit status {status}"]
-            # NCCL warns after the error
+            # The last line may be a warning of NCCL, which follows the error.
             error_lines = [line for line in lines if line.startswith("error:")] or lines
             raise Failed(f"{self.folder / name}.log says: {error_lines[-1]}")
         return output
@@ -233,7 +233,7 @@ class Workbench:
             for member in processes:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     member.kill()
-            # they hold the run's lock until they have ended
+            # The processes hold the run's lock until they have ended.
             psutil.wait_procs(processes, timeout=60)
         process.wait()
 

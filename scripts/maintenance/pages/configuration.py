@@ -83,8 +83,8 @@ def rules() -> list[str]:
     lines = [
         "### What a rule takes",
         "",
-        "Ties are broken by the seed unless a rule says otherwise. *Labels before* are those that must be known before the choice; the"
-        " chosen prompts need theirs to be trained on.",
+        "Ties are broken by the seed unless a rule says otherwise. *Labels before*: the labels that must be known before the choice."
+        " Training also needs the labels of the chosen prompts.",
         "",
         "| rule | takes | needs | labels before |",
         "|---|---|---|---|",
@@ -121,7 +121,7 @@ def keys(
     for name, key_schema in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
         objects = nested(key_schema, path, json_schema)
-        # the keys of a required object describe it
+        # A required object without a section needs no line of its own, because its keys have lines.
         if not (required and [link for link, _ in objects] == [f"{path}."]):
             yield (
                 path,
@@ -163,7 +163,7 @@ def value(part: dict, json_schema: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
         words = re.sub("(?<!^)([A-Z])", r" \1", name).lower()
-        # as in config.yaml
+        # the name of the kind in config.yaml, if the class has one
         kind = json_schema["$defs"][name].get("properties", {}).get("kind", {}).get("const", words)
         return f"[{kind}](#{anchor(SECTIONS[name])})"
     part = resolve(part, json_schema)

@@ -19,7 +19,7 @@ def modules(root: Path) -> dict[Path, set[Path]]:
 def packages(root: Path) -> dict[str, set[str]]:
     """{sub-package of the library: the sub-packages that it imports}."""
     graph: dict[str, set[str]] = defaultdict(set)
-    # `dependencies` gives files of the latter
+    # `modules` returns imported files below `code.SOURCE`, which may be another clone than `root`.
     source, library = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"
     names = {path.parent.name for path in source.glob("*/__init__.py")}
     for path, imported in modules(root).items():

@@ -4,10 +4,10 @@ for it.
 The rule was written in commit 467b161, before study `mini_labels`, which needs the rule, was
 summarised (d4a1dcc):
 
-- In each case of hardgrpo.analysis.random_choice, in any study, every way of choosing is compared
-  with a random choice of as many prompts. Studies share runs; the same way in the same case counts
-  once, in the study with the most replicates. Recipes that differ only in when they save
-  checkpoints make the same runs.
+- In each case (hardgrpo.analysis.random_choice) of each study, every way of choosing is compared
+  with a random choice of as many prompts. Studies share runs: the same way in the same case counts
+  once, with the result of the study with the most replicates. Recipes that differ only in the times
+  at which they save checkpoints count as one recipe.
 - A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of
   choosing that the case compares.
 - The ways open to a user depend on the labels before the choice: none, those of a small sample, or
@@ -30,7 +30,7 @@ from pathlib import Path
 import pandas as pd
 
 CASES = 2
-# before the choice
+# labels that must be known before the choice
 NEEDS = {
     "none": "no label",
     "sample": "a small labelled sample",
@@ -47,7 +47,7 @@ SITUATIONS = {
 class Lead:
     """The lead of a way of choosing over a random choice, in a case. Shares; `p` is corrected."""
 
-    way: str  # a policy with this rule, of any budget
+    way: str  # the name of a policy with this rule; the policy may have another budget
     needs: str
     study: str
     model: str

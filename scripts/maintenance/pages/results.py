@@ -268,8 +268,8 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of recorded runs less the base model and less other runs, mean of the last five
-    checkpoints, on all and on hard questions.
+    """Accuracy of recorded runs minus the accuracy of the base model or of other runs: means of the
+    last five checkpoints, on all and on hard questions.
 
     Published accuracies are left out where there are completions.
     """
@@ -300,8 +300,8 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict[str, str]:
-    """{model: accuracy of the runs on `policy` less that of the runs on `minus`, mean of the last
-    checkpoints}, on all questions."""
+    """{model: accuracy of the runs on `policy` minus accuracy of the runs on `minus`}, on all
+    questions: means of the last checkpoints."""
     last = recorded.last_checkpoints(table)
     rows = last[
         (last.task == task)
@@ -311,7 +311,7 @@ def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> d
     ]
     graded = rows[rows.grading != "lenient"]
     leads = {model_of(row.model): estimate(row, "difference") for row in graded.itertuples()}
-    # by billions of weights
+    # sorted by the number of parameters in the model's name
     return dict(sorted(leads.items(), key=lambda lead: float(re.search(r"([\d.]+)b", lead[0])[1])))
 
 

@@ -1,8 +1,8 @@
 """Checks of a study's summaries against its raw files (evaluations, completions, training logs),
 run by scripts/paper/verify.py.
 
-They read a sample of the raw files. The study's name seeds the draw, so that the sample is the same
-every time.
+The checks read a sample of the raw files. The study's name is the seed of the sample, so that every
+call reads the same sample.
 """
 
 from conftest import at, check, close, rows_of

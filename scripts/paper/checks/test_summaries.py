@@ -1,6 +1,7 @@
 """Checks of a study's summaries by themselves, run by scripts/paper/verify.py.
 
-They recompute numbers independently of the package's code: plain Python over rows.
+Except for claims, the checks recompute numbers in plain Python from the rows of the tables, without
+the package's statistics.
 """
 
 from conftest import TOLERANCE, at, check, close, is_known, rows_of
@@ -62,13 +63,14 @@ COUNTS = {
     "k",
     "pool",
 }
-# counts that may be means over seeds in every table; MEANS: in these tables
+# POOLED: counts that may be means over seeds in every table. MEANS: all such counts of a table that
+# has further ones.
 POOLED = {"problems", "pool", "prompts"}
 MEANS = {
     "spent": POOLED | {"updates", "rollouts", "labels"},
     "rollouts": POOLED | {"updates", "labels"},
 }
-MAY_BE_ZERO = {"labels"}  # a reward by the majority buys none
+MAY_BE_ZERO = {"labels"}  # the majority reward needs no labels
 MUST_BE_KNOWN = {
     "accuracy",
     "gain",
@@ -120,8 +122,10 @@ def test_cells(arguments, tables, runs):
 
 
 def test_ranges(tables):
-    """Shares lie between 0 and 1, changes between -1 and 1, counts are whole and positive; nothing
-    that must be known is missing."""
+    """Shares, changes and counts have possible values, and no required value is missing.
+
+    Shares lie between 0 and 1, changes between -1 and 1; counts are whole and positive.
+    """
     failures = []
     for name, place, row in rows_of(tables):
         for column, value in row.items():
@@ -162,7 +166,7 @@ def test_intervals(tables):
 
 
 def test_tests_and_intervals_agree(tables):
-    """p is below 0.05 where the interval leaves zero out, and Holm's p is never the smaller one."""
+    """p is below 0.05 exactly if the interval excludes zero, and Holm's p is at least p."""
     failures = []
     for _, place, row in rows_of(tables, "differences"):
         low, high, p, p_holm = (
@@ -181,8 +185,10 @@ def test_tests_and_intervals_agree(tables):
 
 
 def test_decomposition(tables):
-    """Finishing and correctness add up to the gain, and are what shares and accuracies make them;
-    the three kinds of gain add up, too."""
+    """The parts of a gain add up to the gain, and so do the kinds of gain.
+
+    Finishing is also recomputed from shares and accuracies.
+    """
     failures = []
     for name, place, row in rows_of(tables, "parts", "decomposition", "decomposition_runs"):
         finishing, correctness, gain = (row[key] for key in ("finishing", "correctness", "gain"))
@@ -216,8 +222,7 @@ def test_decomposition(tables):
 
 
 def test_tables_agree(tables):
-    """Gains are accuracies less the base's, differences are gains less gains, and all tables say
-    the same of a cell."""
+    """Accuracies, gains and differences agree, and so do all tables about a cell."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
@@ -266,8 +271,7 @@ def test_tables_agree(tables):
 
 
 def test_paired_differences(tables):
-    """Paired differences by checkpoint, k and tier, and of leads, are the differences of the
-    tables' means."""
+    """Paired differences equal the differences of the tables' means."""
     failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     rows = lambda name, *key_columns: {
@@ -370,8 +374,7 @@ def test_contamination(tables, record_property):
 
 
 def test_difficulty(tables):
-    """The histograms of pool and subsets hold as many problems as the subsets were chosen from and
-    hold."""
+    """The histograms of pools and subsets contain all problems of the pools and subsets."""
     failures, sums = [], defaultdict(float)
     for row in tables["difficulty"]:
         sums[row["model"], row["task"], row["group"]] += row["problems"]
@@ -389,7 +392,7 @@ def test_difficulty(tables):
 
 
 def test_claims(arguments, tables):
-    """Claims and comparisons are what the summaries give when they are judged again."""
+    """Claims and comparisons, judged again from the summaries, give the same rows."""
     study = verdicts.Study(tables, **arguments.conditions)
     printed = published.read(arguments.published), published.read_readings(arguments.published)
     judged_again = {

@@ -35,8 +35,8 @@ def add_labels(table: pd.DataFrame, first_recipe: str) -> pd.DataFrame:
     """The table with the label of the arm in the column `arm`, and that of the subtracted arm in
     `minus_arm`.
 
-    A table without the column `policy` gets no `arm`, one without `minus` no `minus_arm`. Where the
-    column or the cell of the recipe is empty, the label is the policy alone.
+    `arm` is added only to a table with the column `policy`, `minus_arm` only to a table with the
+    column `minus`. Without a recipe in the row, the label is the policy alone.
     """
     default = default_recipe(first_recipe, table.recipe.dropna() if "recipe" in table else [])
     labels = {}

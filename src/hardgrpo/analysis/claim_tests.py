@@ -56,7 +56,7 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
-    """`policy` less `minus`, from a row that has this difference in either direction; None if the
+    """`policy` minus `minus`, from a row that has this difference in either direction; None if the
     row is about other arms."""
     if {row["arm"], row["minus_arm"]} != {claim["arm"], claim["minus_arm"]}:
         return None
@@ -66,7 +66,7 @@ def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
 def _leads(
     study: Study, claim: dict, table: str = "differences", **values
 ) -> list[tuple[dict, tuple]]:
-    """[(row, interval of `policy` less `minus`)]."""
+    """[(row, interval of `policy` minus `minus`)]."""
     leads = [(row, _difference(row, claim)) for row in study.rows(table, claim, **values)]
     return [(row, interval) for row, interval in leads if interval]
 
@@ -76,7 +76,7 @@ def _leads(
 
 
 def difference(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` after training."""
+    """`policy` minus `minus` after training."""
     name = f"{claim['arm']} - {claim['minus_arm']}"
     return [
         _cell_result(row, name, interval, row.get("p")) for row, interval in _leads(study, claim)
@@ -84,7 +84,7 @@ def difference(claim: dict, study: Study) -> list[dict]:
 
 
 def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus`, both trained by the same recipe: a row for each recipe except the
+    """`policy` minus `minus`, both trained by the same recipe: a row for each recipe except the
     study's first."""
     rows = []
     for row in study.rows("differences", claim):
@@ -99,8 +99,8 @@ def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
 
 
 def recipe_difference(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained by the study's first recipe less `policy` trained by a further recipe: a row
-    for each further recipe."""
+    """`policy` trained by the study's first recipe minus `policy` trained by a further recipe: a
+    row for each further recipe."""
     policy = claim["policy"]
     return [
         _cell_result(
@@ -111,7 +111,7 @@ def recipe_difference(claim: dict, study: Study) -> list[dict]:
 
 
 def difference_at_k(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` in pass@k, at the largest k."""
+    """`policy` minus `minus` in pass@k, at the largest k."""
     rows = []
     for cell_rows in study.by_cell("paired", claim, what="pass@k").values():
         largest_k = max(int(row["at"]) for row in cell_rows)
@@ -126,7 +126,7 @@ def difference_at_k(claim: dict, study: Study) -> list[dict]:
 
 
 def difference_by_tier(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` within each tier: a row for each tier."""
+    """`policy` minus `minus` within each tier: a row for each tier."""
     name = f"{claim['arm']} - {claim['minus_arm']}, tier "
     return [
         _cell_result(row, name + row["at"], interval)
@@ -135,7 +135,7 @@ def difference_by_tier(claim: dict, study: Study) -> list[dict]:
 
 
 def ahead(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` at the first checkpoint after at least `share` of the updates; no row
+    """`policy` minus `minus` at the first checkpoint after at least `share` of the updates; no row
     for the last checkpoint."""
     ends = {}
     for row in study.rows("gains", claim, arm=claim["arm"]):
@@ -171,8 +171,8 @@ def order(claim: dict, study: Study) -> list[dict]:
 
 
 def lost_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` on the task's own test, less the lead of the same runs on a
-    test with the same problems and a larger completion limit."""
+    """The lead of `policy` over `minus` on the task's own test, minus the lead of the same runs on
+    a test with the same problems and a larger completion limit."""
     name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
     leads = _leads(study, claim, "paired", what="test")
     roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
@@ -182,8 +182,8 @@ def lost_lead(claim: dict, study: Study) -> list[dict]:
 
 
 def transfer(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained on task `trained_on` less the same policy trained on task `minus`, tested on
-    the same third task."""
+    """`policy` trained on task `trained_on` minus the same policy trained on task `minus`, tested
+    on the same third task."""
     differences = study.rows(
         "paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"]
     )
@@ -201,7 +201,7 @@ def transfer(claim: dict, study: Study) -> list[dict]:
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
-    """The learnable share of `policy` less the learnable share of `minus`. Their intervals over
+    """The learnable share of `policy` minus the learnable share of `minus`. Their intervals over
     seeds are combined as if the two were independent. n is the number of updates."""
     rows = []
     for cell, cell_rows in study.by_cell("learnable", claim).items():
@@ -218,7 +218,7 @@ def learnable(claim: dict, study: Study) -> list[dict]:
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in a model less the lead in a weaker model, on the same
+    """The lead of `policy` over `minus` in a model minus the lead in a weaker model, on the same
     task, unpaired."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
@@ -291,7 +291,7 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
 
 
 def tiers(claim: dict, study: Study) -> list[dict]:
-    """The gain of each of `policies` in the easiest tier less its gain in the hardest tier, in
+    """The gain of each of `policies` in the easiest tier minus its gain in the hardest tier, in
     points and in log odds. n is the number of problems of the smaller tier."""
     rows = []
     for policy in claim["policies"]:
@@ -304,7 +304,7 @@ def tiers(claim: dict, study: Study) -> list[dict]:
 
 
 def parts(claim: dict, study: Study) -> list[dict]:
-    """The part finishing less the part correctness of the gain of `policy`, at the last
+    """The part finishing minus the part correctness of the gain of `policy`, at the last
     checkpoint."""
     last_rows = {}
     for row in study.rows("parts", claim, arm=claim["arm"]):
@@ -360,8 +360,8 @@ def rollouts_saved(claim: dict, study: Study) -> list[dict]:
 
 
 def unsolved_gain(claim: dict, study: Study) -> list[dict]:
-    """The gain in pass rate of the prompts that the base model solves in none of the samples that
-    choose. The claim is that the gain lies within `margin` (a share) of zero."""
+    """The gain in pass rate of the prompts that the base model solves in none of the samples by
+    which prompts are chosen. The claim is that the gain lies within `margin` (a share) of zero."""
     return [
         _cell_result(
             row | {"problems": row["prompts"]},
@@ -373,8 +373,8 @@ def unsolved_gain(claim: dict, study: Study) -> list[dict]:
 
 
 def mixed_lead(claim: dict, study: Study) -> list[dict]:
-    """The share of groups that are mixed after training, of the prompts that `policy` chooses less
-    that of a random choice."""
+    """The share of groups that are mixed after training: of the prompts that `policy` chooses,
+    minus the share of a random choice."""
     return [
         _cell_result(
             row | {"problems": row["prompts"]},
@@ -404,7 +404,7 @@ def fit(claim: dict, study: Study) -> list[dict]:
 def fit_base(claim: dict, study: Study) -> list[dict]:
     """R^2 of the base model's accuracy and the gain over models and tasks, for each of `policies`.
 
-    A gain is accuracy less base accuracy. Noise in the base accuracy therefore makes gain and base
+    A gain is accuracy minus base accuracy. Noise in the base accuracy therefore makes gain and base
     accuracy correlate negatively.
     """
     rows = []
@@ -449,7 +449,7 @@ TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = 
     "fit": (fit, {"predictor": str}),
     "fit_base": (fit_base, {"policies": list}),
 }
-COUNT_TESTS = {  # of the claims of analyses of published numbers: study/published_analysis.py
+COUNT_TESTS = {  # tests for claims of analyses of published numbers (study/published_analysis.py)
     "unsolved_gain": (unsolved_gain, {"margin": float}),
     "mixed_lead": (mixed_lead, {"policy": str}),
 }

@@ -27,15 +27,15 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
         else:
             results = [row | {"p_holm": None, "verdict": DESCRIPTIVE} for row in results]
         for row in results:
-            # only inputs of the verdict
+            # `p` and `open` are inputs of the verdict, not columns of claims.csv.
             result = {key: value for key, value in row.items() if key not in ("p", "open")}
             rows.append(claim_columns | result | {"population": study.population(row["model"])})
     return rows
 
 
 def read(path: str | Path) -> list[dict]:
-    """The claims of a YAML file. Raise a `UserError` if a claim has not exactly the keys that its
-    test reads."""
+    """The claims of a YAML file. Raise a `UserError` if a claim lacks a key that its test requires,
+    or has a key that its test does not read."""
     claims = files.read_yaml(path)
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")
@@ -97,14 +97,14 @@ def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
 def _primary_problem(claim: dict, earlier_claims: list[dict]) -> str | None:
     if "primary" not in claim:
         return (
-            "'replicates' is for primary claims; take it out or add primary: true"
+            "'replicates' is for primary claims; remove it or add primary: true"
             if "replicates" in claim
             else None
         )
     if claim["primary"] is not True:
         return "'primary' must be true; leave it out of a descriptive claim"
     if type(claim.get("replicates")) is not int or claim["replicates"] < 2:
-        return "a primary claim needs 'replicates', the number that its verdict takes, 2 or more"
+        return "a primary claim needs 'replicates', the number of replicates that its verdict requires, 2 or more"
     if claim["test"] not in PRIMARY:
         return f"test '{claim['test']}' gives no verdict; a primary claim has one of {', '.join(PRIMARY)}"
     primary_ids = [

@@ -1,9 +1,9 @@
-"""Summary tables of analyses of published numbers of right answers, exactly by hypergeometric
-probabilities, without simulation.
+"""Summary tables of analyses of published numbers of right answers. The tables are computed from
+hypergeometric probabilities, without simulation.
 
 Each function receives the rows of a table of counts (data/published_counts.py) and the analysis, an
 entry of `analyses` in the configuration. N is the number of prompts, S of seeds, n of samples per
-prompt, K of samples that choose.
+prompt, and K of the samples per prompt by which prompts are chosen.
 """
 
 import numpy as np
@@ -23,8 +23,9 @@ ALL = "all"  # in the column `file`: the distinct prompts of all files
 
 
 def probe_sizes(counts: list[dict], analysis: dict) -> list[dict]:
-    """How chosen prompts behave in new samples, by rule and number K of samples that choose
-    (`probe_sizes.compare`): for the distinct prompts of all files, then for each file."""
+    """How chosen prompts behave in new samples, by rule and by the number K of samples that
+    determine the choice (`probe_sizes.compare`): for the distinct prompts of all files, then for
+    each file."""
     rows = []
     for file, members in pools(counts, analysis["budget"]).items():
         correct, samples = (
@@ -69,12 +70,13 @@ def pools(counts: list[dict], budget: float) -> dict[str, list[dict]]:
 
 
 class BeforeAfter:
-    """Right answers before and after training. K of the n samples of the base model choose, and the
-    other n - K measure.
+    """Right answers before and after training. Prompts are chosen by K of the n samples of the base
+    model and measured with the other n - K samples.
 
-    Arrays have the axes (S, K + 1, N): seed, number c of right answers among the K that choose,
-    prompt. A single axis of length 1 stands for values that are the same along the axis. `weights`
-    (K + 1, N): the probability that c of the K samples are right.
+    Arrays have the axes (S, K + 1, N): seed, number c of right answers among the K samples, prompt.
+    A single axis of length 1 stands for values that are the same along the axis. `weights` (K + 1,
+    N): the probability that c of the K samples are right, if the K samples are drawn from the n
+    samples at random.
     """
 
     def __init__(self, counts: list[dict], analysis: dict):
@@ -111,10 +113,10 @@ class BeforeAfter:
         """(S, N): values whose mean over N is, for each seed, the mean of `values` over chosen
         prompts.
 
-        `chosen` (K + 1,) is the chosen part of each class. The mean of a choice is a ratio, sum of
-        weight times value over the sum of the weights; its linearisation about the mean over seeds
-        gives the parts, so that `statistics.mean_interval` of the parts is the interval of the
-        ratio. The chosen part of a class counts as fixed.
+        `chosen` (K + 1,) is the chosen part of each class and is treated as fixed. The mean over
+        chosen prompts is a ratio: the sum of weight times value, divided by the sum of the weights.
+        The returned values are the linearisation of the ratio about its mean over seeds, so that
+        `statistics.mean_interval` of these values is the interval of the ratio.
         """
         weights = chosen[:, None] * self.weights
         total = weights.sum()
@@ -143,8 +145,8 @@ def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
     = 0..K; see BeforeAfter.
 
     `solved_before` and `solved`: share of prompts with a right answer among n - K samples, before
-    and after training. `newly_solved` and `lost`: with a right answer only after, only before. The
-    difference of the two is that of `solved` and `solved_before`.
+    and after training. `newly_solved`: share of prompts with a right answer only after training.
+    `lost`: only before training. `newly_solved` - `lost` = `solved` - `solved_before`.
     """
     data, rows = BeforeAfter(counts, analysis), []
     for c, share in enumerate(data.shares()):

@@ -9,7 +9,7 @@ from hardgrpo.analysis.cells import Cell, families, mean_columns, minus_columns,
 
 
 def gains(cells: list[Cell]) -> list[dict]:
-    """Accuracy at the last checkpoint less the accuracy of the base model, with the design's
+    """Accuracy at the last checkpoint minus the accuracy of the base model, with the design's
     detectable difference (`mdd`).
 
     `gain_low` and `gain_high` are for new problems and new seeds. `*_a` is for these problems and

@@ -29,7 +29,7 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     """The lead of `hard` over each other policy at the last checkpoint, by replicate, with
     properties of the base model.
 
-    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are measured on the test.
+    `base_accuracy` and `greedy_gap` (greedy minus sampled accuracy) are measured on the test.
     `zero_share` is the share of the pool with a pass rate of 0, and `mixed_share` the share with a
     pass rate strictly between 0 and 1. Seeds that share a base model have one row with their mean.
     """
@@ -80,7 +80,7 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
     (`spread`), and p of Welch's analysis of variance for equal leads.
 
     A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model.
-    `spread` is estimated by the method of moments: spread^2 is the variance of the leads less the
+    `spread` is estimated by the method of moments: spread^2 is the variance of the leads minus the
     mean over models of (variance over seeds / seeds), and at least 0. The test is about these
     models and these problems; new problems may also change a model's lead. `spread` and p are nan
     if a model has one seed.

@@ -27,11 +27,13 @@ def paired(cells: list[Cell]) -> list[dict]:
     """Differences, paired by problem and seed: a row for each pair of arms, kind of difference
     (`what`) and place (`at`).
 
-    checkpoint   arm less arm after `at` updates, before the last checkpoint
-    pass@k       arm less arm, pass@k with k = `at`, above 1
-    tier         arm less arm on the problems of tier `at`
-    test         the arm's lead on the task's own test less the same runs' lead on test `at`, which has the same problems
-    trained on   the arm trained on this task less the same arm trained on task `at`, on the same test
+    - checkpoint: arm minus arm after `at` updates, before the last checkpoint;
+    - pass@k: arm minus arm, pass@k with k = `at`, above 1;
+    - tier: arm minus arm on the problems of tier `at`;
+    - test: the arm's lead on the task's own test minus the same runs' lead on test `at`, which has
+      the same problems;
+    - trained on: the arm trained on this task minus the same arm trained on task `at`, on the same
+      test.
     """
     rows = []
     for family in families(cells):
@@ -119,7 +121,7 @@ def _tests(cells: list[Cell]) -> Iterator[tuple]:
 
 
 def tier_trends(cells: list[Cell]) -> list[dict]:
-    """The gain in the easiest tier less the gain in the hardest tier, in points and in log odds of
+    """The gain in the easiest tier minus the gain in the hardest tier, in points and in log odds of
     the tier's accuracy.
 
     Gains in points must shrink near 100 %: a gain from 88.8 to 94.4 % is smaller in points than a

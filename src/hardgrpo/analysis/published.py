@@ -21,7 +21,7 @@ COLUMNS = [
     "unit",
     "note",
 ]
-# tables of decisions, settings and sentences
+# tables that hold decisions, settings and sentences instead of numbers
 NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")
 # Quantities that a study measures in every cell with runs. Whether a study has other quantities
 # depends on the results of its runs.

@@ -73,7 +73,7 @@ def is_random(policy: dict) -> bool:
 def difference_row(
     differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]
 ) -> dict | None:
-    """The difference of `arm` less `minus`, both (policy, recipe), with keys difference, low, high,
+    """The difference `arm` - `minus`, both (policy, recipe), with keys difference, low, high,
     p and seeds. The table may have the two arms in either order. None if the table does not compare
     them."""
     names = ["policy", "recipe", "minus", "minus_recipe"]

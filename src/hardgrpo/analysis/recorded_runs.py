@@ -1,5 +1,5 @@
-"""Summary table of recorded runs: every checkpoint and the mean of the last ones, less the base
-model and less the other runs.
+"""Summary table of recorded runs: each checkpoint, and the mean of the last checkpoints, minus the
+base model and minus the other runs.
 
 A recorded run has one seed. Intervals are over questions, for this one run (`statistics.half_width`
 with one seed). A single checkpoint is a noisy draw from a run's end: among the last five of HE's
@@ -21,13 +21,14 @@ from hardgrpo.data import evaluations, recorded_accuracies
 
 LAST = 5  # number of checkpoints whose mean is a row of its own
 HARD = 0.3  # highest pass rate of a hard question, as in HE's released code
-# of the base model, below which its pass rates do not tell hard questions from others
+# Smallest number of samples per question of the base model from which hard questions are
+# identified.
 FEWEST_SAMPLES = 5
 PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}  # percentage in the authors' file -> questions
 
 
 def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, str]]) -> list[dict]:
-    """Rows of differences `value` less `minus_value`, by run (`policy`), subtracted run or `base`
+    """Rows of differences `value` - `minus_value`, by run (`policy`), subtracted run or `base`
     (`minus`), and checkpoint (`at`).
 
     grading    task (the task's own); lenient, for the last checkpoints, where it differs; published: the accuracies
@@ -54,8 +55,8 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
 
 
 def _place(policy: str) -> tuple[bool, bool]:
-    """Sorts the runs of a family: a subset chosen by difficulty less a random subset less all
-    prompts."""
+    """Sort key of the runs of a family: first subsets chosen by difficulty, then random subsets,
+    then all prompts. Each run is subtracted from the runs before it."""
     return policy == "all", policy.startswith("random")
 
 
@@ -80,7 +81,7 @@ def _questions(cell: Cell) -> dict[str, np.ndarray]:
 
 
 def _of_pair(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
-    """Rows of a run less another run, or less its base model (None)."""
+    """Rows of a run minus another run, or minus its base model (None)."""
     steps = sorted(set(cell.steps()) & set(minus_cell.steps())) if minus_cell else cell.steps()
     stretches = [(*stretch, "task") for stretch in _stretches(steps)]
     sides = (
@@ -176,11 +177,11 @@ def _mean(values: np.ndarray | None) -> float | None:
 def _published(
     published_runs: list[tuple[str, str, str, str]], sizes: dict[tuple[str, str], int]
 ) -> Iterator[dict]:
-    """Rows of published runs less the published base model, and less each other.
+    """Rows of published runs minus the published base model, and minus each other.
 
     `sizes` are the numbers of test questions by model and task. The published pass@k of the base
-    model is left out: it counts all ten completions of the base model, that of a checkpoint counts
-    three.
+    model is left out, because it is computed from ten completions, and the pass@k of a checkpoint
+    from three.
     """
     groups: dict[tuple[str, str], dict[str, dict]] = {}
     for model, task, policy, path in published_runs:
@@ -231,7 +232,7 @@ class _Curve:
 
 
 def _by_measure(rows: list[dict]) -> dict[tuple[str, str], _Curve]:
-    """{(questions, measure): curve}, without questions that have no name here."""
+    """{(questions, measure): curve}, for the sets of questions in PUBLISHED_QUESTIONS."""
     curves: dict[tuple[str, str], _Curve] = {}
     for row in rows:
         if questions := PUBLISHED_QUESTIONS.get(row["at_most_percent"]):
@@ -270,8 +271,8 @@ def _widest_interval(value: float, minus_value: float, problems: int | None) -> 
     means allow.
 
     The outcome of a question lies between 0 and 1, so its variance is at most p (1 - p), where p is
-    the mean. The pairing by question is unknown; outcomes of two runs on a question are taken as
-    not negatively correlated.
+    the mean. The pairing by question is unknown; the outcomes of two runs on a question are assumed
+    not to be negatively correlated.
     """
     if not problems or problems < 2:
         return statistics.Estimate(value - minus_value, np.nan, np.nan)

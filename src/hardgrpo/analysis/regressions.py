@@ -36,7 +36,7 @@ def regressions(
     gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]
 ) -> list[dict]:
     """Regress the gain on the learnable share, on the mean completion length after training (the
-    rival explanation), and on both.
+    second possible explanation), and on both.
 
     Each regression is over all tasks ("all") or within a task. In a regression on both predictors,
     `adjusted_for` is the second predictor, `slope` is the coefficient, and `r_squared` is the

@@ -114,7 +114,7 @@ def mean_interval(values: np.ndarray) -> Estimate:
 
 
 def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
-    """Mean of `minuend` (S, N) less the mean of `subtrahend` (S, M), with a 95 % interval for
+    """Mean of `minuend` (S, N) minus the mean of `subtrahend` (S, M), with a 95 % interval for
     target B. Both arrays have the same seeds and disjoint problems.
 
     h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus
@@ -152,12 +152,12 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
     """Vn (...): variance of the mean of `values` (..., S, N, m) from sampling noise that seeds
     share; nan with S = 1 or m = 1.
 
-    `values` are grades 0/1 of single completions less the subtracted grades (same problem, same
-    sample number). The seeds of a gain share the base model's completions, and completions with the
-    same sample number share their random numbers. Vn is therefore the mean covariance of two seeds
-    within problems / (m N). With independent random numbers, Vn would equal
-    `independent_base_noise`. The covariances are computed from: variance of the sum over seeds =
-    sum of variances + 2 x sum of covariances.
+    `values` are differences of the grades (0 or 1) of two completions with the same problem and
+    sample number: a run's completion and a completion of the base model or of another run. The
+    seeds of a gain share the base model's completions, and completions with the same sample number
+    share their random numbers. Vn is therefore the mean covariance of two seeds within problems /
+    (m N). With independent random numbers, Vn would equal `independent_base_noise`. The covariances
+    are computed from: variance of the sum over seeds = sum of variances + 2 x sum of covariances.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]

@@ -155,7 +155,7 @@ def verdict_on_margin(low: float, high: float, margin: float) -> str:
 
 
 def interval_p(row: dict, margin: float | None) -> float:
-    """Two-sided p: 1 less the level at which the interval reaches zero. With a margin, the nearer
+    """Two-sided p: 1 minus the level at which the interval reaches zero. With a margin, the nearer
     end of the margin replaces zero.
 
     If the table has no p, the interval is treated as a t interval over seeds, the most conservative

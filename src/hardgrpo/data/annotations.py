@@ -125,13 +125,13 @@ class Matching:
                 path,
                 place,
                 problem,
-                f"a spreadsheet drops leading zeros: write the ids as they stand in {self.pool}",
+                f"a spreadsheet drops leading zeros: write the ids as in {self.pool}",
             )
         if not candidates and text in self.questions:
             return text
         if not candidates:
             by_spreadsheet = (
-                ". A spreadsheet drops leading zeros, rounds long numbers and makes dates of ids like 1-2: format the column as text"
+                ". A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates: format the column as text"
                 if self.of_table and any(map(str.isdigit, text))
                 else ""
             )

@@ -70,8 +70,8 @@ def find_matches(questions: Sequence[str], references: Sequence[str] | None = No
     one that shares the most n-grams.
 
     Without `references`, each question is compared with the questions before it. A question that
-    shares no n-gram has no match. Equal matches come first, then near and other matches by falling
-    share.
+    shares no n-gram has no match. Matches are in descending order of the share; matches of equal
+    questions come first.
     """
     equal_matches = _equal_matches(questions, references)
     near_matches: dict[int, Match] = {}

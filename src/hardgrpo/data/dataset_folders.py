@@ -1,9 +1,9 @@
 """Read rows of a dataset's folder with the library `datasets`, which gets access only to data files
 in the folder.
 
-A dataset's card may name any file or address, and columns with paths of images. Therefore the
-library does not read the dataset's card. It reads a temporary folder with links to the data files
-and a card that holds the checked part of the dataset's card.
+The card of a dataset may name any file or address, and may declare columns that hold paths of
+images. Therefore the library does not read this card. The library reads a temporary folder with
+links to the data files, and a card that holds only the checked part of the dataset's card.
 """
 
 import os
@@ -142,7 +142,7 @@ def _check_data_file(path: Path) -> None:
     archive = Extractor.infer_extractor_format(path)
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
         raise UserError(
-            f"{path}: its content is {archive or 'not gzip'}, which its name does not say; unpack it"
+            f"{path}: its content is {archive or 'not gzip'}, contrary to its name; unpack it"
         )
     if archive:
         files.read_text(path, errors="replace")  # limits the unpacked size
@@ -182,8 +182,8 @@ def _too_large(path: Path, size: int, limit: int) -> UserError:
 
 
 def _check_cells(folder: Path, cells: int, size: int) -> None:
-    """Raise a `UserError` if there are too many cells for the size of the data files, as with very
-    many columns that are mostly empty.
+    """Raise a `UserError` if there are too many cells for the size of the data files, for example
+    because a table has very many columns that are mostly empty.
 
     Each row becomes a dictionary of all columns, so empty cells take memory.
     """

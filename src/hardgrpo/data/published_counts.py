@@ -1,5 +1,5 @@
-"""Numbers of right answers, converted from pass rates as their authors published them. One reader
-for each form of file.
+"""Read published pass rates, and convert them to numbers of right answers. Each kind of published
+file has its own reader.
 
 A table of counts has one row per prompt: `file` (the name of the file that the prompt is from),
 `id`, `samples`, and `correct`, the number of right answers of the base model. For a model before
@@ -104,8 +104,8 @@ READERS: dict[str, Callable[[str, int], list[dict]]] = {  # by the kind of an an
 
 
 def count_of(share: float | None, samples: int) -> int | None:
-    """The number of right answers of which `share` is the rounded share; None if there is no such
-    number."""
+    """The number of right answers among `samples` whose share, rounded, is `share`; None if there
+    is no such number."""
     if share is None or not -ROUNDING <= share <= 1 + ROUNDING:
         return None
     return (

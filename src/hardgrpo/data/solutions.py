@@ -1,8 +1,8 @@
 """Worked solutions of a task's train problems, for recipes with `objective: sft`. A solution is a
 row of `tasks/{task}/solutions.jsonl`:
 
-{"id": "swaps-train-0007", "solution": "six Bob blue Claire pink : Bob pink Claire blue ; Bob pink
-#### pink"}
+    {"id": "swaps-train-0007",
+     "solution": "six Bob blue Claire pink : Bob pink Claire blue ; Bob pink #### pink"}
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
-# at most this share of solutions may be graded wrong and left out
+# largest share of solutions that the grader may reject; rejected solutions are left out
 UNGRADED_SHARE = tasks.UNREADABLE_SHARE
 
 
@@ -69,9 +69,9 @@ def statement(grader: str, answer: str) -> str:
 
 
 def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Path) -> list[dict]:
-    """The rows of `solutions.jsonl`: the solutions that the grader finds right.
+    """The rows of `solutions.jsonl`: the solutions that the grader accepts.
 
-    Print a warning about wrong solutions. Raise a `UserError` if more than 1 % are wrong.
+    Print a warning about rejected solutions. Raise a `UserError` if more than 1 % are rejected.
     """
     wrong_problems = [
         problem

@@ -47,8 +47,8 @@ class Form:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts. `places` are the places of the rows: "row 7", as a spreadsheet counts, and
-    the line if its number differs."""
+    """A table of texts. `places` names each row for messages: "row 7", as a spreadsheet counts
+    rows, or "row 7 (line 9)" if the row begins in another line of the file."""
 
     header: list[str]
     cells: list[list[str]]
@@ -108,7 +108,7 @@ def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
 
     shares = {delimiter: fitting_share(delimiter) for delimiter in splitting}
     best = max(splitting, key=lambda delimiter: (shares[delimiter], widths[delimiter]))
-    # else `best` is punctuation in a header with one cell
+    # If few rows fit, `best` is punctuation in the text of a header with one cell.
     return best if shares[best] >= 0.5 else delimiters[0]
 
 
@@ -172,7 +172,7 @@ FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 # A formula within a cell: a spreadsheet that takes ';' or tabs for the delimiter, or loses the
 # quotes, starts a cell there.
 INNER_FORMULA = re.compile(r"(?<=[;\t\r\n])(['\"]*)([=+\-@\uff1d\uff0b\uff0d\uff20][^;\t\r\n]*)")
-START = "'\t\r\n"  # characters at the start of a cell that FORMULA covers
+START = "'\t\r\n"  # characters that may precede the text of a cell and are kept when it is escaped
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
@@ -196,7 +196,7 @@ def unescape_formulas(cell: str) -> str:
     return start[1:] + body if cell[:1] == "'" and FORMULA.match(cell, 1) else start + body
 
 
-# An id as displayed by a spreadsheet that takes the id for a number.
+# An id as displayed by a spreadsheet that interprets the id as a number.
 SHOWN_NUMBER = re.compile(r"[+-]?\d{1,40}([.,]\d{1,40})?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 # ids that a spreadsheet changes
 WOULD_CHANGE = re.compile(r"[+-]?0\d.*|\+.*|\d{16,}|[+-]?\d+\.\d*0", re.ASCII)
@@ -204,8 +204,8 @@ DIGITS = 15  # significant digits of a number in a spreadsheet
 
 
 class Ids:
-    """The ids of a pool, found by the text that a spreadsheet may show: without leading zeros,
-    rounded, or as 1.2E+11."""
+    """Finds the ids of a pool by the text that a spreadsheet may show instead of an id: without
+    leading zeros, rounded, or as 1.2E+11."""
 
     def __init__(self, ids: Iterable[str]):
         self.ids, self._by_value = list(ids), {}
@@ -257,5 +257,5 @@ def change_of(answer: str) -> str | None:
     if ERROR_VALUE.fullmatch(answer):
         return "an error value of a spreadsheet"
     if DATE.fullmatch(answer):
-        return "a date, which spreadsheets make of answers such as 1/2"
+        return "a date, into which spreadsheets convert answers such as 1/2"
     return "a number that a spreadsheet has rounded" if ROUNDED.fullmatch(answer) else None

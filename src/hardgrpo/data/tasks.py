@@ -1,8 +1,8 @@
 """Prepare the problems of a task, and make prompts from questions. A problem is a row of
 `tasks/{task}/{split}.jsonl`:
 
-{"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3, "source":
-"generated:swaps:11"}
+    {"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3,
+     "source": "generated:swaps:11"}
 """
 
 import random

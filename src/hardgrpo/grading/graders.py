@@ -112,7 +112,7 @@ def are_equal(grader: str, left: str, right: str) -> bool:
     return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
 
 
-# --- where the answer stands
+# --- where the answer is
 # ---------------------------------------------------------------------------------------
 
 

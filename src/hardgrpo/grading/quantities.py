@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 LONGEST_NUMBER = 200  # characters; longer texts are not read
-LARGEST_EXPONENT = 999  # of a power of ten
+LARGEST_EXPONENT = 999  # largest exponent of a power of ten that is read
 
 # --- Unicode
 # -------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ POWER_OF_LETTER = re.compile(r"(?<![A-Za-z])(?!m ?\^ ?\{? ?[23](?!\d))[A-Za-z] ?
 # 'cups of flour', 'a week'
 LITTLE_WORDS = re.compile(r"(?<= )(?:of|an?|at|in|on|by|as|up)(?= (?:an? )?[A-Za-z]{2})")
 PERCENT = re.compile(r"\b(?:percent(?:age)?|pct)\b")
-# coins, but 1 quarter and 3 quarters are fractions, too
+# '5 quarters' are coins, but '1 quarter' and '3 quarters' may be fractions
 QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)
 MULTIPLES = {
     "hundred": 10**2,

@@ -51,7 +51,7 @@ class FinishedJob:
     device: str
     seconds: float
     work_seconds: float | None  # None if start and work were not timed separately
-    tokens: int | None  # of completions, or of worked solutions
+    tokens: int | None  # number of tokens of completions or of worked solutions
 
 
 def read_finished_jobs(results: str = "results") -> list[FinishedJob]:

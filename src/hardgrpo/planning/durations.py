@@ -61,7 +61,7 @@ FILL = 0.8  # share of the completion limit that a completion fills on average
 # mean per prompt with its template: GSM8K's, the miniature's (cpu)
 PROMPT_TOKENS = {"gpu": 150, "cpu": 40, "wide cpu": 150}
 UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
-UNKNOWN_SECONDS = 7200.0  # of a job whose model has an unknown size
+UNKNOWN_SECONDS = 7200.0  # assumed time of a job whose model has an unknown size
 TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
 
 STAGES = {  # rules that sample or train; all other rules are light

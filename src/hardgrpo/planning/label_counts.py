@@ -62,7 +62,10 @@ def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
 def format_lines(rows: list[dict]) -> list[str]:
     """The rows as text, a line for each task and number of labels; [] without rows."""
     lines = (
-        ["", "Labels that a run buys, those that its policy needs before it chooses included:"]
+        [
+            "",
+            "Labels that a run buys, including the labels that its policy needs before the choice:",
+        ]
         if rows
         else []
     )

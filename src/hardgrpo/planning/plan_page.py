@@ -13,7 +13,7 @@ COLOURS = {  # the palette of Okabe and Ito
     "evaluation": "#E69F00",
     "light": "#999999",
 }
-WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # of the chart, in CSS pixels
+WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # sizes of the chart in CSS pixels
 # for jobs without a GPU; if more run at once, their bars overlap
 CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2
 LABEL = 60  # the smallest width of a bar that shows its model

@@ -24,7 +24,8 @@ class Setting:
 
     gpu: str = "h100"
     gpus: int = 8
-    # on a cluster: compute jobs at once; on a laptop: cores, which light jobs also use
+    # on a cluster: number of simultaneous compute jobs; on a laptop: number of cores, which light
+    # jobs also use
     slots: int = 100
     cluster: bool = True
 

@@ -20,7 +20,7 @@ FORMATS = {
         formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}"
     ),  # after 'p': '=0.032'
     "count": lambda value: f"{value:.0f}",
-    # of a gain
+    # a part of a gain, rounded so that the rounded parts add up to the rounded gain
     **{f"part {index + 1}": functools.partial(formats.rounded_part, index) for index in range(3)},
 }
 PARAGRAPHS = {  # macro: function of paragraphs.py

@@ -22,7 +22,7 @@ from hardgrpo.report.latex import escape
 # the abstract lists up to 4 estimates; if there are more, the abstract counts or omits them
 FEW = 4
 LEADING, RIVAL = "hard", "random"
-PROPERTIES = {  # of a base model, by the predictor of lead_regressions
+PROPERTIES = {  # {predictor in lead_regressions: words for this property of a base model}
     "base_accuracy": "accuracy",
     "greedy_gap": "gap between greedy and sampled accuracy",
     "zero_share": "share of the pool never solved",
@@ -413,8 +413,8 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
 
 
 def unsolved(numbers) -> str:
-    """Share of the hardest prompts that the base model never solved, by the choosing samples and by
-    held-out samples."""
+    """Share of the hardest prompts that the base model never solved, by the samples by which the
+    prompts were chosen and by held-out samples."""
     table, rows = numbers.tables["subsets"], []
     for row in table[table.policy == LEADING].itertuples():
         key, held_out = f"{row.model}.{row.task}.{row.policy}", ""

@@ -34,10 +34,10 @@ INPUTS = {
     "seconds": "wall time of each run's updates",
     "plan": "the study's entry in the configuration",
     "subset_files": "how each subset was chosen",
-    "signal_files": "what the probe tells of the pool without its answers, where a policy goes by it",
+    "signal_files": "signals of the probe, if a policy chooses by signals",
     "difficulty_files": "pass rates of the pool",
     "recorded_probes": "recorded completions of the pool",
-    "comparisons": "which test questions the pools have, too",
+    "comparisons": "test questions that are also in a pool",
     "published_runs": "accuracies by checkpoint that the authors of recorded runs published",
     "trajectory_files": "right answers in the later epochs of recorded training runs",
 }
@@ -224,51 +224,51 @@ class Table:
 
 TABLES = {
     "gain": Table("gains", ["gains", "differences", "compared"],
-        "Gain in accuracy over the base model, percentage points. The best policy is bold and the second underlined only where they are"
-        " resolved from all policies below."),
+        "Gain in accuracy over the base model, percentage points. The best policy is bold, and the second best is underlined, only if its"
+        " gain is resolved from the gains of all lower policies."),
     "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points."),
     "kinds": Table("parts", ["kinds"],
         "Every gain split into finishing, sharpening and new solving, percentage points. A problem is out of reach if none of the base"
-        r" model's reach samples solves it (\emph{out}: their share)."),
+        r" model's reach samples solves it (\emph{out}: the share of these problems)."),
     "tier_kinds": Table("parts", ["kinds"], "The three kinds of gain within each tier of the test problem, percentage points."),
-    "reasons": Table("parts", ["reasons"], "Right for the right reason: right answers with every step right, and with a wrong step, percentage points."),
+    "reasons": Table("parts", ["reasons"], "Right answers in which every step is right, and right answers with a wrong step, percentage points."),
     "same_answers": Table("parts", ["same_answers"],
         "How often two samples of a problem give the same answer, and the collision entropy of the answers."),
     "majority": Table("parts", ["majority"], "Majority vote over the samples of a problem (maj@$k$), percentage points."),
     "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
     "rollouts": Table("online", ["rollouts"],
-        "What became of the rollouts of runs that choose prompts while they train, by arm, means over seeds: generated, kept for an update,"
-        " replayed in a later one, thrown away. Sampling steps sample equally many; one that leaves too little updates nothing. Rollouts of the"
-        " base model's probe, by which some policies choose, are not among them."),
+        "Rollouts of runs that choose prompts during training, by arm, means over seeds: generated, kept for an update, replayed in a later"
+        " update, thrown away. All sampling steps sample equally many rollouts; a step that keeps too few makes no update. Completions of the"
+        " base model's probe, by which some policies choose, are not included."),
     "time_to_target": Table("online", ["time_to_target"],
-        "Rollouts with which an arm first is as accurate as plain GRPO is on the same prompts at its end, per cent of those with which plain"
-        r" GRPO first is, with 95\,\% intervals over new seeds (six at least); empty where the curve, or too many of the curves of drawn"
-        " seeds, never get there. \\emph{Plain} is where plain GRPO first is, per cent of all of its rollouts."),
+        "Rollouts until an arm first reaches the final accuracy of plain GRPO on the same prompts, per cent of the rollouts until plain GRPO"
+        r" first reaches this accuracy, with 95\,\% bootstrap intervals for new seeds (at least six seeds). A cell is empty if the arm, or too"
+        " many bootstrap samples, never reach the accuracy. \\emph{Plain}: rollouts until plain GRPO first reaches it, per cent of all its rollouts."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, alone and adjusted for the other."),
     "lead_regressions": Table("training", ["lead_regressions"],
-        r"What goes with the lead: that of \texttt{hard} over another policy, regressed on what the replicate's base model is like."
-        " Points of lead per point of the predictor; lines are not corrected for their number."),
+        r"Regression of the lead of \texttt{hard} over another policy on measures of the replicate's base model. The slope is in points of"
+        " lead per point of the predictor; p-values are not corrected for the number of regressions."),
     "lead_by_model": Table("training", ["lead_by_model"],
-        r"Does the lead of \texttt{hard} depend on the model? The least and the largest lead of the models, their standard deviation beyond"
-        " chance over seeds, percentage points, and Welch's test that all are equal, for these models and problems."),
-    "out_of_distribution": Table("gains", ["pass_at_k"], "On other test sets than the task's own: pass@$k$."),
-    "compared": Table("compared", ["compared"], "Published numbers beside those of this study."),
+        r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest lead of a model, the standard deviation over models"
+        " beyond chance over seeds, percentage points, and Welch's test of equal leads, for these models and problems."),
+    "out_of_distribution": Table("gains", ["pass_at_k"], "pass@$k$ on test sets other than the task's own."),
+    "compared": Table("compared", ["compared"], "Published numbers and the same quantities in this study."),
     "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points."),
     "graders": Table("parts", ["decomposition"],
         r"Strict and lenient grading, percentage points; \emph{task} is the grader that trained. Truncated share and length before and after."),
     "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points."),
-    "single_samples": Table("gains", ["mcnemar"], "One completion per problem: McNemar's exact test. Problems that only this run solves, and that only the other run solves."),
+    "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only this run solves, and problems that only the other run solves."),
     "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
-    "transfer": Table("gains", ["gains", "differences"], "Gain on other test sets than the task's own, percentage points."),
+    "transfer": Table("gains", ["gains", "differences"], "Gain on test sets other than the task's own, percentage points."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
-    "catches_up": Table("gains", ["catches_up"], "The first checkpoint that is as accurate as training on all prompts is at its end."),
-    "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and the ties at the edge of the choice."),
+    "catches_up": Table("gains", ["catches_up"], "The first checkpoint that reaches the final accuracy of training on all prompts."),
+    "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and ties at the boundary of the choice."),
     "chosen": Table("training", ["chosen"],
-        "What the policies choose, by the reference answers and by samples that chose nothing: mean pass rate, share never solved, share whose"
-        r" samples are neither all right nor all wrong, and share of which the base model is confidently wrong (samples agree in at least half,"
-        r" and at most a fifth of them is right), per cent."),
+        "Properties of the chosen prompts, measured by the reference answers and held-out samples: mean pass rate, share never solved, share"
+        r" whose samples are neither all right nor all wrong, and share on which the base model is confidently wrong (at least half of the"
+        r" samples give one answer, and at most a fifth is right), per cent."),
     "recorded": Table("recorded", ["recorded_runs"],
-        "Recorded runs of other authors, one run each: mean of the last five checkpoints, less the base model (\\emph{base}) or less another"
+        "Recorded runs of other authors, one run each: mean of the last five checkpoints minus the base model (\\emph{base}) or minus another"
         " run, percentage points, on all test questions and on those with a pass rate of the base model of at most 0.3 (\\emph{hard})."
         r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, they are the widest that"
         " the accuracies allow. Gains on hard questions include regression to the mean, because the base model's completions chose them."),
@@ -276,15 +276,15 @@ TABLES = {
         "The differences of recorded runs, one run each, split into finishing and correctness, and the difference in pass@$k$, where $k$ is"
         " the number of samples of a checkpoint, percentage points."),
     "spent": Table("training", ["spent", "gains"],
-        "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
-        " and, by one recipe, the same rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that"
-        " were sampled. Training on worked solutions samples none."),
+        "Cost of a run, by policy: means over seeds, and the smallest and largest tokens and time. Runs of a task have equal numbers of updates"
+        " and, with one recipe, of rollouts, but not of tokens. The last columns are the gain and the gain per million sampled tokens."
+        " Training on worked solutions samples no tokens."),
     "trajectories": Table("training", ["trajectories"],
-        "Groups over the later epochs of a recorded training run, by policy, per cent; the end is the last stretch of the epochs."
+        "Groups over the later epochs of a recorded training run, by policy, per cent; \\emph{end}: the last of ten (or fewer) equal stretches of these epochs."
         r" The 95\,\% intervals are for new prompts in this one run."),
     "claims": Table("compared", ["claims"], r"The papers' claims. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}, DAPO is~\cite{yu2025}, Sun is~\cite{sun2025}. The first rows are the primary claims, one per paper, which were"
-        r" named before the study: only they get a verdict, after Holm's correction over the tasks. All other rows are descriptive. Points"
-        r" with 95\,\% intervals; $R^2$ and log odds as they are."),
+        r" named before the study. Only primary claims get a verdict, after Holm's correction over the tasks; all other rows are descriptive."
+        r" Estimates are in points with 95\,\% intervals, except $R^2$ and log odds."),
     "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what two states of their code do, and what ran here. Sources are in the table's CSV.", design=True),
 }  # fmt: skip
 
@@ -298,7 +298,7 @@ class Figure:
     """A figure. `when` decides from the configuration whether a study has data for the figure."""
 
     of: list[str]
-    section: str  # of the report
+    section: str  # heading in the report under which the figure is listed
     title: str
     caption: str  # caption in the paper, LaTeX
     about: str  # description in the report
@@ -320,8 +320,8 @@ FIGURES = {
     "difficulty": Figure(
         ["difficulty"], "Design", "Difficulty of the pool and of the subsets",
         "Pass rates of the pool for the base model, and the pass rates that each policy chooses (mean over seeds).",
-        "How hard the pool is for the base model, as the share of its completions that are right (grey bars), and which pass rates each"
-        " policy chooses (lines), as shares of the pool and of each subset, averaged over seeds. The number of prompts stands above each"
+        "Pass rates of the base model on the pool (grey bars) and on the prompts that each policy chooses (lines), as shares of the pool and of"
+        " each subset, averaged over seeds. The number of prompts is above each"
         " panel. Marks of policies that choose the same pass rate are drawn side by side.",
         when=lambda config, study: bool(paths.difficulties(config, study)),
     ),
@@ -330,7 +330,7 @@ FIGURES = {
         r"Accuracy on the test set by checkpoint and policy. Step 0 is the base model; bars are 95\,\% intervals.",
         "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
         " model, the same for all. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than those"
-        " of differences between policies, which are paired by problem. Problems and seeds stand above each panel.",
+        " of differences between policies, which are paired by problem. The numbers of problems and seeds are above each panel.",
     ),
     "ahead": Figure(
         ["paired", "differences", "gains"], "Results", "The lead of the hardest prompts by checkpoint",
@@ -349,8 +349,8 @@ FIGURES = {
     ),
     "kinds": Figure(
         ["kinds"], "What the gains are made of", "Finishing, sharpening and new solving",
-        r"What kind of gain: finishing, sharpening (what the base model solves in some of its reach samples becomes likelier) and new"
-        r" solving (what it solves in none of them), with 95\,\% intervals.",
+        r"Kinds of gain: finishing, sharpening (on problems that the base model solves in some of its reach samples) and new"
+        r" solving (on problems that the base model solves in no reach sample), with 95\,\% intervals.",
         "Every policy's gain over the base model (black line), split exactly into *finishing*, *sharpening* (problems that the base model"
         " solves in at least one of its reach samples) and *new solving* (problems that it solves in none). The diamond is the gain of"
         " greedy completions. Bars are 95 % intervals. Above each panel: the share of problems out of reach, problems, seeds.",
@@ -360,66 +360,68 @@ FIGURES = {
         ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
         r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
-        " after training by policy. Where the lines meet, training has made likelier what the base could do already.",
+        " after training by policy. Where the lines meet, training has only made answers likelier that the base model also reaches.",
         when=conditions.has_reach,
     ),
     "truncation": Figure(
-        ["parts"], "What the gains are made of", "Tight limit and room",
-        "Gain by policy, split into finishing and correctness: trained under the tight limit or with room (rows), tested under the tight"
-        " limit or with room (columns).",
-        "The same sampled completions graded under a tight limit (left) and with room (right), for models trained under either (rows): the"
-        " gain of each policy as a number, split into finishing and correctness, on one scale. A policy that leads on the left by finishing"
-        " need not lead on the right. Bars are 95 % intervals; the base model's accuracy, problems and seeds stand above each panel.",
+        ["parts"], "What the gains are made of", "Tight and ample limit",
+        "Gain by policy, split into finishing and correctness: trained under the tight or the ample limit (rows), tested under the tight"
+        " or the ample limit (columns).",
+        "The same sampled completions graded under a tight limit (left) and an ample limit (right), for models trained under either limit"
+        " (rows): the gain of each policy as a number, split into finishing and correctness, on one scale. A policy that leads on the left by"
+        " finishing need not lead on the right. Bars are 95 % intervals. The base model's accuracy and the numbers of problems and seeds are"
+        " above each panel.",
         when=lambda config, study: bool(conditions.limits(config, study)),
         design=lambda config, study: {"limits": conditions.limits(config, study)},
     ),
     "lengths": Figure(
         ["curves"], "What the gains are made of", "Completion length over training",
-        "Mean length of the rollouts over training, and the share cut off at the limit.",
-        "Mean length of the completions that GRPO samples during training, and the share of them cut off at the limit, by policy, in at"
-        " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). The prompts are"
-        " those of each policy's subset, so that policies differ from the first update on.",
+        "Mean length of the rollouts over training, and the truncated share.",
+        "Mean length of the completions that GRPO samples during training, and the share that is truncated at the limit, by policy, in at"
+        " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). Each policy trains on"
+        " its own subset, so that policies differ from the first update on.",
         when=conditions.has_rollouts,
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
         "Groups of rollouts over training: all right, learnable, all wrong.",
-        "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (rewarded or"
-        " not, where finishing is rewarded). Only learnable groups train, but for process rewards, which every token has. Bars are 95 % intervals over"
-        " seeds (Student's t; none with a single seed). All right and all wrong are not drawn where the logs do not tell them apart.",
+        "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (with"
+        " reward *finished*: all rewarded, mixed, none rewarded). Only learnable groups train, except with process rewards, which every token has."
+        " Bars are 95 % intervals over seeds (Student's t; none with a single seed). All right and all wrong are omitted if the logs do not"
+        " distinguish them.",
         when=conditions.has_rollouts,
     ),
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
         "Gain against the learnable share of the groups, and against the mean length of completions; a point is a policy.",
-        "Gain against the learnable share of groups (left) and against the rival explanation, mean completion length after training (right)."
-        " A point is a model, task and policy; bars are its 95 % intervals. Below stand R² of all points, within each task, and of both"
-        " predictors together, without intervals: policies share base models and problems, so that points are not independent.",
+        "Gain against the learnable share of groups (left), and against another possible explanation, the mean completion length after training"
+        " (right). A point is a model, task and policy; bars are its 95 % intervals. Below each panel: R² of all points, within each task, and of"
+        " both predictors together, without intervals, because policies share base models and problems, so that points are not independent.",
         when=conditions.has_rollouts,
         may_be_empty=["regressions"],
     ),
     "leads": Figure(
-        ["leads"], "What explains the gains", "What goes with the lead",
-        r"The lead of \texttt{hard} over the other policies against what the base model is like. A point is a replicate with a base model"
-        " of its own, or a model from outside.",
-        "The lead of *hard* over each other policy after training, against what the base model is like: its accuracy on the test, how much"
-        " better its greedy answers are, and the shares of the pool that its probe never solves and sometimes solves. A point is a"
-        " replicate with its own base model, or a model from outside. Lines are least squares; the table lead_regressions has their intervals.",
+        ["leads"], "What explains the gains", "Which measures correlate with the lead",
+        r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a replicate with a base model"
+        " of its own, or a model that was not pretrained here.",
+        "The lead of *hard* over each other policy after training, against measures of the base model: its accuracy on the test, its greedy"
+        " minus its sampled accuracy, and the shares of the pool that its probe never solves and sometimes solves. A point is a replicate with"
+        " its own base model, or a model that was not pretrained here. Lines are least squares; the table lead_regressions has their intervals.",
         when=conditions.has_leads,
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
         r"Gain by the tier of the test problem, with 95\,\% intervals.",
         "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
-        " new problems and, with several seeds, new seeds. The numbers of test problems of the tiers stand above. With more than four tests"
-        " the figure shows only gains; accuracies are in the CSV file beside it.",
+        " new problems and, with several seeds, new seeds. The numbers of test problems in each tier are above each panel. With more than four"
+        " tests the figure shows only gains; accuracies are in the CSV file of the same name.",
         when=conditions.has_tiers,
     ),
     "transfer": Figure(
         ["gains"], "Results", "Trained on one task, tested on another",
         "Gains by the task trained on and the test set.",
         "Gain in points after training on one task (rows), tested on another (columns), one matrix for each policy, with 95 % intervals in"
-        " brackets. A gain is bold if its interval leaves out 0. Colours share one scale with 0 in its middle.",
+        " brackets. A gain is bold if its interval excludes 0. All matrices have one colour scale, with 0 in the middle.",
         when=lambda config, study: any(task != test for task, test in conditions.tests(config, study)),
     ),
     "budget": Figure(
@@ -431,38 +433,38 @@ FIGURES = {
     ),
     "labels": Figure(
         ["gains", "spent"], "Results", "Gain against labels bought",
-        r"Gain against the labels that were bought for it, to choose the prompts and to train on them, with 95\,\% intervals.",
-        "Gain against the number of answers that somebody must give for it (logarithmic), to choose the prompts and to train on them."
-        " Policies by pass rate need the answers of the whole pool before they choose; the others buy those of the chosen prompts alone; a"
-        " reward by majority buys none. A line joins the budgets of one way of choosing; updates and rollouts are the same everywhere."
+        r"Gain against the number of labels bought to choose the prompts and to train on them, with 95\,\% intervals.",
+        "Gain against the number of labels (logarithmic) that are bought to choose the prompts and to train on them."
+        " Policies by pass rate need the labels of the whole pool before they choose; other policies buy only the labels of the chosen prompts;"
+        " the majority reward needs no label. A line joins the budgets of one way of choosing; updates and rollouts are the same everywhere."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=conditions.has_labels,
         design=lambda config, study: {"lines": conditions.lines(config, study)},
     ),
     "rollouts": Figure(
         ["accuracy", "gains", "spent"], "Results", "Gain by rollouts and labels",
-        r"Gain at equal rollouts, by arm, at each checkpoint (the later, the darker) and at the last, with 95\,\% intervals. Arms stand in"
-        " the order of the labels that they needed, mean over the panels; the number is this panel's.",
-        "Gain of each arm when it has sampled as many rollouts as all others (coloured, with 95 % intervals for new problems and, with"
-        " several seeds, new seeds), and at its earlier checkpoints (grey, the later, the darker). Rollouts count whether they are kept or"
-        " thrown away; those of the probe, by which some policies choose, are not among them. The number beside an arm is the labels that it"
-        " needed, to choose its prompts and to train on them, mean over seeds; fewest are on top.",
+        r"Gain at equal rollouts, by arm, at the last checkpoint with 95\,\% intervals, and at earlier checkpoints (later ones are darker)."
+        " Arms are in the order of their labels, averaged over the panels; the number at an arm is its number of labels in the panel.",
+        "Gain of each arm after the same number of rollouts as all other arms (coloured, with 95 % intervals for new problems and, with"
+        " several seeds, new seeds), and at its earlier checkpoints (grey; later ones are darker). Rollouts include rollouts that were thrown"
+        " away, but not the completions of the probe, by which some policies choose. The number beside an arm is the number of labels bought"
+        " to choose its prompts and to train on them, mean over seeds; the arm with the fewest labels is at the top.",
         when=conditions.chooses_at_equal_rollouts,
     ),
     "trajectories": Figure(
         ["trajectories"], "Results", "Learnable groups over training",
         r"Shares of a prompt's groups that are learnable, all wrong and all right over a recorded training run, by policy, with 95\,\%"
         " intervals for new prompts in this run.",
-        "Shares of the groups of rollouts that are learnable (only these train), all wrong, and all right, over the epochs after those"
-        " from which subsets were chosen, by policy. An epoch's rollouts are of the model as it was then. Bars are 95 % intervals for new"
-        " prompts in this one training run; ties and random choices are averaged over seeds.",
+        "Shares of the groups of rollouts that are learnable (only these train), all wrong, and all right, by policy, over the epochs after the"
+        " epochs from which subsets were chosen. The model that samples the rollouts changes from epoch to epoch. Bars are 95 % intervals for"
+        " new prompts in this one training run; ties and random choices are averaged over seeds.",
         when=lambda config, study: bool(paths.trajectory_prompts(config, study)),
     ),
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",
         r"Published numbers and those of this study, with 95\,\% intervals.",
-        "Published numbers against those of this study: on the dashed line they agree. Bars are 95 % intervals of the study's numbers, where"
-        " it has any. Above each panel: how many published numbers lie inside.",
+        "Published numbers against the numbers of this study, which are equal on the dashed line. Bars are 95 % intervals of the study's"
+        " numbers, if they have one. Above each panel: how many published numbers lie within the study's interval.",
         when=conditions.is_published,
     ),
 }  # fmt: skip
@@ -476,17 +478,17 @@ COUNT_FIGURES = {
             "Chosen prompts in new samples, by the number of samples per prompt that chose them.",
             "How the prompts that each rule chooses behave in new samples of the same model, by the number of samples per prompt that chose"
             " them: the share whose group of rollouts is mixed (only these train), the pass rate, and the share that the model never"
-            " solves in all of its samples. The dotted line is a random choice, which needs no samples; the large mark is the number of"
-            " samples after which a larger probe raises the share of mixed groups by at most a point. Exact for these prompts; they"
-            " were selected by difficulty, so that another pool differs.",
+            " solves in all of its samples. The dotted line is a random choice, which needs no samples. The large mark is the number of"
+            " samples from which on a larger probe raises the share of mixed groups by at most a point. Values are exact for these prompts."
+            " The prompts were selected by difficulty, so that other pools differ.",
         ),
     },
     "before_after": {
         "before_after_training": Figure(
             ["difficulty_classes", "pass_at_each_k"], "Results", "Before and after training, by difficulty",
             r"Pass rate and mixed groups before and after training, by the right answers before training, and pass@$k$.",
-            "Pass rate and share of mixed groups before and after training on all prompts, by the share of right answers of the base model:"
-            " half of its samples choose the place on the axis, the other half measure. Right: pass@k over all prompts. Bars and the band"
+            "Pass rate and share of mixed groups before and after training on all prompts, by the share of right answers of the base model."
+            " Half of the base model's samples give the place on the axis, the other half the value before training. Right: pass@k over all prompts. Bars and the band"
             " are 95 % intervals for new prompts and new seeds.",
         ),
     },

@@ -12,13 +12,13 @@ COLORS = {
     random_choice.OPEN: "0.6",
     random_choice.WORSE: "#D55E00",
 }
-FARTHEST = 20.0  # points; a lead beyond is drawn as an arrow at the edge
+FARTHEST = 20.0  # points; a lead outside this range is drawn as an arrow at the edge
 ROW = 0.3  # inches
 
 
 def draw(cases: pd.DataFrame, needs: dict[str, str], title: str):
-    """The figure. `cases` has the columns of docs/which-prompts.csv, `needs` the words for what
-    must be known before, in order."""
+    """The figure. `cases` has the columns of docs/which-prompts.csv. `needs` maps each value of the
+    column `needs` to the words that the figure shows, in order."""
     plt.style.use(plotting.STYLE)
     groups = [
         (words, cases[cases.needs == need])
@@ -34,7 +34,7 @@ def draw(cases: pd.DataFrame, needs: dict[str, str], title: str):
     figure, axis = plt.subplots(figsize=(plotting.WIDE, height))
     figure.subplots_adjust(
         left=0.33, right=0.76, bottom=0.45 / height, top=1 - 0.3 / height
-    )  # beside the axes stand words and counts
+    )  # leaves space for the words and counts beside the axes
     place, places, previous = 0.0, [], ways[0][0]
     for words, _, rows in ways:
         place -= 1.6 if words != previous else 1.0

@@ -1,5 +1,5 @@
-"""Decide whether a file or folder can be trusted: only trusted accounts can have created it or can
-change it.
+"""Decide whether a file or folder can be trusted. A path is trusted if only trusted accounts own it
+and can write to it.
 
     python -I src/hardgrpo/runtime/ownership.py [--owner ACCOUNT] PATH...     # the first problem, and exit status 1
 
@@ -101,10 +101,11 @@ def _is_own_group(group: int) -> bool:
 
 
 def _is_of_the_host(account: int) -> bool:
-    """Whether an account of the host has no number in this container.
+    """Whether a number stands for accounts of the host that have no number in this container.
 
-    In the container, files of these accounts, including the host's root (a bound /tmp), appear to
-    belong to nobody. This owner is accepted for folders above a path, but not for the path itself.
+    In a container, files of these accounts appear to belong to `nobody`. One of the accounts may be
+    the host's root, to whom a bound /tmp belongs. `problem` therefore accepts this owner for
+    folders above a path, but not for the path itself.
     """
     try:
         ranges = [tuple(map(int, line.split())) for line in ID_MAP.read_text().splitlines()]

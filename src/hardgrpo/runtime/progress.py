@@ -19,7 +19,7 @@ class Progress:
         self.title, self.total, self.unit, self.count, self.start = title, total, unit, start, start
         self.visible = visible
         self.started = self.last_line = self.mark = time.monotonic()
-        self.seconds = 0.0  # of work, without the preparation that `ready` excludes
+        self.seconds = 0.0  # time of the work, without the preparation that `ready` excludes
         self.bar = (
             tqdm(
                 total=total,

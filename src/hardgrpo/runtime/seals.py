@@ -41,17 +41,18 @@ def reseal(new: Path, path: Path) -> Iterator[None]:
     may lack a seal, but never has an old seal."""
     seal, checksum = seal_path(path), sha256(new) if new.is_file() and _is_sealed(path) else None
     backup = seal.with_name(f".{seal.name}.before")
-    # left by a killed process; the file may have changed since then
+    # Remove the backup that a killed process left; its file may have changed since then.
     with contextlib.suppress(FileNotFoundError):
         backup.unlink()
-    # no seal yet; any other error leaves file and seal unchanged
+    # The file may have no seal yet. Any other error leaves file and seal unchanged.
     with contextlib.suppress(FileNotFoundError):
         os.replace(seal, backup)
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            if new.exists():  # else Ctrl-C came after the rename, which makes the old seal outdated
+            # Without `new`, Ctrl-C came after the rename, so that the old seal is outdated.
+            if new.exists():
                 os.replace(backup, seal)
         raise
     finally:
@@ -123,7 +124,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _is_sealed(path: Path) -> bool:
-    # in a folder that is being written
+    # The files of a temporary folder are still being written.
     building = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
     return (
         path.parts[0] in SEALED_FOLDERS and path.parts[:2] not in COMMITTED_FOLDERS and not building

@@ -63,8 +63,8 @@ def _steps(state: Path) -> list[int]:
 def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = None) -> int:
     """The number of updates in the checkpoint to resume from (0: start anew).
 
-    Training resumes from the newest complete checkpoint that has a training state and lacks no
-    scheduled checkpoint before it. Incomplete and later checkpoints are removed; training will
+    Training resumes from the newest complete checkpoint that has a training state and whose earlier
+    scheduled checkpoints all exist. Incomplete and later checkpoints are removed; training will
     write the later checkpoints again. Raise a `UserError` if a checkpoint was computed with another
     `arithmetic` (see `recipes.arithmetic`), because the run would mix two arithmetics.
     """
@@ -204,7 +204,8 @@ def hold_lock(
     try:
         yield
     finally:
-        stream.truncate(0)  # an empty file tells nodes that flock does not reach: the lock is free
+        # Another node may not see this node's locks. For it, an empty file means a free lock.
+        stream.truncate(0)
         stream.close()
 
 

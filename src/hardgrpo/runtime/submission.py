@@ -16,7 +16,7 @@ from types import SimpleNamespace
 # answer.
 TEMPORARY = (
     r"(?:Max|Grp)SubmitJob",
-    # not preceded by the name of another limit
+    # This message names no limit. If another limit is violated, its name precedes the message.
     r"^Batch job submission failed: Job violates accounting/QOS policy",
     "temporarily unable to accept job",
     "Resource temporarily unavailable",

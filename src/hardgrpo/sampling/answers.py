@@ -93,8 +93,9 @@ class AnswerFile:
         return completions
 
     def add(self, completions: dict[str, Completion], usage: Usage) -> None:
-        """Append the completions of one request. They survive a kill of the program at once, and a
-        power cut after a second."""
+        """Append the completions of one request. A kill of the program loses no appended line. The
+        file is synchronised with the disk at most every SECONDS_BETWEEN_SYNCS seconds, so a power
+        cut may lose the last lines."""
         answer = {
             "completions": {key: asdict(completion) for key, completion in completions.items()},
             "input_tokens": usage.input_tokens,

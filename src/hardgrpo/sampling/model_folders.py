@@ -54,7 +54,7 @@ SAFE_ARGUMENTS = {"local_files_only": True, "use_safetensors": True, "trust_remo
 Conversation = list[dict[str, str]]
 
 if not sys.stderr.isatty():
-    logging.disable_progress_bar()  # of loading weights: a log would hold each state of the bar
+    logging.disable_progress_bar()  # a log would hold each state of the bar
 
 
 def load_config(folder: str | Path):

@@ -4,7 +4,8 @@ hosted service.
 The samples of a prompt are requested together where the server takes `n`. Optional parameters that
 the server refuses are left out of all further requests. An answer is stored as it arrives
 (`answers.py`), and a stored completion is never requested again, so a stopped program continues
-where it stopped. Seeds make samples different, and repeatable only if the server takes seeds.
+where it stopped. Each request has its own seed. Samples can be repeated only if the server takes
+seeds.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Compl
 from hardgrpo.study.model import Server
 
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
-# of a request; FIRST_TRIES if the server has not answered any request
+# largest number of tries of a request; FIRST_TRIES if the server has not answered any request
 MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_RETRY_AFTER = 0.5, 30.0, 900.0  # seconds between two tries
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
@@ -189,12 +190,12 @@ class Sampler:
         self.client = open_client(address)
         self.options = {} if address.key else {"headers": {"Authorization": openai.Omit()}}
         self.refused: set[str] = set()  # keys of OPTIONAL
-        self.problems: set[str] = set()  # that were reported
+        self.problems: set[str] = set()  # problems that were reported
         self.answers_received = 0
         # ends the sampling; requests in flight are still stored
         self.failure: Exception | None = None
         self.paused_until = 0.0
-        # of this program's answers, and of the answers before this program
+        # usage of this program's answers, and of the answers that were stored before
         self.usage = self.earlier_usage = Usage()
         # the most that requests in flight can cost, and their number
         self.reserved, self.in_flight = 0.0, 0
@@ -333,7 +334,7 @@ class Sampler:
             body["n"] = samples
         if "seed" not in self.refused:
             body["seed"] = request.seed % SEEDS
-        # also to count each sample's tokens
+        # The log-probabilities also give the number of tokens of each sample.
         if (request.log_probability or samples > 1) and "logprobs" not in self.refused:
             body["logprobs"] = True if is_chat else 1
         return body if "top_p" in self.refused else body | WHOLE_DISTRIBUTION
@@ -341,8 +342,8 @@ class Sampler:
     async def _request(
         self, request: Request, samples: int
     ) -> tuple[list[Completion] | None, Usage]:
-        """Ask until the server answers. (None, no usage) if it refuses an optional parameter. Raise
-        a `UserError` if it never answers."""
+        """Repeat a request until the server answers. Return (None, no usage) if the server refuses
+        an optional parameter. Raise a `UserError` if the server never answers."""
         path = "/chat/completions" if self.endpoint == "chat" else "/completions"
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
@@ -372,7 +373,7 @@ class Sampler:
                 )
                 if is_permanent or is_about_context(problem):
                     raise self._refusal(error.status_code, problem, request) from None
-                # slow, but it goes on
+                # The server limits the rate of requests, but answers some of them.
                 if error.status_code == 429 and self.answers_received > answers_before:
                     tries, answers_before = 0, self.answers_received
                 retry_after, most_tries = read_retry_after(error.response.headers), MOST_TRIES
@@ -443,8 +444,8 @@ class Sampler:
 
 
 def open_client(address: Address) -> openai.AsyncOpenAI:
-    """A client that sends no key but the address's, follows no redirect, and verifies certificates.
-    The usual variables name proxies."""
+    """A client that sends only the key of the address, follows no redirects, and verifies
+    certificates. Proxies come from the usual environment variables (HTTPS_PROXY)."""
     for name in ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         os.environ.pop(name, None)  # the library would send them to every server
     secret = address.secret()

@@ -51,10 +51,10 @@ def compare(
 
     `right` (N, K) holds whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers the
     answers (`signals.answer_codes`). `budget` is a share of the pool. `mixed`, `all_right`,
-    `all_wrong` and `pass_rate` are measured on the K - K // 2 samples that do not choose. For
-    `confidently_wrong` and `overlap` (the share of chosen prompts that are also among the hardest),
-    all K samples both choose and measure. Every bootstrap sample is split once, so the intervals
-    include the noise of a single split. Ties are broken at random.
+    `all_wrong` and `pass_rate` are measured on the K - K // 2 samples by which no prompt is chosen.
+    For `confidently_wrong` and `overlap` (the share of chosen prompts that are also among the
+    hardest), prompts are chosen and measured by all K samples. Every bootstrap sample is split
+    once, so the intervals include the noise of a single split. Ties are broken at random.
 
     `other_model` holds `right` and `codes` of another model for the same prompts. With
     `other_model`, there are also rows for choices by all completions of the other model.

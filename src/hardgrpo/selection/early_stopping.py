@@ -143,7 +143,7 @@ def _is_number(value) -> bool:
 
 
 def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: int) -> np.ndarray:
-    """Whether the bounds leave open if a count is in min_count..max_count."""
+    """Whether the bounds do not decide whether a count is in min_count..max_count."""
     return ~(
         ((low >= min_count) & (high <= max_count)) | (low > max_count) | (high < min_count)
     ) & (max_count >= min_count)
@@ -332,8 +332,8 @@ def choose(
 
 
 def member_chances(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (prompts,) that full probing chooses each prompt. A draw without a possible
-    subset chooses none."""
+    """Probability (prompts,) that full probing chooses each prompt: the share of draws that choose
+    the prompt. A draw with too few members for a subset chooses no prompt."""
     low, _ = target.bounds(correct, drawn)
     remaining = draw_remaining(correct, drawn, target.samples, DRAWS_FOR_CONFIDENCE)
     is_remaining = np.arange(target.samples) < (target.samples - drawn)[:, None]
@@ -429,9 +429,9 @@ class Stopper:
                 f"a subset is open, but no sample would help to decide it: {policies_of_targets}"
             )
         needs = need_shares[prompt, step]
-        # Samples with equal needs are ordered by tie-break, so that few prompts are completed
-        # instead of many started. A guess needs complete prompts, because one sample per prompt
-        # does not show the distribution of pass rates.
+        # Samples with equal priorities are ordered by tie-break, so that a batch completes a few
+        # prompts instead of starting many. A guess needs complete prompts, because one sample per
+        # prompt does not show the distribution of pass rates.
         order = np.lexsort(
             (open_targets[0].rank[prompt] if open_targets else prompt, step, -needs)
         )[: self.batch]

@@ -331,7 +331,7 @@ RULES: dict[str, Rule] = {
     ),
     "nearest_half": Rule(
         _nearest_half,
-        "values nearest to 0.5 of the measure `by`, which is the pass rate unless it says otherwise",
+        "the values of the measure `by` (default: the pass rate) that are nearest to 0.5",
         accepts_by=True,
     ),
     "hard_by_order": Rule(_by_order, f"as `hard`, with {_AS_RELEASED}", is_released=True),
@@ -355,7 +355,7 @@ RULES: dict[str, Rule] = {
     ),
     "base_right_matched": Rule(
         _right_matched,
-        "of those of `base_right` as many as `base_wrong` takes, at random",
+        "a random choice from the prompts of `base_right`, as many as `base_wrong` takes",
         ("threshold",),
         by_bounds=True,
     ),
@@ -367,7 +367,7 @@ RULES: dict[str, Rule] = {
     ),
     "low_tiers_matched": Rule(
         _low_tiers_matched,
-        "as many of the whole pool as `low_tiers` takes, at random",
+        "a random choice from the whole pool, as many prompts as `low_tiers` takes",
         ("highest_tier",),
         needs_measure=False,
     ),

@@ -88,13 +88,14 @@ def compare(
     """Rows of COLUMNS for each rule and probe size K: the behaviour of the chosen prompts, as in
     `by_correct`.
 
-    `budget` is the share of the pool that is chosen. Of tied prompts, the expected part is taken.
-    The numbers of prompts with c correct completions are expectations, so that the results are
-    approximate in pools of a few dozen prompts. `labels`: the reference answers that a run needs.
-    Rules other than `random` grade a probe of the whole pool; `random` (K = 0) needs the answers of
-    the chosen prompts alone. `unmixed_prompts` is the expected number of chosen prompts whose group
-    is not mixed, so that GRPO learns nothing from the group. There is no row for a rule if fewer
-    prompts qualify than the budget requires.
+    `budget` is the share of the pool that is chosen. If the budget covers only a part of the tied
+    prompts, the means are expectations over a random choice among these prompts. The numbers of
+    prompts with c correct completions are expectations, so that the results are approximate in
+    pools of a few dozen prompts. `labels`: the reference answers that a run needs. Rules other than
+    `random` grade a probe of the whole pool; `random` (K = 0) needs the answers of the chosen
+    prompts alone. `unmixed_prompts` is the expected number of chosen prompts whose group is not
+    mixed, so that GRPO learns nothing from the group. There is no row for a rule if fewer prompts
+    qualify than the budget requires.
     """
     rows, prompts = [], policies.subset_size(budget, len(correct))
     for rule in ORDER:
@@ -130,8 +131,8 @@ def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
 
 
 def _quantile(shares: np.ndarray, level: float) -> float:
-    """The class at which the cumulative share reaches `level`, or the mean of two classes between
-    which it lies."""
+    """The class at which the cumulative share reaches `level`; if the cumulative share equals
+    `level`, the mean of this class and the next."""
     cumulative = np.cumsum(shares)
     lower, upper = (int(np.searchsorted(cumulative, level + margin)) for margin in (-1e-9, 1e-9))
     return (lower + min(upper, len(shares) - 1)) / 2

@@ -31,9 +31,9 @@ def read(folder: str | Path = ".") -> dict:
 def complete(config: dict, folder: str | Path = ".") -> dict:
     """The catalogue in config/ of a folder, overlaid by `config`, with `extends` resolved.
 
-    Entries of the catalogue extend each other before `config` is laid over them, so that `config`
-    changes only the entries that it names. Raise a `UserError` for a file that is not valid YAML
-    and for an entry that extends an unknown entry.
+    `extends` is resolved within the catalogue first. An entry of `config` therefore changes only
+    the catalogue's entry of the same name, not the entries that extend it. Raise a `UserError` for
+    a file that is not valid YAML and for an entry that extends an unknown entry.
     """
     return resolve(lay_over(resolve(_catalogue(folder), "config"), config), "config.yaml")
 

@@ -22,7 +22,7 @@ PROMPT_TOKENS = 400
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
 VLLM_BYTES = 2.0 * GIB
-GPU_GIB = 79.1  # of an H100 of 80 GB; `vllm_memory` is a share of this memory
+GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this memory
 # Scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
 # (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768

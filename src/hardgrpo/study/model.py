@@ -97,8 +97,8 @@ class Price(Strict):
 
 class Server(Strict):
     """A model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a hosted
-    service. The model can be probed and evaluated. It cannot be trained, because its weights are
-    not here."""
+    service. The model can be probed and evaluated. It cannot be trained, because its weights
+    are not available to this project."""
 
     kind: Literal["server"]
     """The model answers at an address."""

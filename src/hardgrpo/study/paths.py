@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hardgrpo.study import settings
 
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
-CALIBRATION = "results/calibration.json"  # of the cost model of plans
+CALIBRATION = "results/calibration.json"  # calibration of the cost model
 GPU_CHECK = "results/gpu-check"
 CHOICES = "results/choose"  # configurations and prompts of `hardgrpo choose`
 # a run in the paths of rules; `model` is the name of its base
@@ -99,8 +99,8 @@ def counts(study: str) -> str:
 
 
 def trajectory(model: str, prompts: str) -> str:
-    """Right rollouts by prompt and epoch, in the epochs after the epochs from which subsets are
-    chosen."""
+    """Numbers of right rollouts by prompt and epoch, without the first epochs, which serve as the
+    probe."""
     return f"results/trajectories/{model}/{prompts}.csv"
 
 
@@ -278,7 +278,7 @@ def inputs(config: dict, study: str) -> list[str]:
     splits = [
         (task, "train") for _, task, _ in probed_pools(config, study) if task in config["tasks"]
     ]
-    # {}: the policy of a recording
+    # The policy of a recorded run has no entry in `policies`.
     policies = (config["policies"].get(run.policy, {}) for run in runs(config, study))
     probed_tasks = dict.fromkeys(
         policy["probed_on"] for policy in policies if "probed_on" in policy
@@ -523,8 +523,8 @@ def prunings(config: dict, study: str) -> list[str]:
 
 
 def more_inputs(task: str, recipe: dict) -> dict[str, str]:
-    """Files that some recipes need beside the subset: worked solutions (`solutions`), or the pool
-    without answers (`questions`)."""
+    """Files that some recipes need in addition to the subset: worked solutions (`solutions`), or
+    the pool without answers (`questions`)."""
     return ({"solutions": solutions(task)} if settings.is_supervised(recipe) else {}) | (
         {"questions": questions(task)} if settings.majority_share(recipe) else {}
     )

@@ -119,5 +119,5 @@ class Policy(Strict):
         if self.rule == "nearest_half" and by not in policies.SHARES:
             yield (
                 "by",
-                f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure",
+                f"{by} is not a share, so its distance from one half has no meaning; choose lowest or highest, or another measure",
             )

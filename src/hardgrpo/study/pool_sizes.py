@@ -1,6 +1,6 @@
-"""Refuse a policy whose budget a pool cannot fill, before anything is sampled.
+"""Reject a policy whose budget exceeds the pool, before any job samples completions.
 
-The check runs at three times, because the size of a pool may be unknown before. When jobs are
+The check runs at three times, because the size of a pool may not be known earlier. When jobs are
 planned, `too_small` reads the configuration and local files. When the first job starts,
 `check_prepared` reads pools that were prepared earlier. The rule prepare_task checks the pool that
 the rule writes.
@@ -102,9 +102,12 @@ def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
 
 
 def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
-    """Number of problems in the file of a pool whose answers the grader can read. Without grading,
-    return the number of all problems if the answers are missing, if the budget is a share, or if
-    the budget fits even into a pool with as many answers left out as UNREADABLE_SHARE allows."""
+    """Number of problems in the file of a pool whose answers the grader can read.
+
+    The answers are read only if the result matters. Otherwise the number of all problems is
+    returned: if the pool has no answers, if the budget is a share, or if the budget fits into the
+    pool even without the largest share of unreadable answers (UNREADABLE_SHARE).
+    """
     problems = files.read_jsonl(pool, {"id": str})
     least = (1 - UNREADABLE_SHARE) * len(problems)
     if (

@@ -7,8 +7,8 @@ from hardgrpo.study import paths, settings
 
 
 def problems(config: dict, base: str, task: str, split: str = "train") -> str:
-    """The problems of a split that fit into a base model's context; all problems for a recorded
-    model, and for a model behind a server, whose tokenizer is not here."""
+    """The problems of a split that fit into a base model's context. For a recorded model and for a
+    model behind a server, whose tokenizer is not available, all problems of the split."""
     if settings.is_recorded(config, base) or settings.is_served(config, base):
         return paths.problems(task, split)
     return paths.pool(base, settings.sampled_task(config["tasks"], task), split)

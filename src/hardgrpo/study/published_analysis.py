@@ -50,11 +50,11 @@ class Claim(Strict):
     """The claim, in words."""
 
     test: Literal["unsolved_gain", "mixed_lead"]
-    """unsolved_gain: prompts that the base model solves in none of the samples that choose gain nothing, within `margin`.
+    """unsolved_gain: prompts that the base model solves in none of its `probe` samples gain nothing, within `margin`.
     mixed_lead: after training, groups of the prompts that `policy` chooses are mixed more often than groups of a random choice."""
 
     replicates: Annotated[int, Field(ge=2)]
-    """The number of seeds that a verdict takes."""
+    """The number of seeds that a verdict requires."""
 
     margin: Annotated[float, Field(gt=0)] | None = None
     """Only for unsolved_gain: the margin, a share."""
@@ -80,8 +80,8 @@ class Analysis(Strict):
     """The question that the analysis answers, for the list of studies."""
 
     kind: Literal["probe_sizes", "before_after"]
-    """What is computed, and the form of the files. probe_sizes: how chosen prompts behave, by the number of samples that chose
-    them (Parquet files in AdaRFT's form). before_after: pass rates before and after training, by the pass rate before (a CSV
+    """What is computed, and the form of the files. probe_sizes: how chosen prompts behave, by the number of samples per
+    prompt by which they are chosen (Parquet files in AdaRFT's form). before_after: pass rates before and after training, by the pass rate before (a CSV
     file with initial_pass1 and pass1_seed1, pass1_seed2, ...)."""
 
     model: Name
@@ -97,8 +97,8 @@ class Analysis(Strict):
     """Samples per prompt behind each published pass rate. Each pass rate must be a multiple of 1/samples."""
 
     probe: Count
-    """Samples per prompt that choose prompts; the remaining samples measure the chosen prompts. probe_sizes computes every
-    number from 1 to `probe`."""
+    """Number of samples per prompt by which prompts are chosen. The chosen prompts are measured with the remaining samples.
+    probe_sizes computes every number from 1 to `probe`."""
 
     group: Annotated[int, Field(ge=2)]
     """Completions in a group of GRPO."""

@@ -189,7 +189,7 @@ class Recipe(Strict):
     subset."""
 
     advantage: Literal["centred", "standardised"] | None = None
-    """Required for GRPO. centred: the reward less the group's mean. standardised: the centred reward divided by the
+    """Required for GRPO. centred: the reward minus the group's mean. standardised: the centred reward divided by the
     group's standard deviation."""
 
     loss: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo"] | None = None

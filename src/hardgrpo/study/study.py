@@ -92,7 +92,7 @@ class Study(Strict):
         if len(set(self.seeds)) < len(self.seeds):
             yield (
                 "seeds",
-                f"{self.seeds} are not distinct; a seed that stands twice is one replicate counted twice",
+                f"{self.seeds} are not distinct; a repeated seed counts one replicate twice",
             )
         study = self.model_dump(exclude_unset=True)
         yield from _of_arms(study)
@@ -126,8 +126,8 @@ class Study(Strict):
 
 
 def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
-    """Yield mistakes of arms: models and tasks that the study does not list, or that no arm has,
-    and runs that two arms have."""
+    """Yield the mistakes in a study's arms: a model or task of an arm that is not in the study, a
+    model or task of the study without an arm, and a run that belongs to two arms."""
     for number, arm in enumerate(study["arms"]):
         for kind in ("models", "tasks"):
             for name in as_list(arm.get(kind, [])):

@@ -283,13 +283,13 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
         if takes_annotated and is_labelled(tasks[task]):
             yield (
                 f"{place}.arms",
-                f"policy '{policy}' is for tasks that are not labelled, and '{task}' is; choose another policy",
+                f"policy '{policy}' is for tasks with labelled: false, and '{task}' is labelled; choose another policy",
             )
         if not takes_annotated and not is_labelled(tasks[task]):
             yield (
                 f"{place}.arms",
-                f"policy '{policy}' is for tasks whose prompts have answers, not for those that are not labelled, and '{task}' is not;"
-                " choose policy annotated, which takes what was annotated",
+                f"policy '{policy}' is for tasks whose prompts have answers, and '{task}' has labelled: false; choose policy annotated,"
+                " which takes the annotated prompts",
             )
 
 
@@ -372,7 +372,7 @@ def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> M
         if "cut_from" in tasks[task]:
             yield (
                 f"{place}.tasks",
-                f"recorded completions are taken as they are, but task '{task}' cuts them; take it out",
+                f"recorded completions cannot be cut, but task '{task}' has cut_from; remove the task",
             )
         if task not in recorded_tasks:
             yield (

@@ -290,7 +290,7 @@ class Test(Strict):
         if self.reach and self.reach.seed == self.seed:
             yield (
                 "reach.seed",
-                "is that of the test, so that the same completions would count twice; give another",
+                "is that of the test, so that the reach samples would be the completions that measure gains; give another",
             )
 
 

@@ -123,7 +123,6 @@ def export(
         # GPU memory in use, in GiB.
         **{name: last_state[name] for name in ("base_sha256", "gpu_gib") if name in last_state},
         state=state.name,
-        # Tokens of worked solutions.
         **(
             {"solution_tokens": round(sum(row["tokens_mean"] * row["prompts"] for row in rows))}
             if supervised
@@ -159,7 +158,7 @@ def _read_first_round(spec: Spec) -> tuple[list[dict], list[dict]]:
 def _export_checkpoints(
     spec: Spec, state: Path, folder: Path, steps: list[int], offset: int
 ) -> None:
-    # checkpoints of an earlier recipe; Snakemake has removed their manifest
+    # Remove the checkpoints of an earlier recipe. Snakemake removes only their manifest.
     shutil.rmtree(folder, ignore_errors=True)
     with files.atomic(folder) as temporary:
         for step in steps:

@@ -1,5 +1,5 @@
 """`hardgrpo choose`: choose the prompts to annotate from one file and a model behind a server,
-without a configuration by hand."""
+without writing a configuration."""
 
 import argparse
 import importlib.util

@@ -98,7 +98,8 @@ class InputFiles:
         annotated problems for rule `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
         policy = self.config["policies"][name]
-        # Snakemake keeps an output whose inputs are missing
+        # A subset that exists is not checked again: Snakemake keeps an output whose inputs are
+        # missing.
         is_chosen = os.path.exists(paths.subset(base, task, name, seed))
         if not is_chosen and (problem := self.too_small(name, task)):
             return {"pool": problem}
@@ -115,7 +116,7 @@ class InputFiles:
         annotated = (
             {"annotated": paths.annotated_problems(task)} if policy["rule"] == "annotated" else {}
         )
-        # enough for rules that use no pass rates
+        # Without labels, the policy has a rule that uses no pass rates.
         return {"questions": paths.questions(task)} | annotated
 
     def _deciding_probe(self, wildcards: Wildcards) -> tuple[str, str]:
@@ -255,8 +256,8 @@ class InputFiles:
         return questions | ({"scores": scores[split]} if split in scores else {})
 
     def converted(self, study: str) -> list[str]:
-        """The files of a study that are converted from files in the form of their authors; of an
-        analysis, these files."""
+        """The files of a study that are converted from files of other authors. For an analysis,
+        which converts nothing, the files of the authors."""
         if settings.is_analysis(self.config, study):
             return self.originals(Wildcards(fromdict={"study": study}))
         converted = [
@@ -344,7 +345,7 @@ class InputFiles:
         """An original on this machine: below `data` if it exists there, else where it is
         downloaded."""
         local = os.path.join(self.config["data"], source.get("local", ""))
-        # a trajectory may name its file
+        # `local` of a trajectory may be the file itself instead of its folder.
         copies = [local, os.path.join(local, name)] if "local" in source else []
         return next(
             (path for path in copies if os.path.isfile(path)),

@@ -10,8 +10,8 @@ AFTER = {"color": "#D55E00", "marker": "o", "linestyle": "-", "markersize": 3, "
 
 
 def draw(difficulty_classes, pass_at_each_k):
-    """Draw three panels: pass rate and mixed groups by the share of the choosing samples that are
-    right, and pass@k by k."""
+    """Draw three panels: pass rate and mixed groups by the share of right answers among the samples
+    by which prompts are chosen, and pass@k by k."""
     over_seeds = pass_at_each_k[pass_at_each_k.seed.isna()]
     figure, axes = plotting.panels(3, columns=3, height=2.6)
     classes = difficulty_classes.assign(

@@ -14,6 +14,6 @@ def draw(curves):
         curves, [entry for entry in SERIES if curves[entry[0]].notna().any()]
     )
     for axis in [axis for axes in panels.values() for axis in axes]:
-        # truncates t intervals that reach beyond; the CSV has the full intervals
+        # A t interval may exceed 0 to 100 %. The axis truncates it; the CSV has the full interval.
         axis.set_ylim(-4, 104)
     return figure, rows

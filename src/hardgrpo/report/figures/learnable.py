@@ -1,5 +1,5 @@
-"""Gain against the learnable share of groups, and against mean completion length after training,
-the rival explanation.
+"""Gain against the learnable share of groups, and against another possible explanation, the mean
+completion length after training.
 
 A point is a model, task, policy and recipe. The colour shows the arm, the fill the task, and the
 shape the model if there are several. Lines and R^2, over all points and within each task, come from
@@ -49,7 +49,7 @@ def draw(gains, learnable, accuracy, regressions):
             look = plotting.mark(row.arm.iloc[0], arms, tasks.index(row.task.iloc[0]), shape)
             bars = {"xerr": plotting.bars(row, "x", scale), "yerr": plotting.bars(row, "gain")}
             axis.errorbar(scale * row.x, 100 * row.gain, elinewidth=0.6, **bars, **look)
-        # HE draws a line over all cells; lines within each task show what it hides.
+        # HE draws one line over all cells. The lines within each task show how the tasks differ.
         lines = []
         within = zip(tasks if len(tasks) > 1 else [], itertools.cycle(["--", ":", "-."]))
         for task, dashes in [("all", "-"), *within]:

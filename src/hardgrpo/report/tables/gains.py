@@ -62,8 +62,8 @@ def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
 
 
 def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """`best` for the largest sampled gain of a (model, task, test), `second` for the next, if
-    resolved from all smaller ones; else ""."""
+    """The mark of each row: `best` for the largest sampled gain of a (model, task, test), `second`
+    for the second largest, if the gain is resolved from every smaller gain; else ""."""
     marks = []
     for row in frame.itertuples():
         is_same_test = lambda table, row=row: (

@@ -23,7 +23,7 @@ def parts(parts: pd.DataFrame):
     return parts, [
         *key_columns(parts, *ARM_CELL),
         arrow(parts, "base_answered", "answered", "answered %"),
-        arrow(parts, "base_accuracy_answered", "accuracy_answered", "right if so %"),
+        arrow(parts, "base_accuracy_answered", "accuracy_answered", "right when answered %"),
         *gain_and_parts(parts),
         *design(parts),
     ]

@@ -1,5 +1,5 @@
-"""The paper's tables of recorded runs: the mean of their last checkpoints, less the base model and
-less other runs."""
+"""The paper's tables of recorded runs: the mean accuracy of their last checkpoints, minus that of
+the base model and of other runs."""
 
 import pandas as pd
 

@@ -21,7 +21,7 @@ from hardgrpo.report.table_columns import (
 )
 from hardgrpo.report.tables.compared import published_column
 
-POLICY = ("model", "task", "policy")  # of tables of subsets, which no recipe decides
+POLICY = ("model", "task", "policy")  # keys of tables of subsets, which do not depend on the recipe
 ARM = ("model", "task", "arm")
 
 
@@ -84,7 +84,7 @@ def chosen(chosen: pd.DataFrame):
 
 
 def lead_regressions(lead_regressions: pd.DataFrame):
-    # no slope on a predictor that is the same in all replicates
+    # A predictor that is the same in all replicates has no slope.
     frame = own_test_rows(lead_regressions).dropna(subset=["slope"])
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
     return frame, [
