@@ -85,12 +85,12 @@ def _session(pid: int) -> int:
         return -1
 
 
-def traceback_in(said: str) -> bool:
+def traceback_in(output: str) -> bool:
     """Whether a traceback goes through a file of this project. Snakemake's own, such as for Ctrl-C
     while it cleans up, do not."""
     return any(
         re.match(r'(\s.*\n)*?\s+File "[^"]*/world/', part)
-        for part in said.split("Traceback (most recent call last):\n")[1:]
+        for part in output.split("Traceback (most recent call last):\n")[1:]
     )
 
 
@@ -252,17 +252,17 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
 def written(world: World) -> list[Path]:
     """Files that the workflow has written and that are not empty; without logs, which nothing
     reads."""
-    found = [
+    paths = [
         path
         for place in ("results", "paper/mini")
         for path in sorted((world.folder / place).rglob("*"))
     ]
-    kept = ("results/reference", "results/published", "results/logs")
+    excluded = ("results/reference", "results/published", "results/logs")
     return [
         path
-        for path in found
+        for path in paths
         if path.is_file() and path.stat().st_size and path.parent.name != ".seals"
-        if not str(path.relative_to(world.folder)).startswith(kept)
+        if not str(path.relative_to(world.folder)).startswith(excluded)
     ]
 
 
@@ -288,12 +288,12 @@ def begin(world: World, rng: random.Random) -> str:
     the stage."""
     place = rng.randrange(len(STAGES) + 1)
     if place == len(STAGES):
-        made = sorted(
+        written_files = sorted(
             path
             for path in (world.folder / "paper/mini").rglob("*")
             if path.is_file() and path.parent.name != ".seals"
         )
-        for path in rng.sample(made, 5):
+        for path in rng.sample(written_files, 5):
             path.unlink()
         return "some of the paper"
     for stage in STAGES[place:]:

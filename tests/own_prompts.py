@@ -103,7 +103,7 @@ def probed(world) -> dict[str, list[str]]:
                 row["completion"].split("####")[-1].split() if "####" in row["completion"] else []
             )
             answers[row["id"]].append(after[0] if after else None)
-    assert {len(found) for found in answers.values()} == {SAMPLES}
+    assert {len(problem_answers) for problem_answers in answers.values()} == {SAMPLES}
     return answers
 
 

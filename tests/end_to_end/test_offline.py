@@ -27,13 +27,13 @@ def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess
         *arguments,
     ]
     # the tests' server has a network
-    mine = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env
+    environment = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env
     return subprocess.run(
-        command, cwd=world.folder, env=mine, capture_output=True, text=True, check=False
+        command, cwd=world.folder, env=environment, capture_output=True, text=True, check=False
     )
 
 
-def wanted(calls) -> list[str]:
+def network_calls(calls) -> list[str]:
     """What programs of the workflow asked of the network (Snakemake's own loopback aside)."""
     lines = calls.read_text().splitlines() if calls.exists() else []
     return [line for line in lines if line.startswith(REACHES_OUT)]
@@ -61,7 +61,7 @@ def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_pa
     )
     done = run(with_inputs, env, *TABLES)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert wanted(calls) == []
+    assert network_calls(calls) == []
 
 
 def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
@@ -83,4 +83,4 @@ def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
     )
     done = run(finished, env, "--force", "results/training/tiny/swaps/mini/hard/seed0/updates.csv")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert wanted(calls)
+    assert network_calls(calls)

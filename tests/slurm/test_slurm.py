@@ -86,7 +86,7 @@ def process(run) -> int:
     return int(re.match(r"process (\d+)", lock.read_text())[1])
 
 
-def check(run, undisturbed, attempts: int, kept: str = "") -> None:
+def check(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
     """The files are those of the undisturbed run, and the last attempt did not start at the
     beginning."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
@@ -94,8 +94,8 @@ def check(run, undisturbed, attempts: int, kept: str = "") -> None:
     assert len(states) == attempts and states[-1] == "COMPLETED", states
     facts = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
     assert (facts["resumed_from"] > 0) == (attempts > 1), facts["resumed_from"]
-    left = [path.suffix for path in run.folder.glob("results/state/*")]
-    assert left in ([], [kept]), "a finished run keeps no state"
+    suffixes = [path.suffix for path in run.folder.glob("results/state/*")]
+    assert suffixes in ([], [state_suffix]), "a finished run keeps no state"
 
 
 def test_a_controller_that_is_gone_for_40_seconds(run, undisturbed, slurm):
@@ -233,11 +233,11 @@ def test_a_killed_snakemake_and_its_orphan(run, undisturbed, slurm):
     orphan = process(run)
     assert run.run(TARGET) != 0 and "--unlock" in run.said()
     assert run.run("--unlock") == 0
-    again = run.start(TARGET)
+    second_snakemake = run.start(TARGET)
     until(lambda: "asked it to stop (SIGTERM)" in log(run), what="the second job")
     assert not [line for line in log(run).splitlines() if line.startswith("error")]
     os.kill(orphan, signal.SIGCONT)
-    assert run.finish(again) == 0, run.said()
+    assert run.finish(second_snakemake) == 0, run.said()
     assert sorted(job["State"] for job in jobs(run)) == ["COMPLETED", "FAILED"]
     check(run, undisturbed, attempts=2)
 
@@ -253,7 +253,7 @@ def test_a_job_that_finishes_after_its_snakemake_was_killed(run, undisturbed, sl
     assert run.run("--unlock") == 0
     assert run.run(TARGET) == 0, run.said()
     # until a Snakemake that has something to do removes it
-    check(run, undisturbed, attempts=1, kept=".finished")
+    check(run, undisturbed, attempts=1, state_suffix=".finished")
 
 
 def test_a_full_disk(run, undisturbed, slurm):
@@ -299,11 +299,11 @@ def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(
     by_rule = {}
     for job in jobs(on_slurm):
         by_rule.setdefault(re.match(r"rule_(.*?)(_wildcards|$)", job["Comment"])[1], []).append(job)
-    assert {rule: len(found) for rule, found in by_rule.items()} == {
+    assert {rule: len(rule_jobs) for rule, rule_jobs in by_rule.items()} == {
         "pretrain_model": 1, "probe": 2, "evaluate_base": 2, "sample_reach": 2, "train_grpo": 2, "evaluate_run": 4,
     }  # fmt: skip
-    for rule, found in by_rule.items():
-        for job in found:
+    for rule, rule_jobs in by_rule.items():
+        for job in rule_jobs:
             assert job["State"] == "COMPLETED"
             gpu = rule != "pretrain_model"
             assert job["Partition"] == ("gpu" if gpu else "cpu")
@@ -336,9 +336,9 @@ def test_what_the_cluster_cannot_give_is_said_before_anything_is_submitted(case,
     on_slurm.site(**site)
     before = len(slurm.jobs())
     assert on_slurm.run(*arguments) != 0
-    said = on_slurm.said()
-    assert re.search(f"^{expected}", said, re.MULTILINE), said
-    assert "Traceback" not in said and "has been submitted" not in said
+    output = on_slurm.said()
+    assert re.search(f"^{expected}", output, re.MULTILINE), output
+    assert "Traceback" not in output and "has been submitted" not in output
     assert len(slurm.jobs()) == before and not slurm.running()
     assert not list((on_slurm.folder / "results/tasks").glob("*")), "no local job either"
 

@@ -79,7 +79,7 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
         slurm.call(
             "scontrol", "update", "partitionname=gpu", "MaxMemPerNode=0", "MaxCPUsPerNode=UNLIMITED"
         )
-    said = run.said()
+    output = run.said()
     for line in (
         r"jobs: 4 in the queue .* at most 1 allowed by account study; set jobs: 1 in slurm/config.yaml",
         r"rule probe: runtime: \d+ min requested, at most 5 allowed by QOS normal; set longest_runtime: 5",
@@ -90,13 +90,13 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
         r"slurm_extra: '--account' cannot stand there.*; write slurm_account in slurm/config.yaml",
         r"slurm_extra: '--output' cannot stand there.*; leave it out",
     ):
-        assert re.search(f"^{line}", said, re.MULTILINE), (line, said)
-    assert "Traceback" not in said and not submitted(run)
+        assert re.search(f"^{line}", output, re.MULTILINE), (line, output)
+    assert "Traceback" not in output and not submitted(run)
 
 
 def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm, limits):
     """The user has other jobs, which leave no room for this one."""
-    others = sleeping(slurm, 2)
+    other_jobs = sleeping(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
     snakemake = run.start(PROBE)
     until(
@@ -104,16 +104,16 @@ def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm
         what="the refusal",
     )
     time.sleep(7)  # the job is refused more than once
-    slurm.call("scancel", *others)
+    slurm.call("scancel", *other_jobs)
     assert run.finish(snakemake) == 0, run.said()
-    said = run.said()
+    output = run.said()
     assert (
-        "Trying to restart" not in said
-        and "Error in rule" not in said
-        and said.count("Slurm takes no further job") == 1
+        "Trying to restart" not in output
+        and "Error in rule" not in output
+        and output.count("Slurm takes no further job") == 1
     )
     (job,) = submitted(run)
-    assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in said, (
+    assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in output, (
         "no longer walltime than at first"
     )
 
@@ -189,9 +189,9 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_told(unaccounted, plain):
         assert unaccounted.run(PROBE) != 0
     finally:
         configure(plain, MinJobAge=3600)
-    said = unaccounted.said()
+    output = unaccounted.said()
     assert (
-        "squeue forgets a job 60 s after" in said
-        and "MinJobAge=200" in said
-        and "has been submitted" not in said
+        "squeue forgets a job 60 s after" in output
+        and "MinJobAge=200" in output
+        and "has been submitted" not in output
     )

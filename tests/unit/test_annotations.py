@@ -24,7 +24,7 @@ def ask(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
     files.write_rows(
         folder / "S.csv",
         ["id", "rank"],
-        [{"id": one, "rank": rank} for rank, one in enumerate(ids, start=1)],
+        [{"id": problem_id, "rank": rank} for rank, problem_id in enumerate(ids, start=1)],
     )
     files.write_json(
         folder / "S.json",
@@ -116,12 +116,12 @@ def test_a_mark_is_written_where_the_pool_has_one_or_the_text_is_not_ascii(tmp_p
 def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     tmp_path, name, delimiter, before
 ):
-    asked = ask(
+    annotation_file = ask(
         tmp_path,
         (before + table(["id", "question"], zip("abcd", QUESTIONS), delimiter)).encode(),
         name,
     )
-    text = asked.decode("utf-8-sig")
+    text = annotation_file.decode("utf-8-sig")
     assert text.startswith(
         before + delimiter.join(["id", "question", "answer", "chosen_because"]) + "\n"
     )
@@ -130,7 +130,9 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     assert (
         take_in(
             tmp_path,
-            asked.replace(f"{delimiter}{delimiter}".encode(), f"{delimiter}7{delimiter}".encode()),
+            annotation_file.replace(
+                f"{delimiter}{delimiter}".encode(), f"{delimiter}7{delimiter}".encode()
+            ),
         ).returncode
         == 0
     )
@@ -195,7 +197,12 @@ def test_what_a_spreadsheet_saves_is_matched(tmp_path, spreadsheet):
     ],
 )
 def test_an_id_that_a_spreadsheet_takes_for_a_number_is_found(tmp_path, pool, shown, expected):
-    ask(tmp_path, table(["id", "question"], [(one, f"q {one}") for one in pool]).encode())
+    ask(
+        tmp_path,
+        table(
+            ["id", "question"], [(problem_id, f"q {problem_id}") for problem_id in pool]
+        ).encode(),
+    )
     done = take_in(
         tmp_path, f"id,answer\n{shown if ',' not in shown else json.dumps(shown)},1\n".encode()
     )

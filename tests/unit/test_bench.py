@@ -20,21 +20,21 @@ import bench  # noqa: E402
 
 
 def test_pairs_alternate_and_their_median_ratio_counts():
-    order, ours, baseline = [], iter([1.0, 2.0, 30.0]), iter([2.0, 1.0, 10.0])
+    order, project_times, baseline = [], iter([1.0, 2.0, 30.0]), iter([2.0, 1.0, 10.0])
 
     def take(name, values):
         order.append(name)
         return next(values)
 
-    found = benchmarks.measure_pairs(
-        lambda: take("ours", ours), lambda: take("baseline", baseline), 3
+    medians = benchmarks.measure_pairs(
+        lambda: take("ours", project_times), lambda: take("baseline", baseline), 3
     )
     assert order == ["ours", "baseline", "baseline", "ours", "ours", "baseline"]
-    assert found == (2.0, 2.0, 2.0)  # ratios 0.5, 2 and 3
+    assert medians == (2.0, 2.0, 2.0)  # ratios 0.5, 2 and 3
 
 
 @pytest.mark.parametrize(
-    ("ours", "baseline", "target", "met"),
+    ("measured", "baseline", "target", "met"),
     [
         (3.0, 2.0, "ratio <= 1.5", True),
         (3.1, 2.0, "ratio <= 1.5", False),
@@ -42,12 +42,12 @@ def test_pairs_alternate_and_their_median_ratio_counts():
         (0, 9, "", None),
     ],
 )
-def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
-    assert benchmarks.row("w", "s", ours, baseline, target=target)["met"] is met
+def test_a_row_says_whether_its_target_is_met(measured, baseline, target, met):
+    assert benchmarks.row("w", "s", measured, baseline, target=target)["met"] is met
 
 
 @pytest.mark.parametrize(
-    ("ours", "baseline", "unit", "target", "times", "said"),
+    ("measured", "baseline", "unit", "target", "times", "label"),
     [
         (3.0, 2.0, "s", "ratio <= 3", 2.0, "1.5, at most 3"),
         (60_000, 2.0, "graded/s", "ours >= 20000", 3.0, "60,000, at least 20,000 graded/s"),
@@ -55,11 +55,13 @@ def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
     ],
 )
 def test_the_figure_shows_how_much_better_than_its_target_a_row_is(
-    ours, baseline, unit, target, times, said
+    measured, baseline, unit, target, times, label
 ):
-    assert bench.compare_with_target(benchmarks.row("w", unit, ours, baseline, target=target)) == {
+    assert bench.compare_with_target(
+        benchmarks.row("w", unit, measured, baseline, target=target)
+    ) == {
         "times": times,
-        "label": said,
+        "label": label,
     }
 
 
@@ -94,11 +96,11 @@ def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch
         sys, "argv", ["bench.py", "--only", "lacking", "measured", "--output", str(output)]
     )
     bench.main()
-    said = capsys.readouterr().out
-    assert "lacking: not measured: no such machine" in said and "met" in said
+    printed = capsys.readouterr().out
+    assert "lacking: not measured: no such machine" in printed and "met" in printed
     rows = list(csv.DictReader((output / "bench.csv").open()))
-    found = [(row["benchmark"], row["what"], row["ratio"], row["met"]) for row in rows]
-    assert found == [("measured", "a", "0.5", "1"), ("measured", "b", "", "")]
+    measurements = [(row["benchmark"], row["what"], row["ratio"], row["met"]) for row in rows]
+    assert measurements == [("measured", "a", "0.5", "1"), ("measured", "b", "", "")]
     assert (output / "bench.pdf").is_file() and (output / "bench.png").is_file()
 
 
@@ -122,7 +124,7 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
     probing = modules("probing")
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = {row["what"]: row for row in csv.DictReader(stream)}
-    found = probing.measure(
+    measurements = probing.measure(
         "7,473 prompts like GSM8K",
         probing.simulate_pool(7473),
         [0],
@@ -130,12 +132,13 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
         256,
         "ratio <= 1.2",
     )
-    assert len(found) == 2
-    for row in found:
-        there = committed[row["what"]]
-        assert (float(there["ours"]), float(there["baseline"])) == (row["ours"], row["baseline"]), (
-            row["what"]
-        )
+    assert len(measurements) == 2
+    for row in measurements:
+        committed_row = committed[row["what"]]
+        assert (float(committed_row["ours"]), float(committed_row["baseline"])) == (
+            row["ours"],
+            row["baseline"],
+        ), row["what"]
 
 
 def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_path):
@@ -208,8 +211,8 @@ def test_a_small_benchmark_of_the_demo_runs_to_its_end(modules, monkeypatch, tmp
         (tmp_path / f".snakemake/metadata/{number}").write_text(json.dumps(record))
     monkeypatch.setattr(demo, "ROOT", tmp_path)
     rows = measured(monkeypatch, tmp_path / "out", "demo", "--before", str(tmp_path))
-    found = [(row["what"], float(row["ours"]), float(row["ratio"])) for row in rows]
-    assert found == [
+    measurements = [(row["what"], float(row["ours"]), float(row["ratio"])) for row in rows]
+    assert measurements == [
         ("training, all jobs (before)", 20.0, 1.0),
         ("figures, all jobs (before)", 3.0, 1.0),
     ]

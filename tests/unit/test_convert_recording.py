@@ -49,9 +49,9 @@ def write(
     (folder / "scores.json").write_text(json.dumps([n / 10 for n in range(len(questions))]))
 
 
-def convert(folder: Path, form: str = "responses", *more: str) -> subprocess.CompletedProcess:
-    if form == "responses" and "--questions" not in more:
-        more = ("--questions", "questions.json", *more)
+def convert(folder: Path, form: str = "responses", *options: str) -> subprocess.CompletedProcess:
+    if form == "responses" and "--questions" not in options:
+        options = ("--questions", "questions.json", *options)
     return in_process.run(
         folder,
         "convert_recording",
@@ -61,7 +61,7 @@ def convert(folder: Path, form: str = "responses", *more: str) -> subprocess.Com
         "original.json",
         "--output",
         "out.jsonl.gz",
-        *more,
+        *options,
     )
 
 
@@ -228,7 +228,7 @@ def test_numbers_that_cannot_be_shares_are_refused_in_a_line(tmp_path, form, con
 # ------------------------------------------------------------------------------------------------------
 
 
-def pinned(folder: Path, commit: str = COMMIT, *more: str) -> subprocess.CompletedProcess:
+def pinned(folder: Path, commit: str = COMMIT, *options: str) -> subprocess.CompletedProcess:
     names = ["runs/test.json", "dset/test.json"]
     return convert(
         folder,
@@ -239,7 +239,7 @@ def pinned(folder: Path, commit: str = COMMIT, *more: str) -> subprocess.Complet
         commit,
         "--names",
         *names,
-        *more,
+        *options,
     )
 
 

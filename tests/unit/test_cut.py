@@ -29,8 +29,8 @@ def sampled(tokenizer, seed: int, limit: int):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 250), st.integers(1, 250))
-def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, other):
-    small, large = sorted((one, other))
+def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, limit, other_limit):
+    small, large = sorted((limit, other_limit))
     completion, answer = sampled(tokenizer, seed, large)
     assert completions.keeps_token_count(tokenizer, *completion)
     cut = completions.truncate(tokenizer, *completion, small)
@@ -43,8 +43,8 @@ def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, 
 
 
 @given(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 200))
-def test_cutting_twice_is_cutting_once(tokenizer, seed, one, other):
-    small, large = sorted((one, other))
+def test_cutting_twice_is_cutting_once(tokenizer, seed, limit, other_limit):
+    small, large = sorted((limit, other_limit))
     completion, _ = sampled(tokenizer, seed, 250)
     assert completions.truncate(
         tokenizer, *completions.truncate(tokenizer, *completion, large), small

@@ -71,11 +71,11 @@ def test_every_call_that_is_made_hostile_is_one_that_its_program_takes(name, mon
 
     def stop(parser):
         parse(parser, CALLS[name])  # exits if an option is unknown or missing
-        known = parser.format_help()
+        help_text = parser.format_help()
         assert [
             word
             for word in CALLS[name]
-            if word.startswith("--") and not re.search(rf"{word}\b", known)
+            if word.startswith("--") and not re.search(rf"{word}\b", help_text)
         ] == []
         raise Parsed
 
@@ -93,8 +93,8 @@ def fuzz(cases: int, *arguments: str) -> None:
         command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    found = re.search(r"^(\d+) cases of \d+ targets, 0 findings", done.stdout, re.MULTILINE)
-    assert found and int(found[1]) >= 0.9 * cases
+    summary = re.search(r"^(\d+) cases of \d+ targets, 0 findings", done.stdout, re.MULTILINE)
+    assert summary and int(summary[1]) >= 0.9 * cases
 
 
 # --- files
@@ -171,9 +171,9 @@ def test_a_carriage_return_that_a_model_wrote_comes_back(tmp_path):
 
 
 def evaluated(**changed) -> dict:
-    whole = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
+    row = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
     return (
-        whole
+        row
         | dict.fromkeys(evaluations.GRADES, 0)
         | dict.fromkeys(evaluations.OPTIONAL, 0)
         | changed

@@ -114,11 +114,11 @@ def test_a_place_that_no_file_has_is_none(tmp_path):
 def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "config", tmp_path / "config")
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    mine = "recipes:\n  mini:\n    learning_rte: 1.0\n    beta: -1\npolicies:\n  hard: {budget: 2}\nstudies: {mini: {seeds: []}}\n"
-    (tmp_path / "my.yaml").write_text(mine)
+    overlay_text = "recipes:\n  mini:\n    learning_rte: 1.0\n    beta: -1\npolicies:\n  hard: {budget: 2}\nstudies: {mini: {seeds: []}}\n"
+    (tmp_path / "my.yaml").write_text(overlay_text)
     monkeypatch.chdir(tmp_path)
     config = load.complete(
-        load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(mine))
+        load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(overlay_text))
     )
     with pytest.raises(UserError) as refused:
         checks.check(config, "config.yaml", [*load.sources(), Path("config.yaml"), Path("my.yaml")])

@@ -25,10 +25,10 @@ def enumerated(
     outcomes = [1] * correct + [0] * (total - correct)
     by_c: dict[int, list[tuple[float, float]]] = {}
     for probe in itertools.combinations(range(total), samples):
-        others = [outcomes[i] for i in range(total) if i not in probe]
-        groups = [sum(chosen) for chosen in itertools.combinations(others, group)]
+        held_out = [outcomes[i] for i in range(total) if i not in probe]
+        groups = [sum(chosen) for chosen in itertools.combinations(held_out, group)]
         mixed = np.mean([0 < count < group for count in groups])
-        by_c.setdefault(sum(outcomes[i] for i in probe), []).append((mixed, np.mean(others)))
+        by_c.setdefault(sum(outcomes[i] for i in probe), []).append((mixed, np.mean(held_out)))
     number = sum(map(len, by_c.values()))
     return {c: (len(rows) / number, *np.mean(rows, axis=0)) for c, rows in by_c.items()}
 

@@ -32,7 +32,7 @@ def test_every_number_names_its_place_and_known_things():
         assert (
             np.isfinite(row["number"]) and row["number"] / published.SCALE.get(row["unit"], 1e5) < 1
         ), row
-    assert {here for _, here in READINGS} <= CONFIG["tasks"].keys()
+    assert {task for _, task in READINGS} <= CONFIG["tasks"].keys()
     assert {
         task for row in ROWS for task in (row["task"], row["eval_task"]) if row["policy"] and task
     } <= {t for t, _ in READINGS}
@@ -148,7 +148,7 @@ def compared(**tables) -> list[dict]:
     return published.compare(TABLES | labelled, ROWS, READINGS)
 
 
-def gain(value, half=0.01, **others) -> dict:
+def gain(value, half=0.01, **columns) -> dict:
     return (
         CELL
         | {
@@ -157,7 +157,7 @@ def gain(value, half=0.01, **others) -> dict:
             "gain_low": value - half,
             "gain_high": value + half,
         }
-        | others
+        | columns
     )
 
 
@@ -191,8 +191,8 @@ def test_a_published_task_may_be_read_in_several_ways():
 
 
 def test_a_number_is_the_same_as_far_as_it_was_printed():
-    same = lambda value: compared(gains=[gain(value)])[0]["same_when_rounded"]
-    assert same(0.34194) and not same(0.3421)
+    is_equal = lambda value: compared(gains=[gain(value)])[0]["same_when_rounded"]
+    assert is_equal(0.34194) and not is_equal(0.3421)
 
 
 def test_the_base_model_and_transfer_between_tasks():
@@ -239,11 +239,11 @@ def test_averages_over_models_stand_beside_the_blog_posts():
         for policy, value in zip(("base_wrong", "base_right_matched", "all"), values)
     ]
     rows = [row for row in compared(accuracy=accuracy) if row["model"] == "average"]
-    found = {(row["policy"], row["quantity"]): (row["published"], row["here"]) for row in rows}
-    assert found["base_wrong", "accuracy"] == (0.85, pytest.approx(0.85)) and found[
+    values = {(row["policy"], row["quantity"]): (row["published"], row["here"]) for row in rows}
+    assert values["base_wrong", "accuracy"] == (0.85, pytest.approx(0.85)) and values[
         "all", "accuracy"
     ] == (0.82, pytest.approx(0.8))
-    relative = found["base_wrong", "relative_to_base_right_matched"]
+    relative = values["base_wrong", "relative_to_base_right_matched"]
     assert relative == (pytest.approx(0.143), pytest.approx((0.8 / 0.7 + 0.9 / 0.8) / 2 - 1))
     alone = compared(accuracy=accuracy[:3])
     assert not [row for row in alone if row["model"] == "average"], "one model is no average"

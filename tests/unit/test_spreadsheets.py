@@ -33,9 +33,9 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
     source = {"kind": "files", "train": list(names) if len(names) > 1 else names[0]} | (
         source or {}
     )
-    more = ["--unlabelled"] if unlabelled else []
+    flags = ["--unlabelled"] if unlabelled else []
     return in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", json.dumps(source), "--files", *names,
-                   "--grader", grader, *more, "--output", "P.jsonl")  # fmt: skip
+                   "--grader", grader, *flags, "--output", "P.jsonl")  # fmt: skip
 
 
 def refused(done, *words):
@@ -233,9 +233,9 @@ def test_the_first_five_wrong_lines_and_their_number_are_told(tmp_path, problem,
     places = [2 + 3 * number for number in range(count)]
     assert ("rows are wrong" in message) == (count > 1)
     if count > 1:
-        told = message.partition(f"{count} rows are wrong: ")[2]
+        listing = message.partition(f"{count} rows are wrong: ")[2]
         assert all(
-            (f"{word} {place}" in told) == (number < 5) for number, place in enumerate(places)
+            (f"{word} {place}" in listing) == (number < 5) for number, place in enumerate(places)
         ), message
 
 

@@ -18,14 +18,14 @@ PREPARED = "results/tasks/mine/train.jsonl"
 ANSWERS = [str(number) for number in range(20)]
 
 
-def overlay(world, policy, task=TASK, name="mine", **more):
+def overlay(world, policy, task=TASK, name="mine", **entries):
     chosen = {"model": "mine", "task": name, "policy": "own", "seed": 0}
     # nothing comes to need it
     models = {"mine": {"source": {"kind": "folder", "path": "no model"}}}
     content = (
         {"data": "data", "subset": chosen, "policies": {"own": policy}, "models": models}
         | ({"tasks": {name: task}} if task else {})
-        | more
+        | entries
     )
     (world.folder / "my.yaml").write_text(yaml.safe_dump(content))
 
@@ -38,13 +38,13 @@ def pool(world, answers=ANSWERS, name="pool.csv", first=0):
 
 def refused(done, *words) -> str:
     """One line that has all words; nothing is sampled."""
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said, said
-    (line,) = {line.strip() for line in said.splitlines() if words[0] in line}
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output, output
+    (line,) = {line.strip() for line in output.splitlines() if words[0] in line}
     for word in words:
-        assert word in line, said
-    assert "rule probe" not in said and "Probe " not in said
-    return said
+        assert word in line, output
+    assert "rule probe" not in output and "Probe " not in output
+    return output
 
 
 @pytest.fixture(scope="module")
