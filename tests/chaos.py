@@ -35,7 +35,7 @@ DAY = 24 * 3600
 
 
 class Workflow:
-    """`snakemake --profile laptop` in a world, in a session of its own; `said` is the output of it
+    """`snakemake --profile laptop` in a world, in a session of its own; `output` is the output of it
     and its jobs so far."""
 
     def __init__(self, world: World, name: str):
@@ -47,7 +47,7 @@ class Workflow:
             )
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.out.read_text(errors="replace")
 
     def running(self) -> bool:
@@ -67,7 +67,7 @@ class Workflow:
 
     def wait_for_jobs(self, count: int) -> None:
         """Wait until `count` jobs have ended, or the workflow has."""
-        while self.running() and self.said.count("Finished jobid") < count:
+        while self.running() and self.output.count("Finished jobid") < count:
             time.sleep(0.05)
 
     def end(self) -> None:
@@ -176,11 +176,11 @@ def second_snakemake(workflow: Workflow, rng: random.Random) -> bool:
         status = second.wait()
     finally:
         second.end()
-    assert not traceback_in(second.said), second.said
+    assert not traceback_in(second.output), second.output
     refused = bool(status) and any(
-        words in second.said for words in ("lock", "a concurrent process has deleted it")
+        words in second.output for words in ("lock", "a concurrent process has deleted it")
     )
-    assert refused or not workflow.running(), second.said
+    assert refused or not workflow.running(), second.output
     return refused
 
 
@@ -239,7 +239,7 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
     """Damage one file that the workflow has written; in half of the cases its modification time is
     restored."""
     kinds: dict[str, list[Path]] = {}
-    for path in written(world):
+    for path in list_results(world):
         kinds.setdefault(path.name, []).append(path)
     path = rng.choice(kinds[rng.choice(sorted(kinds))])
     before = path.stat()
@@ -249,7 +249,7 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
     return path
 
 
-def written(world: World) -> list[Path]:
+def list_results(world: World) -> list[Path]:
     """Files that the workflow has written and that are not empty; without logs, which nothing
     reads."""
     paths = [

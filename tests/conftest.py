@@ -292,10 +292,10 @@ class World:
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
         done = self.snakemake("-n", *arguments, profile=profile)
         assert done.returncode == 0, done.stdout + done.stderr
-        return planned(done.stdout + done.stderr)
+        return count_jobs(done.stdout + done.stderr)
 
 
-def planned(output: str) -> dict[str, int]:
+def count_jobs(output: str) -> dict[str, int]:
     """{rule: number of jobs} from what a dry-run says."""
     table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", output, re.DOTALL)
     return (
@@ -483,9 +483,9 @@ class OnSlurm:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            pytest.fail(f"not done after {seconds} s:\n{self.said()[-4000:]}")
+            pytest.fail(f"not done after {seconds} s:\n{self.read_output()[-4000:]}")
 
-    def said(self) -> str:
+    def read_output(self) -> str:
         """What every Snakemake in this world has said so far."""
         return (self.folder / "snakemake.out").read_text(errors="replace")
 

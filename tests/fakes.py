@@ -151,7 +151,7 @@ def without_network() -> list[str]:
     return []
 
 
-def recorded(folder: Path) -> tuple[dict, Path]:
+def record_connections(folder: Path) -> tuple[dict, Path]:
     """(environment, file): programs run with it append their connections and name lookups to the
     file; proxies lead nowhere."""
     folder.mkdir()

@@ -68,7 +68,7 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def scheduled(run: Path) -> dict[str, str]:
+def scheduled_contents(run: Path) -> dict[str, str]:
     """The part of `contents` that a run with a checkpoint after every eighth update has, too."""
     shared_names = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
     return {

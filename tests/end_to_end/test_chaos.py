@@ -110,7 +110,7 @@ def disturb(world: World, fault) -> None:
         disturbed.wait()
     finally:
         disturbed.end()
-    assert not chaos.traceback_in(disturbed.said), disturbed.said
+    assert not chaos.traceback_in(disturbed.output), disturbed.output
 
 
 def is_known(path: Path) -> bool:
@@ -137,7 +137,7 @@ def finish(world: World, damaged: Path | None) -> bool:
             status = rerun.wait()
         finally:
             rerun.end()
-        output = rerun.said
+        output = rerun.output
         assert not chaos.traceback_in(output), output
         if status == 0:
             return is_reported

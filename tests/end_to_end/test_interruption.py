@@ -24,7 +24,7 @@ from interruptible_run import (
     complete_checkpoints,
     contents,
     latest,
-    scheduled,
+    scheduled_contents,
     start,
     states,
     wait_for,
@@ -67,7 +67,7 @@ def test_killed_without_a_signal_it_loses_no_more_than_since_the_last_save(run):
         run / f"{name}.log"
     ).read_text()
     assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == saved > 0
-    assert scheduled(run / name) == scheduled(run / "clean")
+    assert scheduled_contents(run / name) == scheduled_contents(run / "clean")
 
 
 @pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"][:KILLS])
@@ -120,10 +120,12 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
     rng, name = random.Random(then_killed), f"told{then_killed}"
     for _ in range(3):
         before, log = latest(run, name), run / f"{name}.log"
-        already = count_reports(log)
+        report_count = count_reports(log)
         process = start(run, name, spec="sparse.yaml")
         # It says how many updates are done just before it loads its state.
-        wait_for(lambda log=log, already=already: count_reports(log) > already, process)
+        wait_for(
+            lambda log=log, report_count=report_count: count_reports(log) > report_count, process
+        )
         time.sleep(rng.uniform(0.05, 0.4))
         process.send_signal(signal.SIGTERM)
         if then_killed:
@@ -160,7 +162,7 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
                 "trainer_state.json",
             }
     assert start(run, name, spec="sparse.yaml").wait() == 0, (run / f"{name}.log").read_text()
-    assert scheduled(run / name) == scheduled(run / "clean")
+    assert scheduled_contents(run / name) == scheduled_contents(run / "clean")
     assert "Traceback" not in (run / f"{name}.log").read_text()
     if not then_killed:
         assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] > 0
@@ -197,7 +199,7 @@ def test_a_reader_that_is_gone_does_not_stop_a_training(run):
     process = start(run, "alone", spec="sparse.yaml", stdout=subprocess.PIPE)
     process.stdout.close()
     assert process.wait() == 0, (run / "alone.log").read_text()
-    assert scheduled(run / "alone") == scheduled(run / "clean")
+    assert scheduled_contents(run / "alone") == scheduled_contents(run / "clean")
     assert "24 updates, last reward" in (run / "alone.log").read_text()
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from conftest import TABLES, World, shrink
-from fakes import recorded, without_network
+from fakes import record_connections, without_network
 from hardgrpo.runtime import warm
 
 REACHES_OUT = ("train_grpo.py", "evaluate.py", "probe.py", "pretrain_model.py", "warm.py")
@@ -55,7 +55,7 @@ def with_inputs(world) -> World:
 
 
 def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_path):
-    env, calls = recorded(tmp_path / "recorder")
+    env, calls = record_connections(tmp_path / "recorder")
     with_inputs.configure(
         lambda config: config["studies"]["mini"].update(arms=[{"policy": "hard", "recipe": "mini"}])
     )
@@ -70,7 +70,7 @@ def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
         "src/hardgrpo/runtime/environments.py",
         lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text),
     )
-    env, calls = recorded(tmp_path / "recorder")
+    env, calls = record_connections(tmp_path / "recorder")
     env |= dict.fromkeys(
         (
             "HF_HUB_OFFLINE",

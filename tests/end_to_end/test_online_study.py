@@ -50,8 +50,8 @@ def study(finished_world, tmp_path_factory):
         )
 
     world.configure(ask)
-    world.asked = [*TABLES, "paper/mini/tables/rollouts.csv", "paper/mini/figures/rollouts.csv"]
-    done = world.snakemake(*world.asked)
+    world.targets = [*TABLES, "paper/mini/tables/rollouts.csv", "paper/mini/figures/rollouts.csv"]
+    done = world.snakemake(*world.targets)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     return world
 
@@ -168,7 +168,7 @@ def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
     )
     assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
-    assert study.plan(*study.asked) == {}
+    assert study.plan(*study.targets) == {}
 
 
 def test_every_selector_is_run_here():

@@ -519,7 +519,7 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
     assert_equal_scores(scores_by_transformers(smollm2, [None], prompts, spoken), spoken, 5e-3)
 
 
-def specified(
+def write_spec(
     learned: World, folder: Path, name: str, subset: str | None = None, seed: int = 0, **changes
 ) -> list[str]:
     """Arguments of a training whose recipe has other values than that of `learned`."""
@@ -533,9 +533,9 @@ def specified(
     return ["--spec", f"{name}.yaml", "--output", name, "--state", f"{name}.state"]
 
 
-def trained(learned: World, folder: Path, name: str, **changes) -> list[dict]:
+def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     """The log of such a training."""
-    run("train_grpo.py", folder, *specified(learned, folder, name, **changes))
+    run("train_grpo.py", folder, *write_spec(learned, folder, name, **changes))
     return list(csv.DictReader((folder / name / "updates.csv").read_text().splitlines()))
 
 
@@ -548,7 +548,7 @@ def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
     """The recipes' GPU parts on the CPU: rollouts by vLLM with the weights put into it after every
     update, and a 4-bit base."""
     # so large that old weights in vLLM would show
-    rows = trained(learned, tmp_path, "out", **change, learning_rate=2e-2)
+    rows = train(learned, tmp_path, "out", **change, learning_rate=2e-2)
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {
         float(row["rollouts"]) for row in rows
     } == {16.0}
@@ -580,7 +580,7 @@ def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(lear
         "subset": "one.csv",
     }
     log, repeated_log, reseeded_log = (
-        trained(learned, tmp_path, name, seed=seed, **changes)
+        train(learned, tmp_path, name, seed=seed, **changes)
         for name, seed in (("first", 1), ("again", 1), ("second", 2))
     )
     assert log == repeated_log and log[0]["tokens_mean"] != reseeded_log[0]["tokens_mean"], (
@@ -596,11 +596,11 @@ def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(lear
 
 def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp_path):
     changes = {"base": "nf4", "precision": "bf16", "updates": 12}
-    trained(learned, tmp_path, "whole", **changes)
+    train(learned, tmp_path, "whole", **changes)
     command = [
         sys.executable,
         path_of("train_grpo"),
-        *specified(learned, tmp_path, "killed", **changes),
+        *write_spec(learned, tmp_path, "killed", **changes),
     ]
     with open(tmp_path / "log", "w") as log:
         process = subprocess.Popen(
@@ -616,7 +616,7 @@ def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp
         )
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()[-3000:]
-    trained(learned, tmp_path, "killed", **changes)
+    train(learned, tmp_path, "killed", **changes)
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert json.loads((tmp_path / "killed/provenance.json").read_text())["resumed_from"] >= 2
     adapter = load_file(tmp_path / "whole/checkpoints/step-12/adapter_model.safetensors")

@@ -163,7 +163,7 @@ def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_
     assert all(float(row["ours"]) <= 60 * 5 for row in rows) and (tmp_path / "bench.pdf").is_file()
 
 
-def measured(monkeypatch, output: Path, name: str, *arguments: str) -> list[dict]:
+def run_benchmark(monkeypatch, output: Path, name: str, *arguments: str) -> list[dict]:
     """The rows of a benchmark that is run to its end with one pair of measurements."""
     monkeypatch.setattr(
         sys,
@@ -186,7 +186,7 @@ def test_a_small_benchmark_of_grading_runs_to_its_end(modules, monkeypatch, tmp_
     folder.mkdir(parents=True)
     for name in grading.RECORDINGS:
         (folder / f"{name}.jsonl").write_text(json.dumps(recorded) + "\n")
-    rows = measured(monkeypatch, tmp_path / "out", "grading", "--data", str(tmp_path))
+    rows = run_benchmark(monkeypatch, tmp_path / "out", "grading", "--data", str(tmp_path))
     assert len(rows) == 5 and float(rows[2]["baseline"]) == 8, "completions"
     assert (tmp_path / "out/grading_differences.csv").is_file()
 
@@ -210,7 +210,7 @@ def test_a_small_benchmark_of_the_demo_runs_to_its_end(modules, monkeypatch, tmp
         }
         (tmp_path / f".snakemake/metadata/{number}").write_text(json.dumps(record))
     monkeypatch.setattr(demo, "ROOT", tmp_path)
-    rows = measured(monkeypatch, tmp_path / "out", "demo", "--before", str(tmp_path))
+    rows = run_benchmark(monkeypatch, tmp_path / "out", "demo", "--before", str(tmp_path))
     measurements = [(row["what"], float(row["ours"]), float(row["ratio"])) for row in rows]
     assert measurements == [
         ("training, all jobs (before)", 20.0, 1.0),
@@ -229,7 +229,7 @@ longer = pytest.mark.skipif(
 def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, tmp_path):
     """Of one program instead of all."""
     monkeypatch.setattr(modules("startup"), "PROGRAMS", ["plan"])
-    rows = measured(monkeypatch, tmp_path, "startup")
+    rows = run_benchmark(monkeypatch, tmp_path, "startup")
     assert [row["unit"] for row in rows] == ["processor s", "s", "programs", "yes or no"]
     assert [row["met"] for row in rows[2:]] == ["1", "1"], "nothing loads torch before it needs it"
 
@@ -243,7 +243,7 @@ OF_WORKFLOW = {"figures": ["s", "processor s"], "planning": ["processor s"] * 3}
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 @pytest.mark.parametrize(("name", "units"), OF_WORKFLOW.items())
 def test_a_benchmark_of_the_workflow_runs_to_its_end(modules, monkeypatch, tmp_path, name, units):
-    rows = measured(monkeypatch, tmp_path, name)
+    rows = run_benchmark(monkeypatch, tmp_path, name)
     assert [row["unit"] for row in rows] == units
     assert all(float(row["ours"]) > 0 and float(row["baseline"]) > 0 for row in rows)
 
@@ -253,7 +253,7 @@ def test_a_small_benchmark_of_serving_runs_to_its_end(modules, monkeypatch, tmp_
     """Of memory alone, with few prompts."""
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")
     monkeypatch.setattr(modules("serving"), "POOLS", (60, 20))
-    (row,) = measured(monkeypatch, tmp_path, "serving")
+    (row,) = run_benchmark(monkeypatch, tmp_path, "serving")
     assert row["unit"] == "MiB" and 0.8 < float(row["ratio"]) < 1.3
 
 
@@ -274,7 +274,7 @@ def after_the_demo(modules, monkeypatch, finished_world) -> Path:
 
 @longer
 def test_a_small_benchmark_of_the_limits_runs_to_its_end(after_the_demo, monkeypatch, tmp_path):
-    probing, training = measured(monkeypatch, tmp_path, "limits", *SMALL)
+    probing, training = run_benchmark(monkeypatch, tmp_path, "limits", *SMALL)
     assert "tiny on one core, transformers" in probing["what"] and training["unit"] == "steps/s"
     assert all(0 < float(row["ours"]) < float(row["baseline"]) for row in (probing, training)), (
         "no work is faster than the limit"
@@ -287,7 +287,7 @@ def test_a_small_benchmark_of_sampling_runs_to_its_end(
 ):
     monkeypatch.setattr(modules("sampling"), "ADAPTERS", 2)
     monkeypatch.setattr(modules("sampling"), "TASKS", ("swaps", "swaps_hard"))
-    rows = measured(monkeypatch, tmp_path, "sampling", *SMALL)
+    rows = run_benchmark(monkeypatch, tmp_path, "sampling", *SMALL)
     assert [row["unit"] for row in rows] == [
         "tokens/s",
         "completions",
@@ -305,7 +305,7 @@ def test_a_small_benchmark_of_training_runs_to_its_end(
     """One of its cases: with a KL term, in micro-batches."""
     monkeypatch.setattr(modules("training"), "UPDATES", 3)
     monkeypatch.setattr(modules("training"), "CASES", [(0.04, 4, False)])
-    (row,) = measured(monkeypatch, tmp_path, "training", *SMALL)
+    (row,) = run_benchmark(monkeypatch, tmp_path, "training", *SMALL)
     assert row["what"].startswith("step, beta 0.04, micro-batches of 4;") and float(
         row["ours"]
     ) > 0 < float(row["baseline"])
@@ -324,7 +324,7 @@ def test_a_small_benchmark_of_choosing_runs_to_its_end(
         "SELECTORS": {"beta": choosing.SELECTORS["beta"]},
     }.items():
         monkeypatch.setattr(choosing, name, value)
-    rows = measured(monkeypatch, tmp_path, "choosing", *SMALL)
+    rows = run_benchmark(monkeypatch, tmp_path, "choosing", *SMALL)
     assert [row["what"].split(";")[0] for row in rows] == [
         "the work of beta for 300 prompts",
         "embedding 300 prompts, once a run",

@@ -20,7 +20,7 @@ def pool(folder, base, rows, held_out=True):
     return str(path)
 
 
-def chosen(folder, base, policy, ids, by="pass_rate"):
+def write_subset(folder, base, policy, ids, by="pass_rate"):
     path = folder / f"results/subsets/{base}/swaps/{policy}/seed0.csv"
     files.write_rows(
         path,
@@ -49,8 +49,8 @@ def test_by_hand_with_samples_that_chose_nothing(tmp_path):
         pool(tmp_path, "tiny-seed1", [(*row[:3], 4, 4) for row in ROWS]),
     ]
     files_of = [
-        chosen(tmp_path, "tiny-seed0", "lowest", ["a", "c"], by="agreement"),
-        chosen(tmp_path, "tiny-seed1", "lowest", ["a", "b"]),
+        write_subset(tmp_path, "tiny-seed0", "lowest", ["a", "c"], by="agreement"),
+        write_subset(tmp_path, "tiny-seed1", "lowest", ["a", "b"]),
     ]
     measured_signals = [
         signals(tmp_path, "tiny-seed0", {"a": 0.9, "b": 0.9, "c": 0.4, "d": 0.4}),
@@ -79,7 +79,7 @@ def test_by_hand_with_samples_that_chose_nothing(tmp_path):
 
 def test_without_held_out_samples_the_choosing_ones_and_without_signals_no_confidence(tmp_path):
     rows = subsets.chosen(
-        [chosen(tmp_path, "tiny", "hard", ["a", "d"])],
+        [write_subset(tmp_path, "tiny", "hard", ["a", "d"])],
         [pool(tmp_path, "tiny", [row[:3] for row in ROWS], held_out=False)],
         [],
     )
@@ -91,7 +91,7 @@ def test_nobody_knows_whether_a_prompt_without_a_pass_rate_is_confidently_wrong(
     rows = [(*row[:3],) for row in ROWS[:3]] + [("d", None, 4)]
     measured_signals = [signals(tmp_path, "tiny", dict.fromkeys("abcd", 0.9))]
     names = [
-        chosen(tmp_path, "tiny", policy, ids)
+        write_subset(tmp_path, "tiny", policy, ids)
         for policy, ids in {"hard": ["a", "d"], "random": ["d"]}.items()
     ]
     pool_row, hard, random = subsets.chosen(
@@ -104,7 +104,7 @@ def test_nobody_knows_whether_a_prompt_without_a_pass_rate_is_confidently_wrong(
 def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
     assert (
         subsets.chosen(
-            [chosen(tmp_path, "tiny", "lowest", ["a"], by="agreement")],
+            [write_subset(tmp_path, "tiny", "lowest", ["a"], by="agreement")],
             [],
             [signals(tmp_path, "x", {})][:0],
         )
@@ -115,7 +115,7 @@ def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
 def test_the_histogram_has_true_pass_rates_of_what_was_chosen_by_a_signal(tmp_path):
     rows = subsets.difficulty(
         [pool(tmp_path, "tiny", ROWS)],
-        [chosen(tmp_path, "tiny", "lowest", ["a", "b"], by="agreement")],
+        [write_subset(tmp_path, "tiny", "lowest", ["a", "b"], by="agreement")],
     )
     assert [(row["pass_rate"], row["problems"]) for row in rows if row["group"] == "lowest"] == [
         (0.0, 1),

@@ -57,7 +57,7 @@ def minus(policy, other_policy, middle, half=0.01, **columns):
 PRIMARY = {"primary": True, "replicates": 3}
 
 
-def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
+def judge(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
     assert claims._problem(claim, []) is None
     rows = claims.judge(
@@ -67,12 +67,12 @@ def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     return rows
 
 
-def decided(claim: dict, **tables) -> list[str]:
-    return [verdict_row["verdict"] for verdict_row in judged(claim | PRIMARY, **tables)]
+def list_verdicts(claim: dict, **tables) -> list[str]:
+    return [verdict_row["verdict"] for verdict_row in judge(claim | PRIMARY, **tables)]
 
 
-def estimates(claim: dict, **tables) -> list[float]:
-    return [verdict_row["estimate"] for verdict_row in judged(claim, **tables)]
+def list_estimates(claim: dict, **tables) -> list[float]:
+    return [verdict_row["estimate"] for verdict_row in judge(claim, **tables)]
 
 
 S, C, U, D = verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED, verdicts.DESCRIPTIVE
@@ -88,11 +88,11 @@ SMALL = {"p": 0.001}
     "middle, verdict", [(0.03, S), (-0.03, C), (0.005, U), (0.01, U), (math.nan, U)]
 )
 def test_a_primary_difference_is_decided_by_its_interval(middle, verdict):
-    assert decided(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [verdict]
+    assert list_verdicts(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [verdict]
 
 
 def test_a_claim_that_is_not_primary_is_descriptive_whatever_its_interval_is():
-    (verdict_row,) = judged(
+    (verdict_row,) = judge(
         DIFFERENCE, differences=[minus("hard", "easy", 0.3, p_holm=0.001, **SMALL)]
     )
     assert (
@@ -106,7 +106,7 @@ def test_a_claim_that_is_not_primary_is_descriptive_whatever_its_interval_is():
 
 
 def test_a_difference_may_stand_the_other_way_round_in_the_table():
-    (verdict_row,) = judged(
+    (verdict_row,) = judge(
         DIFFERENCE | PRIMARY, differences=[minus("easy", "hard", 0.03, 0.02, **SMALL)]
     )
     assert (verdict_row["estimate"], verdict_row["low"], verdict_row["high"]) == pytest.approx(
@@ -125,7 +125,7 @@ def test_too_few_replicates_decide_nothing_and_are_told():
             minus("hard", "easy", 0.3, seeds=n, task=t, **SMALL) for n, t in zip(seeds, TASKS)
         ]
     }
-    verdict_rows = judged(DIFFERENCE | PRIMARY | {"replicates": 10}, **tables(3, 1))
+    verdict_rows = judge(DIFFERENCE | PRIMARY | {"replicates": 10}, **tables(3, 1))
     assert [row["verdict"] for row in verdict_rows] == [
         "undecided: 3 of 10 replicates",
         "undecided: 1 of 10 replicates",
@@ -133,12 +133,12 @@ def test_too_few_replicates_decide_nothing_and_are_told():
     assert all(math.isnan(row["p_holm"]) for row in verdict_rows), (
         "no p is shown that decides nothing"
     )
-    assert decided(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
+    assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
 def test_holm_is_over_the_tasks_of_a_model_and_counts_what_can_be_decided():
     def p_holm(*rows):
-        verdict_rows = judged(
+        verdict_rows = judge(
             DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
         )
         return [row["p_holm"] for row in verdict_rows], [row["verdict"] for row in verdict_rows]
@@ -154,7 +154,7 @@ def test_holm_is_over_the_tasks_of_a_model_and_counts_what_can_be_decided():
     assert tight_p == pytest.approx(0.03) and math.isnan(weak_p) and decisions[0] == S
 
 
-def solving(*tiers, **columns):
+def solving_rows(*tiers, **columns):
     """Rows of `kinds`: (tier, new solving, half-width, share out of reach); tier "" is all
     problems."""
     facts = {"reach_samples": 64.0, "seeds": 10} | columns
@@ -172,8 +172,8 @@ NEW = {"test": "new_solving", "policy": "random", "margin": 0.02}
     [(0.005, 0.01, S), (0.05, 0.01, C), (0.015, 0.01, U), (0.0, 0.03, U), (0.0, 0.0, S)],
 )
 def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, verdict):
-    rows = solving(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
-    (verdict_row,) = judged(NEW | PRIMARY, kinds=rows)
+    rows = solving_rows(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
+    (verdict_row,) = judge(NEW | PRIMARY, kinds=rows)
     assert verdict_row["verdict"] == verdict and verdict_row["estimate"] == middle
     assert verdict_row["test"] == "new solving of random, tier 10, beyond 64 samples", (
         "the hardest tier is the last"
@@ -181,10 +181,10 @@ def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, verdic
 
 
 def test_a_claim_that_cannot_fail_is_not_supported():
-    rows = solving(("1", 0.0, 0.0, 0.5), ("2", 0.0, 0.001, 0.015))
-    assert decided(NEW, kinds=rows) == ["undecided: only 1.5 % out of reach"]
-    assert judged(NEW, kinds=rows[1:]) == [], "one tier is not the hardest of several"
-    assert judged(NEW, kinds=[]) == []
+    rows = solving_rows(("1", 0.0, 0.0, 0.5), ("2", 0.0, 0.001, 0.015))
+    assert list_verdicts(NEW, kinds=rows) == ["undecided: only 1.5 % out of reach"]
+    assert judge(NEW, kinds=rows[1:]) == [], "one tier is not the hardest of several"
+    assert judge(NEW, kinds=[]) == []
 
 
 def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
@@ -212,14 +212,14 @@ def test_rows_hold_for_new_base_models_or_for_this_one():
         "gains": [row("hard", 0.1, decoding="sampled")],
     }
     assert (
-        judged(DIFFERENCE, own_bases=["m"], **rows)[0]["population"]
+        judge(DIFFERENCE, own_bases=["m"], **rows)[0]["population"]
         == "new base models of this kind"
     )
-    assert judged(DIFFERENCE, **rows)[0]["population"] == "this model"
+    assert judge(DIFFERENCE, **rows)[0]["population"] == "this model"
     over_all = {"test": "fit", "predictor": "learnable"}
     fit = {"regressions": [regression("learnable", 0.5)]}
     of = lambda *models: [row("hard", 0.1, decoding="sampled", model=model) for model in models]
-    holds_for = lambda models, own: judged(over_all, own_bases=own, gains=of(*models), **fit)[0][
+    holds_for = lambda models, own: judge(over_all, own_bases=own, gains=of(*models), **fit)[0][
         "population"
     ]
     assert [holds_for("m", ["m"]), holds_for("m", []), holds_for("mn", ["m"])] == [
@@ -246,8 +246,8 @@ def test_primary_claims_come_first():
 
 
 def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
-    assert judged(DIFFERENCE, differences=[minus("hard", "random", 0.03)]) == []
-    assert judged(DIFFERENCE, differences=[]) == []
+    assert judge(DIFFERENCE, differences=[minus("hard", "random", 0.03)]) == []
+    assert judge(DIFFERENCE, differences=[]) == []
 
 
 def test_every_claim_gives_no_row_on_empty_tables():
@@ -274,7 +274,7 @@ def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
     ]
     rows.append(minus("hard", "easy", 0.03, task="tight", eval_task="graded"))
     where = lambda **scope: [
-        (r["task"], r["eval_task"]) for r in judged(DIFFERENCE | scope, differences=rows)
+        (r["task"], r["eval_task"]) for r in judge(DIFFERENCE | scope, differences=rows)
     ]
     assert where() == [("tight", "tight"), ("ample", "ample")]
     assert where(tested="other") == [("tight", "far"), ("ample", "far")]
@@ -294,12 +294,12 @@ def pair(policy, other_policy, middle, what, at, **columns):
 def test_the_order_is_its_least_step_and_needs_every_policy():
     claim = {"test": "order", "policies": ["hard", "random", "easy"]}
     steps = [minus("hard", "random", 0.03), minus("easy", "random", -0.02)]
-    (verdict_row,) = judged(claim, differences=steps)
+    (verdict_row,) = judge(claim, differences=steps)
     assert (
         verdict_row["estimate"] == 0.02
         and verdict_row["test"] == "random - easy (least of the order)"
     )
-    assert judged(claim, differences=steps[:1]) == []
+    assert judge(claim, differences=steps[:1]) == []
 
 
 def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_policy():
@@ -311,13 +311,13 @@ def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_
         minus("hard", "hard, slow", -0.01),
         minus("hard, slow", "random, slow", 0.6),
     ]
-    verdict_rows = judged(
+    verdict_rows = judge(
         {"test": "difference_by_recipe", "policy": "hard", "minus": "easy"}, differences=table
     )
     assert [(verdict_row["test"], verdict_row["estimate"]) for verdict_row in verdict_rows] == [
         ("hard - easy, fast", pytest.approx(-0.04))
     ]
-    verdict_rows = judged({"test": "recipe_difference", "policy": "hard"}, differences=table)
+    verdict_rows = judge({"test": "recipe_difference", "policy": "hard"}, differences=table)
     assert [(verdict_row["test"], verdict_row["estimate"]) for verdict_row in verdict_rows] == [
         ("hard - hard, fast", pytest.approx(0.02)),
         ("hard - hard, slow", pytest.approx(-0.01)),
@@ -337,12 +337,12 @@ def test_a_claim_may_name_the_recipe_of_each_arm():
         minus("hard, fast", "easy", 0.2),
         minus("easy, slow", "hard, fast", -0.1),
     ]
-    (verdict_row,) = judged(claim, differences=table)
+    (verdict_row,) = judge(claim, differences=table)
     assert (verdict_row["test"], verdict_row["estimate"]) == (
         "hard, fast - easy, slow",
         pytest.approx(0.1),
     )
-    assert estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
+    assert list_estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
 
 
 def test_a_difference_at_k_is_that_of_the_largest_k():
@@ -350,9 +350,9 @@ def test_a_difference_at_k_is_that_of_the_largest_k():
     rows = [
         pair("easy", "hard", x, "pass@k", k) for k, x in (("2", -0.1), ("16", -0.2), ("4", -0.3))
     ]
-    (verdict_row,) = judged(claim, paired=rows)
+    (verdict_row,) = judge(claim, paired=rows)
     assert verdict_row["estimate"] == 0.2 and verdict_row["test"] == "pass@16, hard - easy"
-    assert judged(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
+    assert judge(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
 
 
 def test_a_difference_by_tier_has_a_row_a_tier():
@@ -360,7 +360,7 @@ def test_a_difference_by_tier_has_a_row_a_tier():
     rows = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))] + [
         pair("hard", "easy", 0.3, "pass@k", "2")
     ]
-    assert [(verdict_row["estimate"], verdict_row["test"]) for verdict_row in judged(claim, paired=rows)] == [
+    assert [(verdict_row["estimate"], verdict_row["test"]) for verdict_row in judge(claim, paired=rows)] == [
         (0.1, "hard - easy, tier 1"), (0.2, "hard - easy, tier 2"),
     ]  # fmt: skip
 
@@ -368,7 +368,7 @@ def test_a_difference_by_tier_has_a_row_a_tier():
 def test_ahead_asks_for_the_first_checkpoint_from_a_share_of_the_updates_on():
     claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
     gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")]
-    judge_ahead = lambda *steps: judged(
+    judge_ahead = lambda *steps: judge(
         claim,
         gains=gains,
         paired=[pair("hard", "easy", s / 1000, "checkpoint", str(s)) for s in steps],
@@ -383,7 +383,7 @@ def test_a_smaller_lead_is_of_a_weaker_model_on_one_task():
     claim = DIFFERENCE | {"test": "smaller_lead"}
     lead = lambda model, task, x: minus("hard", "easy", x, model=model, task=task)
     rows = [lead("m", "tight", 0.3), lead("n", "tight", 0.1), lead("m", "weak", 0.2)]
-    (verdict_row,) = judged(claim, weaker=["n"], differences=rows)
+    (verdict_row,) = judge(claim, weaker=["n"], differences=rows)
     assert (verdict_row["model"], verdict_row["task"], verdict_row["estimate"]) == (
         "m",
         "tight",
@@ -392,14 +392,14 @@ def test_a_smaller_lead_is_of_a_weaker_model_on_one_task():
     assert verdict_row["high"] - verdict_row["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
         "two models share no replicates"
     )
-    assert judged(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
+    assert judge(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
 
 
 def test_a_lost_lead_is_paired_and_of_the_same_runs_with_room():
     claim = DIFFERENCE | {"test": "lost_lead"}
     rows = [pair("hard", "easy", 0.4, "test", "ample"), pair("hard", "easy", 0.3, "test", "graded")]
     rows.append(pair("hard", "easy", 0.2, "test", "tight", task="ample"))
-    (verdict_row,) = judged(claim, paired=rows)
+    (verdict_row,) = judge(claim, paired=rows)
     assert (
         verdict_row["estimate"] == 0.4 and verdict_row["test"] == "(hard - easy) less that on ample"
     )
@@ -408,20 +408,20 @@ def test_a_lost_lead_is_paired_and_of_the_same_runs_with_room():
 def test_transfer_compares_two_training_tasks_on_one_test():
     claim = {"test": "transfer", "policy": "all", "trained_on": "tight", "minus": "weak"}
     rows = [pair("all", "all", -0.1, "trained on", "tight", task="weak", eval_task="far")]
-    (verdict_row,) = judged(claim, paired=rows)
+    (verdict_row,) = judge(claim, paired=rows)
     assert (verdict_row["task"], verdict_row["eval_task"], verdict_row["estimate"]) == (
         "tight",
         "far",
         0.1,
     )
-    assert judged(claim, paired=[rows[0] | {"at": "ample"}]) == []
+    assert judge(claim, paired=[rows[0] | {"at": "ample"}]) == []
 
 
 def test_a_learnable_share_has_no_test_set_and_counts_updates():
     shares = [row(p, x, name="learnable", updates=30) for p, x in (("hard", 0.8), ("easy", 0.5))]
     for share_row in shares:
         del share_row["eval_task"]
-    (verdict_row,) = judged(DIFFERENCE | {"test": "learnable"}, learnable=shares)
+    (verdict_row,) = judge(DIFFERENCE | {"test": "learnable"}, learnable=shares)
     assert (
         verdict_row["estimate"] == pytest.approx(0.3)
         and verdict_row["n"] == 30
@@ -431,14 +431,14 @@ def test_a_learnable_share_has_no_test_set_and_counts_updates():
 
 def test_gains_and_the_largest_of_them():
     gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
-    assert estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
-    (verdict_row,) = judged({"test": "largest_gain", "policy": "hard"}, gains=gains)
+    assert list_estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
+    (verdict_row,) = judge({"test": "largest_gain", "policy": "hard"}, gains=gains)
     assert (verdict_row["estimate"], verdict_row["task"], verdict_row["test"]) == (
         0.5,
         "ample",
         "largest gain of hard, of 3",
     )
-    assert judged({"test": "largest_gain", "policy": "hard"}, gains=[]) == []
+    assert judge({"test": "largest_gain", "policy": "hard"}, gains=[]) == []
 
 
 def test_tiers_are_compared_in_points_and_in_log_odds():
@@ -453,12 +453,12 @@ def test_tiers_are_compared_in_points_and_in_log_odds():
         log_odds_low=-0.7,
         log_odds_high=-0.3,
     )
-    points, odds = judged(claim, tier_trends=[trend])
+    points, odds = judge(claim, tier_trends=[trend])
     assert (points["estimate"], points["test"]) == (0.09, "gain of random, tier 1 - tier 10")
     assert (odds["estimate"], odds["low"]) == (-0.5, -0.7) and odds["test"].startswith(
         "log odds of "
     )
-    assert len(judged(claim, tier_trends=[trend | {"log_odds": math.nan}])) == 1, (
+    assert len(judge(claim, tier_trends=[trend | {"log_odds": math.nan}])) == 1, (
         "a tier that is always solved has no log odds"
     )
 
@@ -470,12 +470,12 @@ def test_parts_are_of_the_last_checkpoint_of_one_policy():
         row("easy", -0.4, name=name, step=30),
         row("hard", -0.9, name=name, step=15),
     ]
-    assert estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
+    assert list_estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
 
 
 def test_catching_up_is_a_share_of_the_updates():
     columns = {"step": 40, "step_first": 30, "step_last": 90, "steps": 100, "seeds_reached": 3}
-    of = lambda **changes: judged(
+    of = lambda **changes: judge(
         {"test": "catches_up", "policy": "low"}, catches_up=[row("low") | columns | changes]
     )[0]
     assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
@@ -500,7 +500,7 @@ def test_a_fit_has_no_interval_and_no_verdict():
         regression("tokens", 0.9),
         regression("learnable", 0.1, adjusted_for="tokens"),
     ]
-    (verdict_row,) = judged(claim, regressions=[*rows, regression("learnable", 0.2, task="tight")])
+    (verdict_row,) = judge(claim, regressions=[*rows, regression("learnable", 0.2, task="tight")])
     assert (
         verdict_row["estimate"] == 0.66
         and math.isnan(verdict_row["low"])
@@ -515,13 +515,13 @@ def test_base_accuracy_against_gain_needs_several_models():
     rows = lambda models: [
         row("all", 0.5 - b, decoding="sampled", base_accuracy=b, task=t, model=m) for b, t, m in zip((0.1, 0.2, 0.3, 0.4, 0.5), TASKS, models)
     ]  # fmt: skip
-    (verdict_row,) = judged(claim, gains=rows("aabbc"))
+    (verdict_row,) = judge(claim, gains=rows("aabbc"))
     assert (
         verdict_row["estimate"] == pytest.approx(1)
         and verdict_row["verdict"] == D
         and math.isnan(verdict_row["low"])
     )
-    assert judged(claim, gains=rows("aaaaa")) == []
+    assert judge(claim, gains=rows("aaaaa")) == []
 
 
 def test_ahead_counts_the_updates_of_the_arms_that_it_compares():
@@ -529,7 +529,7 @@ def test_ahead_counts_the_updates_of_the_arms_that_it_compares():
     gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")] + [
         row("all", 0.1, decoding="sampled", step=20)
     ]
-    verdict_rows = judged(
+    verdict_rows = judge(
         claim, gains=gains, paired=[pair("hard", "easy", 0.03, "checkpoint", "30")]
     )
     assert [verdict_row["test"] for verdict_row in verdict_rows] == ["hard - easy after 30 of 100"]

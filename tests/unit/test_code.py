@@ -101,7 +101,7 @@ def test_what_python_loads_for_a_program_is_covered():
         assert loaded and loaded <= set(code.files_of(program)), program
 
 
-def imported(path: Path) -> set[str]:
+def read_imports(path: Path) -> set[str]:
     """The dotted names that a file imports; of `from package import name`, package.name."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -116,7 +116,7 @@ def test_no_import_is_missed_that_python_sees():
     """In every program and module; what only looks like an import may be followed as well."""
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
         assert {
-            dependency for name in imported(path) for dependency in code._modules(path, name)
+            dependency for name in read_imports(path) for dependency in code._modules(path, name)
         } <= code.dependencies(path), path
 
 
@@ -153,7 +153,7 @@ def imports_of(path: Path, package: dict[str, Path]) -> set[Path]:
     modules = package | {sibling.stem: sibling for sibling in path.parent.glob("*.py")}
     prefixes = {
         ".".join(parts[:end])
-        for parts in (name.split(".") for name in imported(path))
+        for parts in (name.split(".") for name in read_imports(path))
         for end in range(1, len(parts) + 1)
     }
     return {modules[name] for name in prefixes & modules.keys()}

@@ -155,7 +155,7 @@ def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
     assert durations.estimate(config, job, "h100").is_known
 
 
-def finished(folder, run, seconds, work, tokens, **changes):
+def write_finished_run(folder, run, seconds, work, tokens, **changes):
     path = folder / "training" / run / "provenance.json"
     path.parent.mkdir(parents=True)
     facts = {
@@ -170,9 +170,11 @@ def finished(folder, run, seconds, work, tokens, **changes):
 
 def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
     tokens = 1000 * 256 * 100  # 100 of 250 each
-    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
+    write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
     # of its last part alone
-    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500)
+    write_finished_run(
+        tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500
+    )
     (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2").mkdir()
     (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2/provenance.json").write_text(
         "not JSON"
@@ -211,7 +213,9 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
 
 
 def test_a_calibration_comes_back_as_it_was_written(tmp_path):
-    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 25_600_000)
+    write_finished_run(
+        tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 25_600_000
+    )
     calibrated = calibration.calibrate(
         CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100"
     )
@@ -225,7 +229,7 @@ def test_a_calibration_comes_back_as_it_was_written(tmp_path):
 
 def test_other_seeds_are_predicted_from_one(tmp_path):
     for seed, seconds in enumerate([1000, 1100, 800]):
-        finished(
+        write_finished_run(
             tmp_path,
             f"qwen3-14b/gsm8k/as_written/hard/seed{seed}",
             seconds,
@@ -267,7 +271,9 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
     )
     # a finished run corrects the length of solutions
     tokens = 1000 * 32 * 125  # half the limit
-    finished(tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens)
+    write_finished_run(
+        tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens
+    )
     calibrated = calibration.calibrate(
         CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100"
     )

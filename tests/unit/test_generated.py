@@ -98,7 +98,7 @@ def test_too_many_problems_for_the_family_is_an_error_that_says_what_to_do():
         )
 
 
-def shuffled(objects, train, test, seed=5):
+def generate_shuffled_objects(objects, train, test, seed=5):
     source = {
         "family": "shuffled_objects",
         "objects": objects,
@@ -109,7 +109,7 @@ def shuffled(objects, train, test, seed=5):
     return [tasks.generate_problems("t", source, split) for split in ("train", "test")]
 
 
-def followed(question):
+def follow_swaps(question):
     """The letter that is right, found by reading: who begins with what, who swaps with whom, in
     whose hands it ends."""
     story, options = question.split("\nOptions:\n")
@@ -144,9 +144,9 @@ def followed(question):
 
 
 def test_shuffled_objects_are_deterministic_disjoint_and_of_every_number_of_objects():
-    train, test = shuffled([3, 5, 7], 300, 200)
-    assert [train, test] == shuffled([3, 5, 7], 300, 200)
-    assert train != shuffled([3, 5, 7], 300, 200, seed=6)[0]
+    train, test = generate_shuffled_objects([3, 5, 7], 300, 200)
+    assert [train, test] == generate_shuffled_objects([3, 5, 7], 300, 200)
+    assert train != generate_shuffled_objects([3, 5, 7], 300, 200, seed=6)[0]
     questions = [problem["question"] for problem in train + test]
     assert (len(train), len(test), len(set(questions))) == (300, 200, 500)
     assert (
@@ -156,13 +156,15 @@ def test_shuffled_objects_are_deterministic_disjoint_and_of_every_number_of_obje
 
 
 def test_a_larger_pool_of_generated_problems_begins_with_the_smaller_one():
-    assert shuffled([3], 40, 10)[0][:20] == shuffled([3], 20, 10)[0]
+    assert (
+        generate_shuffled_objects([3], 40, 10)[0][:20] == generate_shuffled_objects([3], 20, 10)[0]
+    )
 
 
 @given(st.integers(0, 10**6), st.integers(2, 7))
 def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, objects):
     chain = generated.draw_shuffled_objects(random.Random(seed), [objects])
-    answer, letters = followed(chain.question)
+    answer, letters = follow_swaps(chain.question)
     assert chain.answer == answer
     assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], (
         "as many options as objects, all different"

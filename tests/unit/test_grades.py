@@ -158,7 +158,7 @@ def forms(value: Fraction) -> list[str]:
     return texts
 
 
-def repeating(value: Fraction) -> str:
+def repeating_decimals(value: Fraction) -> str:
     r"""The decimals of a fraction, those that repeat below \overline{}, by long division."""
     remainder, digits, places = abs(value) % 1, "", {}
     while remainder and remainder not in places:
@@ -171,7 +171,7 @@ def repeating(value: Fraction) -> str:
 
 @given(VALUES, st.data())
 def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
-    spelling = data.draw(st.sampled_from([*forms(value), repeating(value)]))
+    spelling = data.draw(st.sampled_from([*forms(value), repeating_decimals(value)]))
     assert read_number(spelling) == value
     for grader in ("number_lenient", "math"):
         reference = data.draw(st.sampled_from(forms(value)))
@@ -200,7 +200,9 @@ def test_a_unit_or_a_mark_changes_no_grade(value, other_value, wrap, data):
 @given(VALUES, VALUES, st.data())
 def test_equality_of_numbers_is_symmetric(left, right, data):
     texts = [
-        data.draw(st.sampled_from([*forms(value), rf"{forms(value)[0]}\%", repeating(value)]))
+        data.draw(
+            st.sampled_from([*forms(value), rf"{forms(value)[0]}\%", repeating_decimals(value)])
+        )
         for value in (left, right)
     ]
     assert equal(*texts) == equal(*reversed(texts))

@@ -170,7 +170,7 @@ def test_a_carriage_return_that_a_model_wrote_comes_back(tmp_path):
     assert (back.id[0], back.answer[0]) == ("a\rb", "1\r2")
 
 
-def evaluated(**changed) -> dict:
+def evaluation_row(**changed) -> dict:
     row = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
     return (
         row
@@ -183,10 +183,10 @@ def evaluated(**changed) -> dict:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([evaluated(), evaluated()], "row 3: a completion occurs twice in the file"),
-        ([evaluated(step=-1)], "row 2: column 'step' is below 0"),
-        ([evaluated(truncated=2)], "column 'truncated' is 2"),
-        ([evaluated(sample=2**70)], "expected int|not an evaluation"),
+        ([evaluation_row(), evaluation_row()], "row 3: a completion occurs twice in the file"),
+        ([evaluation_row(step=-1)], "row 2: column 'step' is below 0"),
+        ([evaluation_row(truncated=2)], "column 'truncated' is 2"),
+        ([evaluation_row(sample=2**70)], "expected int|not an evaluation"),
     ],
 )
 def test_an_evaluation_that_cannot_be_is_refused(tmp_path, rows, words):

@@ -13,7 +13,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load
 
 
-def written(folder: Path, **files: str) -> Path:
+def write_files(folder: Path, **files: str) -> Path:
     for name, text in files.items():
         path = folder / f"{name.replace('__', '/')}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def written(folder: Path, **files: str) -> Path:
 
 def test_an_entry_holds_the_values_of_the_entry_that_it_extends(tmp_path):
     recipes = "recipes:\n  b: {extends: a, deep: {y: 3}}\n  a: {x: 1, deep: {x: 1, y: 2}}\n  c: {extends: b, x: 5}\n"
-    config = load.read(written(tmp_path, config="study: s\n", config__recipes=recipes))
+    config = load.read(write_files(tmp_path, config="study: s\n", config__recipes=recipes))
     assert config["recipes"]["b"] == {"x": 1, "deep": {"x": 1, "y": 3}}
     assert config["recipes"]["c"] == {"x": 5, "deep": {"x": 1, "y": 3}}
 
@@ -31,7 +31,7 @@ def test_an_entry_holds_the_values_of_the_entry_that_it_extends(tmp_path):
 def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
     recipes = "recipes: {a: {x: 1}, b: {extends: a, y: 2}}\n"
     config = load.read(
-        written(
+        write_files(
             tmp_path, config="recipes: {a: {x: 9}, own: {extends: a}}\n", config__recipes=recipes
         )
     )
@@ -62,7 +62,7 @@ def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
 )
 def test_a_mistake_in_the_catalogue_is_named(tmp_path, recipes, words):
     with pytest.raises(UserError) as refused:
-        load.read(written(tmp_path, config="study: s\n", config__recipes=recipes))
+        load.read(write_files(tmp_path, config="study: s\n", config__recipes=recipes))
     assert all(word in str(refused.value) for word in words), refused.value
 
 
@@ -215,7 +215,7 @@ def test_an_unknown_name_in_one_study_hides_no_mistake_of_another(section):
 
 
 def test_a_study_whose_name_has_a_dot_is_found_in_its_file(tmp_path):
-    written(tmp_path, config__studies__mini="title: a\n")
+    write_files(tmp_path, config__studies__mini="title: a\n")
     (tmp_path / "config/studies/mini.2.yaml").write_text("title: b\nseeds: [0]\n")
     paths = sorted((tmp_path / "config/studies").glob("*.yaml"))
     for place, line in (

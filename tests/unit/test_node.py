@@ -179,16 +179,16 @@ def test_an_old_driver_is_named_with_what_cuda_needs(gpu_node):
 
 
 def test_a_compiler_is_needed_for_training_alone(gpu_node):
-    nothing = gpu_node.folder / "empty"
-    nothing.mkdir()
-    message = gpu_node.train(PATH=str(nothing))
+    empty_folder = gpu_node.folder / "empty"
+    empty_folder.mkdir()
+    message = gpu_node.train(PATH=str(empty_folder))
     assert (
         "neither gcc nor clang is there" in message
         and "module load gcc" in message
         and "containers" in message
     )
     assert "CC is no-such-cc, which is not there" in gpu_node.train(CC="no-such-cc")
-    assert "no manifest.json" in gpu_node.probe(PATH=str(nothing)), (
+    assert "no manifest.json" in gpu_node.probe(PATH=str(empty_folder)), (
         "transformers samples without compiled kernels"
     )
 

@@ -17,7 +17,7 @@ BUDGETS = st.floats(0.01, 1.0)
 SEEDS = st.integers(0, 5)
 
 
-def chosen(pool, rule, seed, **kwargs):
+def select(pool, rule, seed, **kwargs):
     try:
         return policies.select(pool, rule, seed, **kwargs)
     except UserError:
@@ -26,7 +26,7 @@ def chosen(pool, rule, seed, **kwargs):
 
 @given(POOLS, st.sampled_from(["hard", "easy", "random"]), BUDGETS, SEEDS)
 def test_a_budget_gives_its_floor_without_duplicates(pool, rule, budget, seed):
-    subset = chosen(pool, rule, seed, budget=budget)
+    subset = select(pool, rule, seed, budget=budget)
     size = policies.subset_size(budget, len(pool))
     assert size <= budget * len(pool) + 1e-6 < size + 1 + 1e-6
     if size == 0:
@@ -38,7 +38,7 @@ def test_a_budget_gives_its_floor_without_duplicates(pool, rule, budget, seed):
 
 @given(POOLS, st.floats(0.01, 0.5), SEEDS)
 def test_hard_and_easy_are_disjoint_when_the_pool_holds_both(pool, budget, seed):
-    hard, easy = (chosen(pool, rule, seed, budget=budget) for rule in ("hard", "easy"))
+    hard, easy = (select(pool, rule, seed, budget=budget) for rule in ("hard", "easy"))
     assert (hard is None) == (easy is None) == (policies.subset_size(budget, len(pool)) == 0)
     if hard:
         assert not set(hard.ids) & set(easy.ids)
@@ -47,7 +47,7 @@ def test_hard_and_easy_are_disjoint_when_the_pool_holds_both(pool, budget, seed)
 @given(POOLS, BUDGETS, SEEDS)
 def test_no_prompt_left_out_is_harder_than_one_in_hard(pool, budget, seed):
     for rule, sign in (("hard", 1), ("easy", -1)):
-        subset = chosen(pool, rule, seed, budget=budget)
+        subset = select(pool, rule, seed, budget=budget)
         left_out = [sign * pool[i] for i in pool if subset and i not in subset.ids]
         if left_out:
             assert max(sign * pool[i] for i in subset.ids) <= min(left_out)
@@ -56,7 +56,7 @@ def test_no_prompt_left_out_is_harder_than_one_in_hard(pool, budget, seed):
 @given(POOLS, st.floats(0.01, 0.5), SEEDS)
 def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget, seed):
     subset, size = (
-        chosen(pool, "middle", seed, budget=budget),
+        select(pool, "middle", seed, budget=budget),
         policies.subset_size(budget, len(pool)),
     )
     centre, low, high = policies._quartiles(list(pool.values()))
@@ -83,7 +83,7 @@ def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget,
         "middle_by_rank": by_rate[start : start + size],
     }
     for rule, expected_ids in expected.items():
-        subset = chosen(pool, rule, seed, budget=budget)
+        subset = select(pool, rule, seed, budget=budget)
         assert (subset.ids if subset else []) == expected_ids
         if subset and subset.tied:
             assert subset.tied_chosen < subset.tied, "ties that were all chosen decided nothing"
@@ -99,7 +99,7 @@ def test_the_random_choice_of_the_released_code_is_that_of_datasets():
 @given(POOLS, BUDGETS, SEEDS)
 def test_nearest_half_leaves_no_nearer_prompt_out(pool, budget, seed):
     subset, distance = (
-        chosen(pool, "nearest_half", seed, budget=budget),
+        select(pool, "nearest_half", seed, budget=budget),
         lambda i: abs(pool[i] - 0.5),
     )
     assert (subset is None) == (policies.subset_size(budget, len(pool)) == 0)
@@ -121,7 +121,7 @@ def test_nearest_half_breaks_ties_on_both_sides_of_it_by_the_seed():
 @given(POOLS, BUDGETS, SEEDS)
 def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed):
     subset, size = (
-        chosen(pool, "hard_solvable", seed, budget=budget),
+        select(pool, "hard_solvable", seed, budget=budget),
         policies.subset_size(budget, len(pool)),
     )
     if subset is None:
@@ -135,7 +135,7 @@ def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed)
 @given(POOLS, st.floats(0.05, 1.0), SEEDS)
 def test_base_wrong_and_base_right_split_the_pool(pool, threshold, seed):
     wrong, right, matched = (
-        chosen(pool, rule, seed, threshold=threshold)
+        select(pool, rule, seed, threshold=threshold)
         for rule in ("base_wrong", "base_right", "base_right_matched")
     )
     ids = [set(s.ids) if s else set() for s in (wrong, right)]
@@ -158,7 +158,7 @@ def tiered_pools(draw):
 def test_low_tiers_takes_the_problems_up_to_a_tier_and_no_others(tiered, highest, seed):
     pool, tiers = tiered
     low = {i for i, tier in tiers.items() if tier is not None and tier <= highest}
-    subset = chosen(pool, "low_tiers", seed, highest_tier=highest, tiers=tiers)
+    subset = select(pool, "low_tiers", seed, highest_tier=highest, tiers=tiers)
     if not low:
         assert subset is None
         return
@@ -176,7 +176,7 @@ def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_s
 ):
     pool, tiers = tiered
     low, matched = (
-        chosen(pool, rule, seed, highest_tier=highest, tiers=tiers)
+        select(pool, rule, seed, highest_tier=highest, tiers=tiers)
         for rule in ("low_tiers", "low_tiers_matched")
     )
     assert (low is None) == (matched is None)
@@ -247,12 +247,12 @@ def test_a_rule_by_tier_does_not_depend_on_the_order_of_the_pool(rule):
 @given(POOLS, st.sampled_from(["hard", "easy", "random", "middle"]), st.floats(0.1, 0.5), SEEDS)
 def test_a_subset_does_not_depend_on_the_order_of_the_pool(pool, rule, budget, seed):
     backwards = dict(reversed(pool.items()))  # a pool without a subset has none in either order
-    assert chosen(pool, rule, seed, budget=budget) == chosen(backwards, rule, seed, budget=budget)
+    assert select(pool, rule, seed, budget=budget) == select(backwards, rule, seed, budget=budget)
 
 
 @given(POOLS, BUDGETS, SEEDS)
 def test_ties_at_the_boundary_are_counted(pool, budget, seed):
-    subset = chosen(pool, "hard", seed, budget=budget)
+    subset = select(pool, "hard", seed, budget=budget)
     if subset is None:
         assert policies.subset_size(budget, len(pool)) == 0
         return

@@ -13,7 +13,7 @@ CLAIMS = claims.read(ROOT / "paper/claims.yaml")
 FOLDER = ROOT / "results/published"
 
 
-def needed(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
+def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
     return power.required_seeds(
         CONFIG, study, claims, published.read(FOLDER), published.read_readings(FOLDER), "h100"
     )
@@ -76,7 +76,7 @@ def test_what_a_design_can_detect_by_hand():
 
 def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_have():
     claim = {"id": "c", "test": "difference", "policy": "hard", "minus": "random"}
-    tasks = lambda **change: {row["task"] for row in needed("paper", [claim | change])}
+    tasks = lambda **change: {row["task"] for row in required_seeds("paper", [claim | change])}
     assert "gsm8k" in tasks()
     assert tasks(recipe="as_written", minus_recipe="as_written") == tasks()
     assert (
@@ -91,7 +91,7 @@ def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_ha
 
 
 def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():
-    rows = needed("paper")
+    rows = required_seeds("paper")
     assert {(row["claim"], row["model"], row["task"]) for row in rows} >= {
         ("hard_over_random", "qwen3-4b", "gsm8k"), ("hard_over_easy", "llama-3.1-8b-instruct", "gsm8k"),
     }  # fmt: skip
@@ -129,7 +129,7 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
 def test_a_study_finds_what_it_aims_at(study):
     """In at least one cell; the plan says in which."""
     aims = CONFIG["studies"][study]["aims_at"]
-    rows = [row for row in needed(study) if row["aims"]]
+    rows = [row for row in required_seeds(study) if row["aims"]]
     assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(
         aims
     )

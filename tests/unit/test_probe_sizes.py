@@ -17,7 +17,7 @@ from hardgrpo.runtime import files
 from hardgrpo.selection import policies, probe_sizes
 
 
-def enumerated(
+def enumerate_probes(
     correct: int, total: int, samples: int, group: int
 ) -> dict[int, tuple[float, float, float]]:
     """{c: (probability, share of mixed groups, pass rate of the others)} over all probes and groups
@@ -39,7 +39,7 @@ def enumerated(
 )
 def test_a_prompt_behaves_as_all_its_probes_and_groups_do(correct, total, samples, group):
     behaviour = probe_sizes.by_correct(np.array([correct]), np.array([total]), samples, group)
-    expected = enumerated(correct, total, samples, group)
+    expected = enumerate_probes(correct, total, samples, group)
     for c in range(samples + 1):
         if c not in expected:
             assert behaviour["share"][c] == pytest.approx(0, abs=1e-12)

@@ -339,7 +339,9 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
 # --------------------------------------------------------------------------------------------------
 
 
-def enumerated(correct: int, after: int, samples: int, probe: int, group: int) -> dict[int, list]:
+def enumerate_probes(
+    correct: int, after: int, samples: int, probe: int, group: int
+) -> dict[int, list]:
     """{c: [(probability, values)]} of one prompt over all probes, measuring samples and groups, by
     enumeration."""
     outcomes, outcomes_after = (
@@ -383,7 +385,7 @@ def test_prompts_of_each_difficulty_are_measured_as_by_enumeration():
             case
             for seed in after
             for base, trained in zip(correct, seed)
-            for case in enumerated(base, trained, 6, 3, 2).get(c, [])
+            for case in enumerate_probes(base, trained, 6, 3, 2).get(c, [])
         ]
         weights = np.array([weight for weight, _ in cases])
         assert row["prompts"] == pytest.approx(weights.sum() / 2)

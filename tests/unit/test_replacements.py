@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from test_beside_vllm import trained
+from test_beside_vllm import train
 from test_trainer import tiny
 from trl.generation import vllm_generation
 from typing_extensions import override
@@ -85,7 +85,7 @@ def test_a_trl_that_sends_the_weights_in_another_way_ends_the_run_before_an_upda
     with pytest.raises(
         UserError, match="^trl .*VLLMGeneration .*_iter_named_params, which this project replaces"
     ):
-        trained(tiny, tmp_path)
+        train(tiny, tmp_path)
 
 
 def test_a_reference_policy_whose_layers_are_no_groups_is_refused():
@@ -117,12 +117,12 @@ def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(
     StandIn.install(monkeypatch)
     changes = {"updates": 4, "checkpoint_every": 2, "learning_rate": 1e-12}
     uninterrupted, resumed = tmp_path / "whole", tmp_path / "resumed"
-    first_rollouts = trained(
+    first_rollouts = train(
         tiny, uninterrupted, save_strategy="steps", **changes
     ).vllm_generation.llm.rollouts
     shutil.copytree(uninterrupted / "checkpoint-2", resumed / "checkpoint-2")
     (resumed / "checkpoint-2/rng_state.pth").rename(resumed / "checkpoint-2/rng_state_0.pth")
-    resumed_trainer = trained(
+    resumed_trainer = train(
         tiny, resumed, save_strategy="steps", resume_from=resumed / "checkpoint-2", **changes
     )
     rollouts = resumed_trainer.vllm_generation.llm.rollouts

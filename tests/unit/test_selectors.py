@@ -29,11 +29,11 @@ def pool(rates: list[float], **facts) -> online_selectors.Pool:
     return online_selectors.Pool([f"p{i:04d}" for i in range(len(rates))], **facts)
 
 
-def sampled(rate: float, rng: random.Random) -> float:
+def sample_share(rate: float, rng: random.Random) -> float:
     return sum(rng.random() < rate for _ in range(GROUP)) / GROUP
 
 
-def simulated(
+def simulate(
     selector, rates: list[float], steps: int, seed: int = 0
 ) -> list[online_selectors.PromptBatch]:
     """What a selector asks for in so many steps, if its prompts have these pass rates."""
@@ -43,7 +43,7 @@ def simulated(
         while room:
             call = selector.ask(step, room)
             assert 0 < len(call.ids) <= room
-            selector.tell(step, call, [sampled(rates[int(i[1:])], rng) for i in call.ids])
+            selector.tell(step, call, [sample_share(rates[int(i[1:])], rng) for i in call.ids])
             batches.append(call)
             room -= len(call.ids)
     return batches
@@ -56,7 +56,7 @@ def rates_of(batches: list[online_selectors.PromptBatch], rates: list[float]) ->
 SPREAD = [i / 199 for i in range(200)]
 
 
-def embedded(rates: list[float]) -> np.ndarray:
+def make_embeddings(rates: list[float]) -> np.ndarray:
     """Embeddings that say how difficult a prompt is, in four ways, beside as much noise."""
     noise = np.random.Generator(np.random.PCG64(5)).normal(size=(len(rates), 4))
     signals = [np.array(rates) ** power for power in (0.5, 1, 2, 3)]
@@ -66,7 +66,7 @@ def embedded(rates: list[float]) -> np.ndarray:
 def make_selector(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **keys):
     facts = {}
     if kind == "targeted":
-        facts["embeddings"] = embedded(rates)
+        facts["embeddings"] = make_embeddings(rates)
         keys = {"reference": 12, "every": 6, "sharpness": 0.05} | keys
     if kind == "curriculum":
         facts["measures"] = dict(zip(pool(rates).ids, rates))
@@ -84,7 +84,7 @@ def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
         room = ROOM
         while room:
             call = restored.ask(step, room)
-            shares = [sampled(SPREAD[int(i[1:])], rng) for i in call.ids]
+            shares = [sample_share(SPREAD[int(i[1:])], rng) for i in call.ids]
             restored.tell(step, call, shares)
             room -= len(call.ids)
     undisturbed, rng = make_selector(kind), random.Random(1)
@@ -93,7 +93,7 @@ def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
         room = ROOM
         while room:
             call = undisturbed.ask(step, room)
-            undisturbed.tell(step, call, [sampled(SPREAD[int(i[1:])], rng) for i in call.ids])
+            undisturbed.tell(step, call, [sample_share(SPREAD[int(i[1:])], rng) for i in call.ids])
             undisturbed_batches.append(call)
             room -= len(call.ids)
     assert restored.ask(31, ROOM) == undisturbed.ask(31, ROOM)
@@ -103,7 +103,7 @@ def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
 @pytest.mark.parametrize("kind", online_selectors.KINDS)
 def test_the_seed_decides_what_is_drawn(kind):
     batches, repeated_batches, reseeded_batches = (
-        simulated(make_selector(kind, seed=seed), SPREAD, 5) for seed in (1, 1, 2)
+        simulate(make_selector(kind, seed=seed), SPREAD, 5) for seed in (1, 1, 2)
     )
     assert batches == repeated_batches
     assert (
@@ -112,14 +112,14 @@ def test_the_seed_decides_what_is_drawn(kind):
 
 
 def test_dynamic_sampling_goes_through_the_pool_in_shuffled_epochs():
-    ids = [i for call in simulated(make_selector("dynamic"), SPREAD, 75) for i in call.ids]
+    ids = [i for call in simulate(make_selector("dynamic"), SPREAD, 75) for i in call.ids]
     epochs = [ids[start : start + 200] for start in range(0, 600, 200)]
     assert all(sorted(epoch) == pool(SPREAD).ids for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2]
 
 
 def test_beta_draws_prompts_near_one_half_after_it_has_seen_the_pool():
-    drawn = simulated(make_selector("beta"), SPREAD, 150)
+    drawn = simulate(make_selector("beta"), SPREAD, 150)
     first_rates, last_rates = rates_of(drawn[:20], SPREAD), rates_of(drawn[-50:], SPREAD)
     spread = np.abs(np.array(SPREAD) - 0.5).mean()  # of a random draw: 0.25
     assert abs(np.abs(first_rates - 0.5).mean() - spread) < 0.05
@@ -142,7 +142,7 @@ def test_skip_leaves_out_what_was_without_a_signal():
     """Half of the pool is always right, a quarter always wrong: both are drawn ever less, and never
     quite given up."""
     rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
-    drawn = simulated(make_selector("skip", rates), rates, 300)
+    drawn = simulate(make_selector("skip", rates), rates, 300)
     mixed = [np.mean(rates_of(part, rates) == 0.5) for part in (drawn[:25], drawn[-100:])]
     assert abs(mixed[0] - 0.25) < 0.08  # the first epoch: as the pool
     assert mixed[1] > 0.6
@@ -185,7 +185,7 @@ def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
 def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
     rates = [1.0] * 8 + [0.0] * 8
     selector = make_selector("skip", rates)
-    simulated(selector, rates, 100)
+    simulate(selector, rates, 100)
     assert selector.explore == {"right": 0.05, "wrong": 0.05}
     for step in range(200):
         selector.tell(step, online_selectors.PromptBatch(["p0000"] * ROOM), [0.5] * ROOM)
@@ -193,7 +193,7 @@ def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
 
 
 def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
-    drawn = simulated(make_selector("targeted"), SPREAD, 60)
+    drawn = simulate(make_selector("targeted"), SPREAD, 60)
     cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
     # 60 steps, every 6 of them 12 anchor prompts
     assert sum(len(call.ids) for call in cycles) == 10 * 12
@@ -275,7 +275,7 @@ def test_embeddings_that_say_nothing_reverse_no_prediction():
 def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
     keys = chosen | {"kind": "targeted", "buffer": 8}
     selector = make_selector("targeted", steps=60, **chosen)
-    drawn = simulated(selector, SPREAD, 60)
+    drawn = simulate(selector, SPREAD, 60)
     trains = sum(len(call.ids) for call in drawn if call.trains)
     updates = (
         sum(groups > 0 for groups in selector_settings.new_groups_per_step(recipe(**keys)))
@@ -291,7 +291,7 @@ def test_a_curriculum_gives_both_ends_of_the_pool_as_many_rollouts(size):
     rates = [i / size for i in range(size)]
     drawn = [
         i
-        for call in simulated(make_selector("curriculum", rates, steps=50), rates, 50)
+        for call in simulate(make_selector("curriculum", rates, steps=50), rates, 50)
         for i in call.ids
     ]
     times = [drawn.count(i) for i in pool(rates).ids]
@@ -302,7 +302,7 @@ def test_a_curriculum_gives_both_ends_of_the_pool_as_many_rollouts(size):
 
 @pytest.mark.parametrize(("order", "sign"), [("easy_first", -1), ("hard_first", 1)])
 def test_a_curriculum_goes_once_through_the_sorted_pool(order, sign):
-    drawn = simulated(make_selector("curriculum", order=order), SPREAD, 40)
+    drawn = simulate(make_selector("curriculum", order=order), SPREAD, 40)
     means = [np.mean(rates_of([call], SPREAD)) for call in drawn]
     assert all(sign * (later - earlier) >= 0 for earlier, later in zip(means, means[1:]))
     assert sorted({means[0], means[-1]}) == pytest.approx(
@@ -321,7 +321,7 @@ def test_a_curriculum_by_tier_takes_low_tiers_as_easy():
 
 @pytest.mark.parametrize("kind", [kind for kind in online_selectors.KINDS if kind != "targeted"])
 def test_a_pool_smaller_than_a_step_is_repeated(kind):
-    drawn = simulated(make_selector(kind, [0.2, 0.5, 0.8]), [0.2, 0.5, 0.8], 4)
+    drawn = simulate(make_selector(kind, [0.2, 0.5, 0.8]), [0.2, 0.5, 0.8], 4)
     assert sum(len(call.ids) for call in drawn) == 4 * ROOM
 
 

@@ -238,9 +238,11 @@ def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
 def test_only_and_except_of_one_list_share_out_the_rows(count, data):
     rows = [{"question": f"q{n}"} for n in range(count)]
     row_numbers = data.draw(st.lists(st.integers(0, count - 1), max_size=count))
-    only, but = (sources.choose_rows(rows, {key: row_numbers}, "f") for key in ("only", "except"))
-    assert sorted(only + but, key=lambda pair: pair[0]) == list(enumerate(rows))
-    assert {n for n, _ in only} == set(row_numbers)
+    selected, excepted = (
+        sources.choose_rows(rows, {key: row_numbers}, "f") for key in ("only", "except")
+    )
+    assert sorted(selected + excepted, key=lambda pair: pair[0]) == list(enumerate(rows))
+    assert {n for n, _ in selected} == set(row_numbers)
 
 
 @given(st.integers(1, 40), st.integers(1, 6))

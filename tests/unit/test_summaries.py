@@ -367,7 +367,7 @@ def updates_of(*lengths):
     return frames
 
 
-def spent(monkeypatch, updates, held_constant):
+def parity_rows(monkeypatch, updates, held_constant):
     recipe = {"reward": "correct"}
     monkeypatch.setattr(
         training_logs.Spec,
@@ -385,7 +385,9 @@ def spent(monkeypatch, updates, held_constant):
 
 def test_what_training_cost_is_told_by_policy(monkeypatch):
     updates = updates_of(3, 3, 3, 3)
-    rows = spent(monkeypatch, updates, ["updates", "prompts", "rollouts", "completion_tokens"])
+    rows = parity_rows(
+        monkeypatch, updates, ["updates", "prompts", "rollouts", "completion_tokens"]
+    )
     assert [(row["policy"], row["seed"], row["updates"], row["prompts"], row["rollouts"]) for row in rows] == [
         ("all", 0, 3, 24, 192), ("low", 0, 3, 24, 192), ("all", 1, 3, 24, 192), ("low", 1, 3, 24, 192),
     ]  # fmt: skip
@@ -523,12 +525,12 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
 
 def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):
     with pytest.raises(UserError) as stopped:
-        spent(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
+        parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
     assert str(stopped.value) == (
         "m/t: the study holds prompts constant, but slow/all/seed0 has 24 and slow/low/seed1 has 16;"
         " train the runs with one recipe or take it out of held_constant"
     )
-    assert len(spent(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, (
+    assert len(parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, (
         "what is not held constant may differ"
     )
 

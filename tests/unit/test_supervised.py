@@ -127,7 +127,7 @@ ROWS = {
 }  # fmt: skip
 
 
-def worked(
+def worked_solutions(
     tmp_path, format: str, grader: str, rows: list[dict] | None = None
 ) -> list[tuple[dict, str]]:
     path = tmp_path / "rows.jsonl"
@@ -154,7 +154,7 @@ def worked(
 def test_a_row_of_each_format_has_its_worked_solution_in_the_form_that_the_grader_reads(
     tmp_path, format, grader, expected
 ):
-    solved = worked(tmp_path, format, grader)
+    solved = worked_solutions(tmp_path, format, grader)
     assert [text for _, text in solved] == [expected]
     assert solutions.correct_solutions(solved, grader, "t") == [
         {"id": "b-train-0000", "solution": expected}
@@ -165,16 +165,20 @@ def test_a_row_without_a_solution_is_named(tmp_path):
     with pytest.raises(
         UserError, match=r"rows.jsonl: row 2: no worked solution in column 'worked'; add it"
     ):
-        worked(
+        worked_solutions(
             tmp_path,
             "columns",
             "number_strict",
             [ROWS["columns"], {"question": "And?", "answer": "5", "worked": " "}],
         )
     with pytest.raises(UserError, match=r"row 1: no worked solution in column 'solution'"):
-        worked(tmp_path, "math", "math", [{"problem": "What?", "answer": "4", "level": 1}])
+        worked_solutions(
+            tmp_path, "math", "math", [{"problem": "What?", "answer": "4", "level": 1}]
+        )
     with pytest.raises(UserError, match="task t: its source has no worked solutions"):
-        worked(tmp_path, "choices", "choice_letter", [{"input": "(A) a\n(B) b", "target": "(A)"}])
+        worked_solutions(
+            tmp_path, "choices", "choice_letter", [{"input": "(A) a\n(B) b", "target": "(A)"}]
+        )
 
 
 def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_are_an_error(
@@ -186,7 +190,9 @@ def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_a
     )
     rows = [good | {"question": f"{number}?"} for number in range(199)]
     correct = solutions.correct_solutions(
-        worked(tmp_path, "columns", "number_strict", [bad, *rows]), "number_strict", "task t, train"
+        worked_solutions(tmp_path, "columns", "number_strict", [bad, *rows]),
+        "number_strict",
+        "task t, train",
     )
     assert len(correct) == 199 and correct[0]["id"] == "b-train-0001"
     assert (
@@ -195,7 +201,9 @@ def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_a
     )
     with pytest.raises(UserError, match="of 1 of 3 problems right.*choose another grader"):
         solutions.correct_solutions(
-            worked(tmp_path, "columns", "number_strict", [bad, *rows[:2]]), "number_strict", "t"
+            worked_solutions(tmp_path, "columns", "number_strict", [bad, *rows[:2]]),
+            "number_strict",
+            "t",
         )
 
 
@@ -420,7 +428,7 @@ def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path,
     )
 
 
-def trained(world, folder, micro_batch=None, **changes):
+def train(world, folder, micro_batch=None, **changes):
     """A finished training: its trainer, and the batches that it has computed."""
     from hardgrpo.training import supervised
 
@@ -452,7 +460,7 @@ def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is
     from hardgrpo.training import supervised
 
     spec, problems, _, tokenizer = world
-    trainer, batches = trained(world, tmp_path, micro_batch)
+    trainer, batches = train(world, tmp_path, micro_batch)
     texts = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
     order = recipes.schedule(list(problems), 3, 4, spec.seed)
     trained_rows = [
@@ -483,8 +491,8 @@ def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_s
 ):
     from transformers import AutoModelForCausalLM
 
-    in_one_batch, batches = trained(world, tmp_path)
-    parts, _ = trained(world, tmp_path, 1)
+    in_one_batch, batches = train(world, tmp_path)
+    parts, _ = train(world, tmp_path, 1)
     model = AutoModelForCausalLM.from_pretrained(world[0].model_folder, dtype=torch.float32)
     with torch.no_grad():
         scores = model(
@@ -503,7 +511,7 @@ def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_s
 
 @pytest.mark.slow
 def test_the_loss_falls(world, tmp_path):
-    trainer, _ = trained(world, tmp_path, updates=30, checkpoint_every=30)
+    trainer, _ = train(world, tmp_path, updates=30, checkpoint_every=30)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert losses[-1] < 0.6 * losses[0], losses
 

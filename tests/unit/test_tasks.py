@@ -33,7 +33,7 @@ def prepare(folder, source, *paths, task="mine", split="train", **options):
     )  # fmt: skip
 
 
-def refused(done, *words):
+def check_refusal(done, *words):
     """One line, status 1, nothing written."""
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
@@ -143,7 +143,7 @@ def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
 )  # fmt: skip
 def test_a_table_that_makes_no_task_is_refused_with_its_row(tmp_path, header, rows, words):
     table(tmp_path / "mine.csv", header, rows)
-    assert refused(prepare(tmp_path, FILES, "mine.csv", grader="number_lenient"), *words)
+    assert check_refusal(prepare(tmp_path, FILES, "mine.csv", grader="number_lenient"), *words)
     assert not (tmp_path / "P.jsonl").exists()
 
 
@@ -156,7 +156,7 @@ def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_e
             {"question": "c?", "answer": "unreadable"},
         ],
     )
-    assert refused(
+    assert check_refusal(
         prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient"),
         "mine.jsonl: row 1: no column 'answer'",
     )
@@ -244,15 +244,15 @@ def test_keeping_numbers_leaves_the_ids_as_they_are_and_counts_before(data):
 def test_another_number_of_rows_is_refused_with_both_numbers(data):
     source = MATHS | {"train": [part("one.jsonl"), part("two.jsonl")], "problems": 17}
     done = prepare(data, source, "one.jsonl", "two.jsonl")
-    assert refused(
+    assert check_refusal(
         done,
         "one.jsonl, two.jsonl: 16 problems, but the train split of task 'mine' has 17",
         "truncated or another version",
     )
-    assert refused(
+    assert check_refusal(
         prepare(data, source, "one.jsonl"), "the train split has 2 parts, but 1 files are given"
     )
-    assert refused(
+    assert check_refusal(
         prepare(data, MATHS | {"train": [part("one.jsonl", {"only": [10]})]}, "one.jsonl"),
         "one.jsonl: row 10 is chosen, but there are 10",
     )
@@ -266,7 +266,7 @@ def test_the_lock_holds_a_dataset_to_what_it_was_the_first_time(data):
     rows = files.read_jsonl(data / "one.jsonl", {})
     rows[3]["answer"] = "33"
     lines(data / "one.jsonl", rows)
-    assert refused(
+    assert check_refusal(
         prepare(data, source, "one.jsonl", lock="inputs.lock"),
         "mine/train is not what inputs.lock says",
         "10 rows differs",
@@ -295,7 +295,7 @@ def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
         ("one 3?", 3),
     ]
     wrong = MATHS | {"train": [part("folder", split="validation")]}
-    assert refused(
+    assert check_refusal(
         prepare(data, wrong, "folder"), "folder: no split 'validation'", "correct the task's source"
     )
 
@@ -304,7 +304,7 @@ def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
 # -----------------------------------------------------------------
 
 
-def numbered(count, unreadable):
+def make_problems(count, unreadable):
     return [
         {
             "id": f"p{n}",
@@ -322,7 +322,7 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     capsys, count, data
 ):
     unreadable = data.draw(st.sets(st.integers(0, count - 1), max_size=8))
-    problems = numbered(count, unreadable)
+    problems = make_problems(count, unreadable)
     capsys.readouterr()
     if 100 * len(unreadable) > count:
         with pytest.raises(
@@ -344,16 +344,22 @@ def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_i
     for hundreds in (1, 2, 3, 7):
         bad = range(hundreds)
         assert (
-            len(tasks.readable_problems(numbered(100 * hundreds, bad), "number_lenient", "P.jsonl"))
+            len(
+                tasks.readable_problems(
+                    make_problems(100 * hundreds, bad), "number_lenient", "P.jsonl"
+                )
+            )
             == 99 * hundreds
         )
         with pytest.raises(UserError, match=f"of {hundreds} of {100 * hundreds - 1} problems"):
-            tasks.readable_problems(numbered(100 * hundreds - 1, bad), "number_lenient", "P.jsonl")
+            tasks.readable_problems(
+                make_problems(100 * hundreds - 1, bad), "number_lenient", "P.jsonl"
+            )
 
 
 def test_many_unreadable_answers_are_counted_and_the_first_are_named():
     with pytest.raises(UserError) as caught:
-        tasks.readable_problems(numbered(100, range(7)), "number_lenient", "P.jsonl")
+        tasks.readable_problems(make_problems(100, range(7)), "number_lenient", "P.jsonl")
     assert (
         "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;"
         in str(caught.value)

@@ -15,7 +15,16 @@ from conftest import ROOT, World
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks
-from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, check_order, chosen, make_world, probed
+from own_prompts import (
+    OVERLAY,
+    SAMPLES,
+    TASK,
+    as_csv,
+    check_order,
+    chosen,
+    make_world,
+    read_answers,
+)
 
 SAYINGS = [
     'Say "one",\nthen two',
@@ -76,14 +85,14 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
         assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), (
             "nothing is summarised"
         )
-    assert "Study mini" not in answered.said and "95 % interval" not in answered.said, (
+    assert "Study mini" not in answered.output and "95 % interval" not in answered.output, (
         "and no study is shown"
     )
     assert answered.plan("subset", "--configfile", "my.yaml") == {}
 
 
 def test_the_pass_rates_are_those_of_the_probe(answered):
-    answers = probed(answered)
+    answers = read_answers(answered)
     expected = {row["name"]: row["gold"].strip(".").lower() for row in TABLE}
     rates = {
         name: sum(answer == expected[name] for answer in problem_answers) / SAMPLES
@@ -125,9 +134,9 @@ def test_what_was_chosen_is_said_and_written_down(answered):
     )
     assert (
         f"10 of 20 prompts by {json.dumps(facts['policy'])}, mean pass rate {sum(rates) / 10:.3f}"
-        in answered.said
+        in answered.output
     )
-    assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.said
+    assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.output
 
 
 def test_other_answers_are_measured_and_chosen_from_anew(answered, tmp_path):

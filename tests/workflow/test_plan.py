@@ -122,19 +122,21 @@ def test_what_remains_after_some_runs_is_smaller_by_exactly_these(finished):
     assert all(
         remaining_jobs[name]["gpu_hours"] == all_[name]["gpu_hours"] for name in remaining_jobs
     )
-    gone = [job for name, job in all_.items() if name not in remaining_jobs]
-    assert {job["stage"] for job in gone} == {
+    finished_jobs = [job for name, job in all_.items() if name not in remaining_jobs]
+    assert {job["stage"] for job in finished_jobs} == {
         "pretraining",
         "probing",
         "training",
         "evaluation",
         "light",
     }
-    assert sum(job["gpu_hours"] for job in gone) > 0
+    assert sum(job["gpu_hours"] for job in finished_jobs) > 0
     for key in ("gpu_hours", "job_hours", "tokens_generated", "tokens_trained", "completions"):
-        of_gone = sum(job["seconds"] / 3600 if key == "job_hours" else job[key] for job in gone)
+        of_gone = sum(
+            job["seconds"] / 3600 if key == "job_hours" else job[key] for job in finished_jobs
+        )
         assert before["totals"][key] - after["totals"][key] == pytest.approx(of_gone, rel=1e-3), key
-    assert before["totals"]["jobs"] - after["totals"]["jobs"] == len(gone)
+    assert before["totals"]["jobs"] - after["totals"]["jobs"] == len(finished_jobs)
 
 
 def test_a_finished_study_leaves_nothing_to_pay(finished):

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import project_config
-from conftest import ROOT, planned
+from conftest import ROOT, count_jobs
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 from hardgrpo.study import settings
@@ -435,7 +435,7 @@ def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(fi
     )
     # Snakemake gives one reason a rule: what follows from a rule that is planned is planned for
     # that.
-    plan = planned(done.stdout + done.stderr)
+    plan = count_jobs(done.stdout + done.stderr)
     assert (
         reasons
         and set(reasons.group(1).split(", ")) - {"compile_paper"}

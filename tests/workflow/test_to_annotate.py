@@ -19,7 +19,7 @@ import fork_server
 from conftest import World, path_of
 from hardgrpo.runtime import files
 from interruptible_run import KILLS, contents, often, wait_for
-from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, probed
+from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, read_answers
 
 SOURCE = {
     "kind": "files", "train": "prompts.jsonl", "test": "test.jsonl",
@@ -57,7 +57,7 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
             collections.Counter(answer for answer in problem_answers if answer).values(), default=0
         )
         / SAMPLES
-        for name, problem_answers in probed(unanswered).items()
+        for name, problem_answers in read_answers(unanswered).items()
     }
     measured = files.read_rows(
         unanswered.folder / "results/signals/mine/mine.csv", {"id": str, "agreement": float}
@@ -71,10 +71,10 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
 
 def test_what_a_choice_without_answers_goes_by_and_costs_is_said(unanswered):
     assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
-    assert "mean agreement" in unanswered.said and "pass rate" not in unanswered.said
+    assert "mean agreement" in unanswered.output and "pass rate" not in unanswered.output
     assert (
         "to annotate, column 'gold'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl"
-        in unanswered.said
+        in unanswered.output
     )
 
 
@@ -274,7 +274,7 @@ def annotated(unanswered, tmp_path_factory) -> World:
         "recipes": {"mini": recipe},
     }
     (world.folder / "study.yaml").write_text(yaml.safe_dump(overlay))
-    world.said = run(world)
+    world.output = run(world)
     return world
 
 
@@ -285,7 +285,7 @@ def run(world) -> str:
 
 
 def test_it_trains_on_what_was_annotated_and_says_whether_it_was_worth_it(annotated):
-    assert f"1 rows have no answer and are left out: {annotated.ids[0]}" in annotated.said
+    assert f"1 rows have no answer and are left out: {annotated.ids[0]}" in annotated.output
     subset = files.read_rows(
         annotated.folder / "results/subsets/mine/mine/annotated/seed0.csv", {"id": str}
     )
