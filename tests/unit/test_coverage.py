@@ -180,10 +180,14 @@ def test_simulated_studies_have_the_components_that_they_were_given():
     )
     problem, number = variance.matrix_of(row.problem), variance.matrix_of(row.number)
     assert latent(base[0, 0], base[0, 0], own=True)[0] == pytest.approx(problem[0, 0], abs=0.06)
-    different, same = latent(runs[0, 0, 0], runs[0, 1, 1])
-    assert (different, same - different) == pytest.approx((problem[1, 2], number[1, 2]), abs=0.06)
-    different, same = latent(base[0, 0], runs[0, 2, 0])
-    assert (different, same - different) == pytest.approx((problem[0, 3], number[0, 3]), abs=0.08)
+    different_samples, same_sample = latent(runs[0, 0, 0], runs[0, 1, 1])
+    assert (different_samples, same_sample - different_samples) == pytest.approx(
+        (problem[1, 2], number[1, 2]), abs=0.06
+    )
+    different_samples, same_sample = latent(base[0, 0], runs[0, 2, 0])
+    assert (different_samples, same_sample - different_samples) == pytest.approx(
+        (problem[0, 3], number[0, 3]), abs=0.08
+    )
 
 
 def cells_like(base, runs):
