@@ -337,7 +337,7 @@ def test_a_small_benchmark_of_choosing_runs_to_its_end(
 def test_every_benchmark_is_run_to_its_end_by_a_test_of_this_file():
     run = set(
         re.findall(
-            r'(?:measured\(monkeypatch, [^,]+, |--only", )"(\w+)"', Path(__file__).read_text()
+            r'(?:run_benchmark\(monkeypatch, [^,]+, |--only", )"(\w+)"', Path(__file__).read_text()
         )
     )
     assert set(bench.NAMES) <= run | OF_WORKFLOW.keys()
