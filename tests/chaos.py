@@ -35,7 +35,7 @@ DAY = 24 * 3600
 
 
 class Workflow:
-    """`snakemake --profile laptop` in a world, in a session of its own; `said` is the output of it
+    """`snakemake --profile laptop` in a world, in a session of its own; `output` is the output of it
     and its jobs so far."""
 
     def __init__(self, world: World, name: str):
@@ -47,7 +47,7 @@ class Workflow:
             )
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.out.read_text(errors="replace")
 
     def running(self) -> bool:
@@ -67,7 +67,7 @@ class Workflow:
 
     def wait_for_jobs(self, count: int) -> None:
         """Wait until `count` jobs have ended, or the workflow has."""
-        while self.running() and self.said.count("Finished jobid") < count:
+        while self.running() and self.output.count("Finished jobid") < count:
             time.sleep(0.05)
 
     def end(self) -> None:
@@ -85,12 +85,12 @@ def _session(pid: int) -> int:
         return -1
 
 
-def traceback_in(said: str) -> bool:
+def traceback_in(output: str) -> bool:
     """Whether a traceback goes through a file of this project. Snakemake's own, such as for Ctrl-C
     while it cleans up, do not."""
     return any(
         re.match(r'(\s.*\n)*?\s+File "[^"]*/world/', part)
-        for part in said.split("Traceback (most recent call last):\n")[1:]
+        for part in output.split("Traceback (most recent call last):\n")[1:]
     )
 
 
@@ -188,11 +188,11 @@ def second_snakemake(workflow: Workflow, rng: random.Random) -> bool:
         status = second.wait()
     finally:
         second.end()
-    assert not traceback_in(second.said), second.said
+    assert not traceback_in(second.output), second.output
     refused = bool(status) and any(
-        words in second.said for words in ("lock", "a concurrent process has deleted it")
+        words in second.output for words in ("lock", "a concurrent process has deleted it")
     )
-    assert refused or not workflow.running(), second.said
+    assert refused or not workflow.running(), second.output
     return refused
 
 
@@ -261,7 +261,7 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
     """Damage one file that the workflow has written, or one run's folder of checkpoints; in half of
     the cases its modification time is restored."""
     kinds: dict[str, list[Path]] = {}
-    for path in written(world):
+    for path in list_results(world):
         kinds.setdefault(path.name, []).append(path)
     path = rng.choice(kinds[rng.choice(sorted(kinds))])
     if kind == "of another run":
@@ -273,20 +273,20 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
     return path
 
 
-def written(world: World) -> list[Path]:
+def list_results(world: World) -> list[Path]:
     """Files that the workflow has written and that are not empty; without logs, which nothing
     reads."""
-    found = [
+    paths = [
         path
         for place in ("results", "paper/mini")
         for path in sorted((world.folder / place).rglob("*"))
     ]
-    kept = ("results/reference", "results/published", "results/logs")
+    excluded = ("results/reference", "results/published", "results/logs")
     return [
         path
-        for path in found
+        for path in paths
         if path.is_file() and path.stat().st_size and path.parent.name != ".seals"
-        if not str(path.relative_to(world.folder)).startswith(kept)
+        if not str(path.relative_to(world.folder)).startswith(excluded)
     ]
 
 
@@ -313,12 +313,12 @@ def begin(world: World, rng: random.Random, kept_stage: str | None = None) -> st
     first = STAGES.index(kept_stage) + 1 if kept_stage else 0
     place = rng.randrange(first, len(STAGES) + 1)
     if place == len(STAGES):
-        made = sorted(
+        written_files = sorted(
             path
             for path in (world.folder / "paper/mini").rglob("*")
             if path.is_file() and path.parent.name != ".seals"
         )
-        for path in rng.sample(made, 5):
+        for path in rng.sample(written_files, 5):
             path.unlink()
         return "some of the paper"
     for stage in STAGES[place:]:

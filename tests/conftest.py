@@ -258,8 +258,8 @@ class World:
         """Rewrite a file: `change` takes and returns its text. Delete its checksum, so that the
         edit does not count as damage."""
         path = self.folder / name
-        for kept in (seals.seal_path(path), path.with_name(seals.CHECKSUM_FILE)):
-            kept.unlink(missing_ok=True)
+        for seal_file in (seals.seal_path(path), path.with_name(seals.CHECKSUM_FILE)):
+            seal_file.unlink(missing_ok=True)
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
     def clear(self) -> None:
@@ -282,23 +282,23 @@ class World:
     def snakemake(
         self, *arguments: str, profile: str = "laptop", env: dict | None = None
     ) -> subprocess.CompletedProcess:
-        given = [
+        command_line = [
             "--profile",
             profile,
             *(["--cores", "2"] if profile == "laptop" else []),
             *arguments,
         ]
-        return fork_server.run("snakemake", given, self.folder, os.environ | (env or {}))
+        return fork_server.run("snakemake", command_line, self.folder, os.environ | (env or {}))
 
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
         done = self.snakemake("-n", *arguments, profile=profile)
         assert done.returncode == 0, done.stdout + done.stderr
-        return planned(done.stdout + done.stderr)
+        return count_jobs(done.stdout + done.stderr)
 
 
-def planned(said: str) -> dict[str, int]:
+def count_jobs(output: str) -> dict[str, int]:
     """{rule: number of jobs} from what a dry-run says."""
-    table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", said, re.DOTALL)
+    table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", output, re.DOTALL)
     return (
         {
             name: int(count)
@@ -321,9 +321,9 @@ def shrink(config: dict) -> None:
         source = task["source"]
         if source["kind"] == "generated":
             source.update(train=24 if source["train"] else 0, test=8)
-            whole = task.get("cut_from", name)
+            uncut_task = task.get("cut_from", name)
             task["probe"].update(
-                samples=min(task["probe"]["samples"], 3), shards=2 if whole == "swaps" else 1
+                samples=min(task["probe"]["samples"], 3), shards=2 if uncut_task == "swaps" else 1
             )
             task["probe"].pop("held_out", None)
             task["test"].update(samples=2)
@@ -412,10 +412,17 @@ def ask_for_gpus(config: dict) -> None:
     work, in the same batches."""
     tiny, recipe = config["models"]["tiny"], config["recipes"]["mini"]
     source = tiny["source"]
-    kept = ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
-    tiny["shape"] = {name: source[name] for name in kept} | {"vocabulary": 64, "tied": True}
-    whole = recipe["prompts_per_update"] * recipe["group_size"]
-    training = {"count": 1, "micro_batch": whole, "vllm_memory": 0.1, "vllm_sleep": False}
+    shape_keys = (
+        "hidden_size",
+        "intermediate_size",
+        "layers",
+        "heads",
+        "key_value_heads",
+        "head_size",
+    )
+    tiny["shape"] = {name: source[name] for name in shape_keys} | {"vocabulary": 64, "tied": True}
+    batch_size = recipe["prompts_per_update"] * recipe["group_size"]
+    training = {"count": 1, "micro_batch": batch_size, "vllm_memory": 0.1, "vllm_sleep": False}
     tiny["gpus"] = {"sampling": {"count": 1}, "adapter": training, "full": training}
 
 
@@ -433,13 +440,13 @@ class OnSlurm:
         """Fill in the profile's site block, by taking the comment signs away."""
         path = self.folder / "slurm/config.yaml"
         for name, value in entries.items():
-            text, found = re.subn(
+            text, replacements = re.subn(
                 rf"^  (# )?{name}: [^ \n]*",
                 f"  {name}: {value}",
                 path.read_text(),
                 flags=re.MULTILINE,
             )
-            assert found == 1, name
+            assert replacements == 1, name
             path.write_text(text)
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
@@ -477,9 +484,9 @@ class OnSlurm:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            pytest.fail(f"not done after {seconds} s:\n{self.said()[-4000:]}")
+            pytest.fail(f"not done after {seconds} s:\n{self.read_output()[-4000:]}")
 
-    def said(self) -> str:
+    def read_output(self) -> str:
         """What every Snakemake in this world has said so far."""
         return (self.folder / "snakemake.out").read_text(errors="replace")
 
@@ -487,10 +494,10 @@ class OnSlurm:
 def until(condition, seconds: float = 600, what: str = "it"):
     """Call `condition` until it returns something true, and return that."""
     end = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < end, f"{what} did not come within {seconds} s"
         time.sleep(0.2)
-    return found
+    return result
 
 
 # files that depend on the clock or the machine
@@ -521,6 +528,6 @@ def without_times(path: Path) -> bytes:
     ).encode()
 
 
-def assert_same(ours: dict[str, bytes], theirs: dict[str, bytes]) -> None:
-    assert theirs and sorted(ours) == sorted(theirs)
-    assert [path for path in theirs if ours[path] != theirs[path]] == []
+def assert_same(actual_files: dict[str, bytes], expected_files: dict[str, bytes]) -> None:
+    assert expected_files and sorted(actual_files) == sorted(expected_files)
+    assert [path for path in expected_files if actual_files[path] != expected_files[path]] == []

@@ -163,7 +163,7 @@ def study(tmp_path_factory):
     have an earlier checkpoint."""
     import pandas as pd
 
-    made, rng = Made(tmp_path_factory.mktemp("study")), random.Random(5)
+    explorer, rng = Made(tmp_path_factory.mktemp("study")), random.Random(5)
     problems = {
         test: [
             {
@@ -174,15 +174,15 @@ def study(tmp_path_factory):
             }
             for i in range(130 if test == "t" else 20)
         ]
-        for test in made.tests
+        for test in explorer.tests
     }
     rows = []
-    for test, found in problems.items():
-        made.problems(test, found)
-        for place in made.places:
-            here = []
+    for test, test_problems in problems.items():
+        explorer.problems(test, test_problems)
+        for place in explorer.places:
+            place_rows = []
             for step in [0] if place == "m/base" else [5, 10]:
-                for problem in found:
+                for problem in test_problems:
                     for decoding, sample in [
                         ("sampled", 0),
                         ("sampled", 1),
@@ -194,7 +194,7 @@ def study(tmp_path_factory):
                             rng.random() < (0.3 if step == 0 else 0.6),
                         )
                         word = problem["answer"] if correct else "other"
-                        here.append(
+                        place_rows.append(
                             {
                                 "step": step, "id": problem["id"], "tier": problem["tier"], "decoding": decoding, "sample": sample,
                                 "correct": int(answered and correct), "answered": int(answered),
@@ -202,20 +202,20 @@ def study(tmp_path_factory):
                                 "completion": f"{place} step {step} {decoding} {sample} says" + (f" #### {word}" if answered else ""),
                             }
                         )  # fmt: skip
-            made.evaluation(place, test, here)
-            rows += [row | {"place": place, "test": test} for row in here]
-    done = made.write()
+            explorer.evaluation(place, test, place_rows)
+            rows += [row | {"place": place, "test": test} for row in place_rows]
+    done = explorer.write()
     assert done.returncode == 0, done.stderr
     table = pd.DataFrame(rows)
-    made.rows = table[(table.step == 0) | (table.step == 10)].copy()
-    base = made.rows[made.rows.step == 0].set_index(["id", "decoding", "sample"]).correct
-    made.rows["before"] = [
-        base[key] for key in zip(made.rows.id, made.rows.decoding, made.rows["sample"])
+    explorer.rows = table[(table.step == 0) | (table.step == 10)].copy()
+    base = explorer.rows[explorer.rows.step == 0].set_index(["id", "decoding", "sample"]).correct
+    explorer.rows["before"] = [
+        base[key] for key in zip(explorer.rows.id, explorer.rows.decoding, explorer.rows["sample"])
     ]
-    made.rows["policy"] = made.rows.place.map(
+    explorer.rows["policy"] = explorer.rows.place.map(
         lambda place: "base model" if place == "m/base" else place.split("/")[3]
     )
-    return made
+    return explorer
 
 
 def percent(flags):

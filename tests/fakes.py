@@ -91,11 +91,11 @@ def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> 
     (folder / "sitecustomize.py").write_text(HIDE)
     modules = importlib.metadata.packages_distributions()
     for image, path in locks.items():
-        kept = names_in(path) | {"pip", "hardgrpo"}
+        locked_names = names_in(path) | {"pip", "hardgrpo"}
         hidden = [
             module
             for module, packages in modules.items()
-            if not {normal(package) for package in packages} & kept
+            if not {normal(package) for package in packages} & locked_names
         ]
         (folder / f"{image}.hidden").write_text("\n".join(hidden))
     return stand_in
@@ -151,7 +151,7 @@ def without_network() -> list[str]:
     return []
 
 
-def recorded(folder: Path) -> tuple[dict, Path]:
+def record_connections(folder: Path) -> tuple[dict, Path]:
     """(environment, file): programs run with it append their connections and name lookups to the
     file; proxies lead nowhere."""
     folder.mkdir()

@@ -47,17 +47,17 @@ class Hub:
     def environment(self, home: Path, token: str | None = None) -> dict[str, str]:
         """The environment of a program that is to use this hub, without a cache of earlier
         downloads and without another token."""
-        kept = {
+        environment = {
             key: value
             for key, value in os.environ.items()
             if not key.startswith(("HF_", "HUGGING"))
         }
-        mine = {
+        hub_settings = {
             "HF_ENDPOINT": self.url,
             "HF_HOME": str(home / "hf_home"),
             "HF_HUB_DISABLE_XET": "1",
         }
-        return kept | mine | ({"HF_TOKEN": token} if token else {})
+        return environment | hub_settings | ({"HF_TOKEN": token} if token else {})
 
     def asked_for(self, file: str) -> bool:
         return any(path.endswith(f"/{file}") for _, path in self.requests)

@@ -68,11 +68,13 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def scheduled(run: Path) -> dict[str, str]:
+def scheduled_contents(run: Path) -> dict[str, str]:
     """The part of `contents` that a run with a checkpoint after every eighth update has, too."""
-    kept = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
+    shared_names = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
     return {
-        name: checksum for name, checksum in contents(run).items() if kept & set(name.split("/"))
+        name: checksum
+        for name, checksum in contents(run).items()
+        if shared_names & set(name.split("/"))
     }
 
 
@@ -86,11 +88,13 @@ def wait_for(condition, process, seconds=600):
         time.sleep(0.002)
 
 
-def whole(folder: Path, name: str) -> list[Path]:
+def complete_checkpoints(folder: Path, name: str) -> list[Path]:
     """Complete checkpoints in the state of a run, the oldest first."""
-    found = [path for path in states(folder, name) if (path / "manifest.json").exists()]
-    return sorted(found, key=lambda path: int(path.name.split("-")[1]))
+    checkpoints = [path for path in states(folder, name) if (path / "manifest.json").exists()]
+    return sorted(checkpoints, key=lambda path: int(path.name.split("-")[1]))
 
 
 def latest(folder: Path, name: str) -> int:
-    return max((int(path.name.split("-")[1]) for path in whole(folder, name)), default=0)
+    return max(
+        (int(path.name.split("-")[1]) for path in complete_checkpoints(folder, name)), default=0
+    )

@@ -10,13 +10,13 @@ APPLIES_NOT = "Specify a conda environment or container"
 done = subprocess.run(
     [sys.executable, "-m", "snakemake", "--lint"], capture_output=True, text=True, check=False
 )
-said = done.stdout + done.stderr
+output = done.stdout + done.stderr
 place, wrong = "", []
-for line in said.splitlines():
+for line in output.splitlines():
     if line.startswith("Lints for "):
         place = line.removeprefix("Lints for ")
     elif line.startswith("    * ") and not (place.startswith(OUTSIDE) and APPLIES_NOT in line):
         wrong.append(f"{place} {line.strip()}")
 if not place and done.returncode:
-    sys.exit(said)
+    sys.exit(output)
 sys.exit("\n".join(wrong) or None)

@@ -86,14 +86,14 @@ def chosen(world, by="pass_rate"):
     """Run `snakemake subset` and read the subset's rows and the JSON beside them."""
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    world.said = done.stdout + done.stderr
+    world.output = done.stdout + done.stderr
     stem = world.folder / "results/subsets/mine/mine/half/seed3"
     return files.read_rows(f"{stem}.csv", {"id": str, by: float, "rank": int}), files.read_json(
         f"{stem}.json"
     )
 
 
-def probed(world) -> dict[str, list[str]]:
+def read_answers(world) -> dict[str, list[str]]:
     """Each problem's answers, read from the probe without the project's grader: the word after the
     last ####, None without one."""
     answers = collections.defaultdict(list)
@@ -103,7 +103,7 @@ def probed(world) -> dict[str, list[str]]:
                 row["completion"].split("####")[-1].split() if "####" in row["completion"] else []
             )
             answers[row["id"]].append(after[0] if after else None)
-    assert {len(found) for found in answers.values()} == {SAMPLES}
+    assert {len(problem_answers) for problem_answers in answers.values()} == {SAMPLES}
     return answers
 
 

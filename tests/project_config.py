@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[1]
 
 def config() -> dict:
     """A new copy of config.yaml, which the caller may change."""
-    return copy.deepcopy(parsed())
+    return copy.deepcopy(parse())
 
 
 @functools.cache
-def parsed() -> dict:
+def parse() -> dict:
     return load.read(ROOT)

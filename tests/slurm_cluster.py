@@ -119,11 +119,11 @@ def find(program: str) -> str | None:
 
 def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    for sock in sockets:
+        sock.bind(("127.0.0.1", 0))
+    ports = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
     return ports
 
 
@@ -145,7 +145,7 @@ class Cluster:
         for name in ("munge", "database", "state", "spool.node1", "spool.node2", "log", "bin"):
             (self.base / name).mkdir(parents=True, exist_ok=True)
         names = ("controller_port", "node1_port", "node2_port", "accounting_port", "database_port")
-        told = dict(zip(names, free_ports(5))) | {
+        settings = dict(zip(names, free_ports(5))) | {
             "base": self.base,
             "host": socket.gethostname().split(".")[0],
             "gpu": GPU,
@@ -155,13 +155,13 @@ class Cluster:
             if not device.exists():
                 # like /dev/null: slurmd needs a device file
                 os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
-        told["accounting"] = ACCOUNTING_CONF.format(**told) if self.accounting else ""
-        self.write("slurm.conf", SLURM_CONF.format(**told))
+        settings["accounting"] = ACCOUNTING_CONF.format(**settings) if self.accounting else ""
+        self.write("slurm.conf", SLURM_CONF.format(**settings))
         gres = "".join(
             f"NodeName={node} Name=gpu Type={GPU} File={self.base}/{node}.gpu\n" for node in NODES
         )
         self.write("gres.conf", f"AutoDetect=off\n{gres}")
-        self.write("slurmdbd.conf", DATABASE_CONF.format(**told), 0o600)
+        self.write("slurmdbd.conf", DATABASE_CONF.format(**settings), 0o600)
         self.write(
             "bin/srun",
             f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n',
@@ -170,7 +170,7 @@ class Cluster:
         try:
             self.start_munge()
             if self.accounting:
-                self.start_accounting(told["database_port"])
+                self.start_accounting(settings["database_port"])
             self.start_controller()
             for node in NODES:
                 self.start_node(node)
@@ -284,12 +284,12 @@ class Cluster:
     def clear(self) -> None:
         """Cancel the jobs that a test left, and wait until they are gone."""
         end = time.monotonic() + 600
-        while (left := self.running()) and time.monotonic() < end:
-            self.call("scancel", "--full", *left, check=False)
+        while (remaining_jobs := self.running()) and time.monotonic() < end:
+            self.call("scancel", "--full", *remaining_jobs, check=False)
             time.sleep(0.5)
 
     def stop(self) -> None:
-        if (one := self.daemons.get("slurmctld")) and one.poll() is None:
+        if (controller := self.daemons.get("slurmctld")) and controller.poll() is None:
             try:
                 self.clear()
             except (RuntimeError, subprocess.TimeoutExpired) as error:

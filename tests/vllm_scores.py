@@ -14,27 +14,27 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from hardgrpo.sampling import vllm_engine  # noqa: E402
 
-asked = json.loads(Path(sys.argv[1]).read_text())
-real = [adapter for adapter in asked["adapters"] if adapter]
-llm = vllm_engine.start(asked["model"], max(map(len, asked["prompts"])) + asked["tokens"], real, 0)
+job = json.loads(Path(sys.argv[1]).read_text())
+real = [adapter for adapter in job["adapters"] if adapter]
+llm = vllm_engine.start(job["model"], max(map(len, job["prompts"])) + job["tokens"], real, 0)
 answer = []
-for adapter in asked["adapters"]:
+for adapter in job["adapters"]:
     outputs = llm.generate(
-        [vllm_engine.TokensPrompt(prompt_token_ids=prompt) for prompt in asked["prompts"]],
+        [vllm_engine.TokensPrompt(prompt_token_ids=prompt) for prompt in job["prompts"]],
         vllm_engine.SamplingParams(
-            max_tokens=asked["tokens"], temperature=0, logprobs=1, detokenize=False
+            max_tokens=job["tokens"], temperature=0, logprobs=1, detokenize=False
         ),
         lora_request=vllm_engine.adapter_request(real, adapter),
         use_tqdm=False,
     )
-    found = [output.outputs[0] for output in outputs]
+    completions = [output.outputs[0] for output in outputs]
     answer.append(
         [
             [
                 list(o.token_ids),
                 [step[token].logprob for token, step in zip(o.token_ids, o.logprobs)],
             ]
-            for o in found
+            for o in completions
         ]
     )
 Path(sys.argv[2]).write_text(json.dumps(answer))

@@ -85,9 +85,11 @@ def print_rows(rows: list[dict]) -> None:
     """Print rows of the table."""
     for row in rows:
         verdict = {None: "", True: "met", False: "NOT met"}[row["met"]]
-        ours, baseline, ratio = (format_number(row[key]) for key in ("ours", "baseline", "ratio"))
+        project_value, baseline, ratio = (
+            format_number(row[key]) for key in ("ours", "baseline", "ratio")
+        )
         print(
-            f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}",
+            f"{row['benchmark']:<11}{row['what']:<74}{project_value:>9}{baseline:>10} {row['unit']:<14}",
             end="",
         )
         print(f"{ratio:>8}  {row['target']:<16}{verdict}", flush=True)

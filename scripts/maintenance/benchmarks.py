@@ -35,7 +35,7 @@ class Skipped(Exception):
 def row(
     what: str,
     unit: str,
-    ours: float,
+    project_value: float,
     baseline: float | None,
     ratio: float | None = None,
     target: str = "",
@@ -47,8 +47,14 @@ def row(
     the condition holds; None without a target.
     """
     if ratio is None and baseline:
-        ratio = ours / baseline
-    quantities = {"what": what, "ours": ours, "baseline": baseline, "unit": unit, "ratio": ratio}
+        ratio = project_value / baseline
+    quantities = {
+        "what": what,
+        "ours": project_value,
+        "baseline": baseline,
+        "unit": unit,
+        "ratio": ratio,
+    }
     met = None
     if target:
         quantity, sign, limit = target.split()
@@ -57,31 +63,31 @@ def row(
 
 
 def measure_pairs(
-    ours: Callable[[], float], baseline: Callable[[], float], repeats: int
+    project: Callable[[], float], baseline: Callable[[], float], repeats: int
 ) -> tuple[float, float, float]:
-    """(median of ours, median of the baseline, median of the ratios by pair); each call measures
-    once.
+    """(median of the project, median of the baseline, median of the ratios by pair); each call
+    measures once.
 
     Every second pair starts with the baseline, so that the order (a cold cache, a processor that
     slows down) favours neither.
     """
     pairs = []
     for number in range(repeats):
-        calls = (ours, baseline) if number % 2 == 0 else (baseline, ours)
+        calls = (project, baseline) if number % 2 == 0 else (baseline, project)
         first_value, second_value = (call() for call in calls)
         pairs.append(
             (first_value, second_value) if number % 2 == 0 else (second_value, first_value)
         )
     return *map(statistics.median, zip(*pairs)), statistics.median(
-        ours_value / baseline_value for ours_value, baseline_value in pairs
+        project_value / baseline_value for project_value, baseline_value in pairs
     )
 
 
 def compare(
-    what: str, unit: str, ours: Callable, baseline: Callable, repeats: int, target: str = ""
+    what: str, unit: str, project: Callable, baseline: Callable, repeats: int, target: str = ""
 ) -> dict:
     """The row of two implementations of the same work, measured in `repeats` pairs."""
-    return row(what, unit, *measure_pairs(ours, baseline, repeats), target)
+    return row(what, unit, *measure_pairs(project, baseline, repeats), target)
 
 
 def run(

@@ -167,17 +167,19 @@ def look_at(study: str, no_tex: bool) -> None:
         "explorer.html": "every completion beside its base model's",
         "verified.txt": "checks of the results, and which of them were skipped",
     }
-    first, *others = [paper / name for name in contents if (paper / name).exists()] or [None]
-    if others:
+    first_file, *other_files = [paper / name for name in contents if (paper / name).exists()] or [
+        None
+    ]
+    if other_files:
         show("\nAlso:")
-    for path in others:
+    for path in other_files:
         show(f"  {path}  ({contents[path.name]})")
     if no_tex and not (paper / "paper.pdf").exists():
         show(
             f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}"
         )
-    if first:
-        show(f"\nOpen first: {first}  ({contents[first.name]})")
+    if first_file:
+        show(f"\nOpen first: {first_file}  ({contents[first_file.name]})")
 
 
 def read(path: str | Path, text: list[str], numbers: list[str]) -> list[dict]:

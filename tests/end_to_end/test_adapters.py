@@ -75,12 +75,12 @@ def clean(folder) -> Path:
 
 
 def contents(run: Path) -> dict[str, bytes]:
-    kept = (
+    run_files = (
         p
         for p in sorted(run.rglob("*"))
         if p.is_file() and p.name not in ("provenance.json", "timing.csv")
     )
-    return {path.relative_to(run).as_posix(): path.read_bytes() for path in kept}
+    return {path.relative_to(run).as_posix(): path.read_bytes() for path in run_files}
 
 
 def updates(run: Path) -> list[dict]:
@@ -155,8 +155,11 @@ def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
         wait_for(lambda: list((folder / "stopped.state").glob("*/checkpoint-*")), process)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1
-    said = (folder / "stopped.log").read_text()
-    assert said.count("error: stopped by SIGTERM after update") == 1 and "Traceback" not in said
+    log_text = (folder / "stopped.log").read_text()
+    assert (
+        log_text.count("error: stopped by SIGTERM after update") == 1
+        and "Traceback" not in log_text
+    )
     train(folder, "stopped", *TWO)
     assert json.loads((folder / "stopped/provenance.json").read_text())["resumed_from"] > 0
     assert contents(folder / "stopped") == contents(two)
@@ -165,9 +168,9 @@ def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
 def test_two_processes_share_out_the_same_work(folder, clean, two):
     """And their training curves go to TensorBoard, as it was asked for."""
     assert list((folder / "curves").rglob("events.out.tfevents.*"))
-    same = ("step", "prompts", "rollouts", "learning_rate")
-    assert [[row[k] for k in same] for row in updates(folder / "two")] == [
-        [row[k] for k in same] for row in updates(clean)
+    columns = ("step", "prompts", "rollouts", "learning_rate")
+    assert [[row[k] for k in columns] for row in updates(folder / "two")] == [
+        [row[k] for k in columns] for row in updates(clean)
     ]
     assert json.loads((folder / "two/provenance.json").read_text())["machine"]["processes"] == 2
     assert sorted(contents(folder / "two")) == sorted(contents(clean))

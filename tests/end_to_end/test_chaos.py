@@ -91,11 +91,11 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
             disturb(world, lambda workflow: None)
     else:
         jobs = sum(world.plan().values())
-        last = rng.randrange(max(1, jobs - 1))  # the fault comes after so many of them
+        jobs_before_fault = rng.randrange(max(1, jobs - 1))  # the fault comes after so many of them
 
         def fault(workflow: chaos.Workflow) -> None:
             nonlocal struck
-            workflow.wait_for_jobs(last)
+            workflow.wait_for_jobs(jobs_before_fault)
             time.sleep(rng.uniform(0, 2))
             struck = chaos.WHILE_RUNNING[kind](workflow, rng)
 
@@ -105,22 +105,25 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
     print(
         f"seed {seed}: {kind}, from {stage} on{f', {damaged.relative_to(world.folder)}' if damaged else ''}"
     )
-    named = finish(world, damaged)
-    ours, theirs = results(world.folder, *PARTS), results(finished_world.folder, *PARTS)
-    for found in (ours, theirs):
-        for path in filter(TIMED.fullmatch, list(found)):
-            del found[path]
-    if damaged is not None and not named:  # no job had to read it
+    is_reported = finish(world, damaged)
+    world_files, expected_files = (
+        results(world.folder, *PARTS),
+        results(finished_world.folder, *PARTS),
+    )
+    for contents in (world_files, expected_files):
+        for path in filter(TIMED.fullmatch, list(contents)):
+            del contents[path]
+    if damaged is not None and not is_reported:  # no job had to read it
         name = str(damaged.relative_to(world.folder))
-        if ours.get(name) != theirs.get(name):
+        if world_files.get(name) != expected_files.get(name):
             assert is_known(damaged), f"{name} is damaged, and whoever reads it would not know"
-        for found in (ours, theirs):
-            for path in [path for path in found if path == name or path.startswith(f"{name}/")]:
-                del found[path]
+        for contents in (world_files, expected_files):
+            for path in [p for p in contents if p == name or p.startswith(f"{name}/")]:
+                del contents[path]
     # removed, as the line said; no job has to read it any more, so that none made it again
-    if named and not damaged.exists():
-        theirs.pop(str(damaged.relative_to(world.folder)), None)
-    assert_same(ours, theirs)
+    if is_reported and not damaged.exists():
+        expected_files.pop(str(damaged.relative_to(world.folder)), None)
+    assert_same(world_files, expected_files)
 
 
 def disturb(world: World, fault) -> None:
@@ -130,7 +133,7 @@ def disturb(world: World, fault) -> None:
         disturbed.wait()
     finally:
         disturbed.end()
-    assert not chaos.traceback_in(disturbed.said), disturbed.said
+    assert not chaos.traceback_in(disturbed.output), disturbed.output
 
 
 def is_known(path: Path) -> bool:
@@ -152,45 +155,45 @@ def is_known(path: Path) -> bool:
 def finish(world: World, damaged: Path | None) -> bool:
     """Run it to its end: again after each line that says what to do, and that is done. Whether the
     damaged file was named."""
-    named = False
+    is_reported = False
     for attempt in range(4):
         rerun = chaos.Workflow(world, f"rerun{attempt}")
         try:
             status = rerun.wait()
         finally:
             rerun.end()
-        said = rerun.said
-        assert not chaos.traceback_in(said), said
+        output = rerun.output
+        assert not chaos.traceback_in(output), output
         if status == 0:
-            return named
-        if "--unlock" in said:
+            return is_reported
+        if "--unlock" in output:
             assert world.snakemake("--unlock").returncode == 0
             continue
-        assert damaged is not None, said
-        named = True
-        follow(world, damaged, said)
+        assert damaged is not None, output
+        is_reported = True
+        follow(world, damaged, output)
     raise AssertionError("four reruns do not end it")
 
 
-def follow(world: World, damaged: Path, said: str) -> None:
+def follow(world: World, damaged: Path, output: str) -> None:
     """Do what a line says that names the damaged file: delete it, or the folder that it is part of;
     correct its time."""
     name = str(damaged.relative_to(world.folder))
     if re.search(
         rf"^Output .* has older modification time .* than input {re.escape(name)} .*clock skew",
-        said,
+        output,
         re.MULTILINE,
     ):
         os.utime(damaged)  # Snakemake's own words for a file from the future
         return
-    told = [line for line in said.splitlines() if OWN_WORDS.match(line) and name in line] or [
+    messages = [line for line in output.splitlines() if OWN_WORDS.match(line) and name in line] or [
         line
-        for line in said.splitlines()
+        for line in output.splitlines()
         if OWN_WORDS.match(line) and any(f"delete {folder} " in line for folder in parents(name))
     ]
-    assert told, f"{name} is damaged, and nothing says so:\n{said}"
-    asked = re.search(r"delete (\S+) and run again", told[0])
-    path = damaged if asked is None or asked[1] == "it" else world.folder / asked[1]
+    assert messages, f"{name} is damaged, and nothing says so:\n{output}"
+    remedy = re.search(r"delete (\S+) and run again", messages[0])
+    path = damaged if remedy is None or remedy[1] == "it" else world.folder / remedy[1]
     if path.is_dir():
         shutil.rmtree(path)
     else:

@@ -114,11 +114,14 @@ def test_cut_is_as_sampled(two_limits):
         files.read_jsonl(world.folder / path, {"tokens": int})
         for path in ("results/probe/tiny/swaps_cut/shard0.jsonl.gz", "shard0.jsonl.gz")
     )
-    known = [(one["log_probability"], other["log_probability"]) for one, other in zip(cut, sampled)]
-    assert all(one in (None, other) for one, other in known), (
-        "unknown where a completion was cut, else the same"
-    )
-    assert 0 < sum(one is None for one, _ in known) < len(known)
+    log_probabilities = [
+        (cut_row["log_probability"], sampled_row["log_probability"])
+        for cut_row, sampled_row in zip(cut, sampled)
+    ]
+    assert all(
+        cut_value in (None, sampled_value) for cut_value, sampled_value in log_probabilities
+    ), "unknown where a completion was cut, else the same"
+    assert 0 < sum(cut_value is None for cut_value, _ in log_probabilities) < len(log_probabilities)
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
     assert {int(row["truncated"]) for row in rows} == {0, 1}, "the limit cuts some and spares some"
     assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [
@@ -143,18 +146,20 @@ def test_one_sample_of_a_probe_chooses(two_limits):
         files.write_jsonl(shard, rows)
     done = world.snakemake("results/difficulty/tiny/swaps_once.csv", subset)
     assert done.returncode == 0, done.stdout + done.stderr
-    first = {name: int(name in right) for name in answers}
+    first_grades = {name: int(name in right) for name in answers}
     with open(world.folder / "results/difficulty/tiny/swaps_once.csv") as table:
         rows = list(csv.DictReader(table))
-    assert {row["id"]: float(row["pass_rate"]) for row in rows} == first
+    assert {row["id"]: float(row["pass_rate"]) for row in rows} == first_grades
     with open(world.folder / "results/difficulty/tiny/swaps.csv") as table:
         held_out = {
             row["id"]: (row["held_out"], row["held_out_correct"]) for row in csv.DictReader(table)
         }
     assert {row["id"]: (row["held_out"], row["held_out_correct"]) for row in rows} == held_out
     with open(world.folder / subset) as table:
-        wrong = [first[row["id"]] for row in csv.DictReader(table)]
-    assert sum(wrong) == max(0, len(wrong) - list(first.values()).count(0)), "wrong ones first"
+        wrong = [first_grades[row["id"]] for row in csv.DictReader(table)]
+    assert sum(wrong) == max(0, len(wrong) - list(first_grades.values()).count(0)), (
+        "wrong ones first"
+    )
 
 
 def test_completions_without_their_evaluation_are_told(two_limits):

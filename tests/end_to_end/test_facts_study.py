@@ -31,7 +31,7 @@ def with_facts(config: dict) -> None:
 
 
 @pytest.fixture(scope="module")
-def beside(finished_world, tmp_path_factory):
+def study_with_facts(finished_world, tmp_path_factory):
     """The finished study with a task of facts beside its own; not to be changed."""
     world = finished_world.copy(tmp_path_factory.mktemp("facts") / "world")
     world.configure(with_facts)
@@ -40,8 +40,8 @@ def beside(finished_world, tmp_path_factory):
     return world
 
 
-def test_a_task_without_tiers_beside_one_with_tiers(beside):
-    world = beside
+def test_a_task_without_tiers_beside_one_with_tiers(study_with_facts):
+    world = study_with_facts
     tables = world.folder / "results/summaries/mini"
     tasks_of = lambda name: {
         row["task"] for row in files.read_rows(tables / f"{name}.csv", {"task": str})
@@ -68,8 +68,8 @@ def test_a_task_without_tiers_beside_one_with_tiers(beside):
     )
 
 
-def test_a_study_of_facts_alone(beside, tmp_path):
-    world = beside.copy(tmp_path / "world")
+def test_a_study_of_facts_alone(study_with_facts, tmp_path):
+    world = study_with_facts.copy(tmp_path / "world")
     world.configure(
         lambda config: config["studies"]["mini"].update(
             models=["knowing"],

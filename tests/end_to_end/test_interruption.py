@@ -21,13 +21,13 @@ from interruptible_run import (
     KILLS,
     UPDATES,
     command,
+    complete_checkpoints,
     contents,
     latest,
-    scheduled,
+    scheduled_contents,
     start,
     states,
     wait_for,
-    whole,
 )
 
 
@@ -67,7 +67,7 @@ def test_killed_without_a_signal_it_loses_no_more_than_since_the_last_save(run):
         run / f"{name}.log"
     ).read_text()
     assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == saved > 0
-    assert scheduled(run / name) == scheduled(run / "clean")
+    assert scheduled_contents(run / name) == scheduled_contents(run / "clean")
 
 
 @pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"][:KILLS])
@@ -108,7 +108,7 @@ def test_a_second_process_on_the_same_run_is_turned_away(run):
     assert contents(run / "locked") == contents(run / "clean")
 
 
-def said(log: Path) -> int:
+def count_reports(log: Path) -> int:
     """How often a process has said how many updates are done; all attempts write into one log."""
     return len(re.findall(rf"seed0: \d+ of {UPDATES}", log.read_text())) if log.exists() else 0
 
@@ -120,15 +120,17 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
     rng, name = random.Random(then_killed), f"told{then_killed}"
     for _ in range(3):
         before, log = latest(run, name), run / f"{name}.log"
-        already = said(log)
+        report_count = count_reports(log)
         process = start(run, name, spec="sparse.yaml")
         # It says how many updates are done just before it loads its state.
-        wait_for(lambda log=log, already=already: said(log) > already, process)
+        wait_for(
+            lambda log=log, report_count=report_count: count_reports(log) > report_count, process
+        )
         time.sleep(rng.uniform(0.05, 0.4))
         process.send_signal(signal.SIGTERM)
         if then_killed:
             wait_for(
-                lambda before=before: len(states(run, name)) > len(whole(run, name)),
+                lambda before=before: len(states(run, name)) > len(complete_checkpoints(run, name)),
                 process,
                 seconds=0.3,
             )
@@ -138,29 +140,29 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
             continue
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1, (run / f"{name}.log").read_text()
-        last = (run / f"{name}.log").read_text().strip().splitlines()[-1]
-        assert last.startswith("error: stopped by SIGTERM")
-        found = re.search(rf"after update (\d+) of {UPDATES}, state saved in (\S+);", last)
-        if found is None:  # before it had begun an update
+        last_line = (run / f"{name}.log").read_text().strip().splitlines()[-1]
+        assert last_line.startswith("error: stopped by SIGTERM")
+        match = re.search(rf"after update (\d+) of {UPDATES}, state saved in (\S+);", last_line)
+        if match is None:  # before it had begun an update
             assert latest(run, name) == before
             continue
-        assert int(found[1]) == latest(run, name) > before
-        assert whole(run, name)[-1] == run / found[2]
-        for path in whole(run, name)[-2:]:
+        assert int(match[1]) == latest(run, name) > before
+        assert complete_checkpoints(run, name)[-1] == run / match[2]
+        for path in complete_checkpoints(run, name)[-2:]:
             assert (path / "optimizer.pt").exists()
-        for path in whole(run, name)[:-2]:
+        for path in complete_checkpoints(run, name)[:-2]:
             assert int(path.name.split("-")[1]) % EVERY == 0, (
                 "an older one off the schedule is of no use"
             )
-            left = {file.name for file in path.iterdir()}
-            assert "model.safetensors" in left and not left & {
+            names = {file.name for file in path.iterdir()}
+            assert "model.safetensors" in names and not names & {
                 "optimizer.pt",
                 "scheduler.pt",
                 "rng_state.pth",
                 "trainer_state.json",
             }
     assert start(run, name, spec="sparse.yaml").wait() == 0, (run / f"{name}.log").read_text()
-    assert scheduled(run / name) == scheduled(run / "clean")
+    assert scheduled_contents(run / name) == scheduled_contents(run / "clean")
     assert "Traceback" not in (run / f"{name}.log").read_text()
     if not then_killed:
         assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] > 0
@@ -197,17 +199,17 @@ def test_a_reader_that_is_gone_does_not_stop_a_training(run):
     process = start(run, "alone", spec="sparse.yaml", stdout=subprocess.PIPE)
     process.stdout.close()
     assert process.wait() == 0, (run / "alone.log").read_text()
-    assert scheduled(run / "alone") == scheduled(run / "clean")
+    assert scheduled_contents(run / "alone") == scheduled_contents(run / "clean")
     assert "24 updates, last reward" in (run / "alone.log").read_text()
 
 
 def test_where_the_newest_checkpoint_is_damaged_it_goes_on_from_the_one_before(run):
     name = "fallback"
     process = start(run, name)
-    wait_for(lambda: len(whole(run, name)) >= 6, process)
+    wait_for(lambda: len(complete_checkpoints(run, name)) >= 6, process)
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 1
-    *_, second, newest = whole(run, name)
+    *_, second, newest = complete_checkpoints(run, name)
     (newest / "optimizer.pt").write_bytes(b"")
     assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
     assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == int(
@@ -236,10 +238,10 @@ def test_a_whole_job_told_to_stop_saves_and_its_retry_goes_on(finished):
     )
     wait_for(lambda: list((finished.folder / "results/state").glob("*/checkpoint-*")), process)
     os.killpg(process.pid, signal.SIGTERM)
-    said, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=600)
     assert (
         process.returncode != 0 and "error: stopped by SIGTERM after update" in log.read_text()
-    ), said + log.read_text()
+    ), output + log.read_text()
     done = finished.snakemake(target)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
@@ -254,12 +256,13 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
     """Snakemake does so where it was killed while the job went on and finished."""
     name = "unseen"
     assert start(run, name, "--keep-finished").wait() == 0
-    (kept,) = (run / f"{name}.state").glob("*")
-    assert kept.suffix == ".finished"
-    assert not list(kept.rglob("optimizer*")), "what training alone needs is gone"
+    (finished_state,) = (run / f"{name}.state").glob("*")
+    assert finished_state.suffix == ".finished"
+    assert not list(finished_state.rglob("optimizer*")), "what training alone needs is gone"
     weights = f"step-{UPDATES}/model.safetensors"
     assert os.path.samefile(
-        kept / f"checkpoint-{UPDATES}/model.safetensors", run / name / "checkpoints" / weights
+        finished_state / f"checkpoint-{UPDATES}/model.safetensors",
+        run / name / "checkpoints" / weights,
     ), "no room taken"
     shutil.rmtree(run / name)
     log = run / f"{name}.log"
@@ -284,8 +287,11 @@ def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
 
     process = start(run, name, preexec_fn=small_disk, env=COLD)
     assert process.wait() == 1
-    last = (run / "full.log").read_text().strip().splitlines()[-1]
-    assert last.startswith("error: the disk is full") and "run the same command again" in last
+    last_line = (run / "full.log").read_text().strip().splitlines()[-1]
+    assert (
+        last_line.startswith("error: the disk is full")
+        and "run the same command again" in last_line
+    )
     assert "Traceback" not in (run / "full.log").read_text()
     assert not (run / name / "updates.csv").exists() and not (run / name / "checkpoints").exists()
     assert start(run, name).wait() == 0

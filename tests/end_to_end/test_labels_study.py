@@ -71,8 +71,8 @@ def study(finished_world, tmp_path_factory):
 
     world.configure(ask)
     world.planned = world.plan()
-    world.asked = [*TABLES, "paper/mini/figures/labels.csv"]
-    done = world.snakemake(*world.asked)
+    world.targets = [*TABLES, "paper/mini/figures/labels.csv"]
+    done = world.snakemake(*world.targets)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     return world
 
@@ -124,7 +124,7 @@ def test_what_was_chosen_and_what_it_gained_is_tabled_and_drawn(study):
     drawn = rows(study.folder / "paper/mini/figures/labels.csv")
     assert {(row["policy"], row["recipe"]): float(row["labels"]) for row in drawn} == LABELS
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
-    assert study.plan(*study.asked) == {}
+    assert study.plan(*study.targets) == {}
 
 
 def test_labels_can_be_held_constant(study, tmp_path):

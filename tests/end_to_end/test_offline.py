@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from conftest import TABLES, World, shrink
-from fakes import recorded, without_network
+from fakes import record_connections, without_network
 from hardgrpo.runtime import warm
 
 REACHES_OUT = ("train_grpo.py", "evaluate.py", "probe.py", "pretrain_model.py", "warm.py")
@@ -27,13 +27,13 @@ def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess
         *arguments,
     ]
     # the tests' server has a network
-    mine = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env
+    environment = {name: value for name, value in os.environ.items() if name != warm.SOCKET} | env
     return subprocess.run(
-        command, cwd=world.folder, env=mine, capture_output=True, text=True, check=False
+        command, cwd=world.folder, env=environment, capture_output=True, text=True, check=False
     )
 
 
-def wanted(calls) -> list[str]:
+def network_calls(calls) -> list[str]:
     """What programs of the workflow asked of the network (Snakemake's own loopback aside)."""
     lines = calls.read_text().splitlines() if calls.exists() else []
     return [line for line in lines if line.startswith(REACHES_OUT)]
@@ -55,13 +55,13 @@ def with_inputs(world) -> World:
 
 
 def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_path):
-    env, calls = recorded(tmp_path / "recorder")
+    env, calls = record_connections(tmp_path / "recorder")
     with_inputs.configure(
         lambda config: config["studies"]["mini"].update(arms=[{"policy": "hard", "recipe": "mini"}])
     )
     done = run(with_inputs, env, *TABLES)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert wanted(calls) == []
+    assert network_calls(calls) == []
 
 
 def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
@@ -70,7 +70,7 @@ def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
         "src/hardgrpo/runtime/environments.py",
         lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text),
     )
-    env, calls = recorded(tmp_path / "recorder")
+    env, calls = record_connections(tmp_path / "recorder")
     env |= dict.fromkeys(
         (
             "HF_HUB_OFFLINE",
@@ -83,4 +83,4 @@ def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
     )
     done = run(finished, env, "--force", "results/training/tiny/swaps/mini/hard/seed0/updates.csv")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert wanted(calls)
+    assert network_calls(calls)

@@ -41,21 +41,21 @@ UPDATES = 5 * KILLS + 3
 def folder(finished_world, tmp_path_factory):
     """A folder with a specification for each kind: sampling steps over the whole pool, a checkpoint
     after every one."""
-    made = tmp_path_factory.mktemp("online")
-    (made / "results").symlink_to(finished_world.folder / "results")
+    specs_folder = tmp_path_factory.mktemp("online")
+    (specs_folder / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(
-        (made / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
+        (specs_folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
-    rows = (made / "results/difficulty/tiny/swaps.csv").read_text().splitlines()
+    rows = (specs_folder / "results/difficulty/tiny/swaps.csv").read_text().splitlines()
     place = rows[0].split(",").index("id")
-    (made / "all.csv").write_text(
+    (specs_folder / "all.csv").write_text(
         "id\n" + "".join(f"{row.split(',')[place]}\n" for row in rows[1:])
     )
     spec |= {"subset": "all.csv"}
     for kind, keys in ONLINE.items():
         training = spec["training"] | {"updates": UPDATES, "checkpoint_every": 1} | keys
-        (made / f"{kind}.yaml").write_text(yaml.safe_dump(spec | {"training": training}))
-    return made
+        (specs_folder / f"{kind}.yaml").write_text(yaml.safe_dump(spec | {"training": training}))
+    return specs_folder
 
 
 @pytest.mark.parametrize("kind", ONLINE)

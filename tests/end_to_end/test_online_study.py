@@ -50,8 +50,8 @@ def study(finished_world, tmp_path_factory):
         )
 
     world.configure(ask)
-    world.asked = [*TABLES, "paper/mini/tables/rollouts.csv", "paper/mini/figures/rollouts.csv"]
-    done = world.snakemake(*world.asked)
+    world.targets = [*TABLES, "paper/mini/tables/rollouts.csv", "paper/mini/figures/rollouts.csv"]
+    done = world.snakemake(*world.targets)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     return world
 
@@ -77,8 +77,8 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
             ("thrown_away", "thrown_away"),
             ("replayed", "replayed"),
         ):
-            assert float(row[counted]) == sum(float(one[logged]) for one in log)
-        assert float(row["updates"]) == sum(float(one["trained"]) for one in log)
+            assert float(row[counted]) == sum(float(update[logged]) for update in log)
+        assert float(row["updates"]) == sum(float(update["trained"]) for update in log)
     assert float(rollouts["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, (
         "two sets of four anchor prompts are not trained on"
     )
@@ -106,12 +106,12 @@ def test_labels_are_those_of_the_prompts_that_were_sampled(study):
 
 def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with_the_first(study):
     run = study.folder / "results/training/tiny/swaps/small_plain/agreement_in_rounds/seed0"
-    first = [
+    first_ids = [
         row["id"]
         for row in rows(study.folder / "results/subsets/tiny/swaps/agreement_in_rounds/seed0.csv")
     ]
-    both = [row["id"] for row in rows(run / "second.csv")]
-    assert len(first) == 7 and both[:7] == first and len(set(both)) == 15, (
+    all_ids = [row["id"] for row in rows(run / "second.csv")]
+    assert len(first_ids) == 7 and all_ids[:7] == first_ids and len(set(all_ids)) == 15, (
         "half of the budget, rounded down; then all of it"
     )
     measured, of_base = (
@@ -123,15 +123,15 @@ def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with
         row["log_probability"] for row in of_base
     ], "of the trained model"
     now = {row["id"]: float(row["agreement"]) for row in measured}
-    others = [name for name in now if name not in both]
-    assert min(now[name] for name in both[7:]) >= max(now[name] for name in others)
+    unchosen_ids = [name for name in now if name not in all_ids]
+    assert min(now[name] for name in all_ids[7:]) >= max(now[name] for name in unchosen_ids)
     log, of_first = rows(run / "updates.csv"), rows(run / "first/updates.csv")
     assert [int(row["step"]) for row in log] == [1, 2, 3, 4] and len(of_first) == 2
     assert all(
-        float(one[name]) == float(row[name])
-        for one, row in zip(of_first, log)
-        for name in one
-        if one[name]
+        float(round_row[name]) == float(row[name])
+        for round_row, row in zip(of_first, log)
+        for name in round_row
+        if round_row[name]
     )
     assert sorted(path.name for path in (run / "checkpoints").glob("step-*")) == ["step-4"]
     spent = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/spent.csv")}[
@@ -168,7 +168,7 @@ def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
     )
     assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
-    assert study.plan(*study.asked) == {}
+    assert study.plan(*study.targets) == {}
 
 
 def test_every_selector_is_run_here():

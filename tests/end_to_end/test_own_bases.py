@@ -38,13 +38,13 @@ def test_replicates_with_bases_of_their_own(finished):
                 results / f"evaluation/tiny-seed{seed}/{what}/swaps.csv.gz",
                 {"step": int, "correct": int, "decoding": str},
             )
-            last = max(row["step"] for row in graded)
-            kept = [
+            last_step = max(row["step"] for row in graded)
+            grades = [
                 row["correct"]
                 for row in graded
-                if row["step"] == last and row["decoding"] == "sampled"
+                if row["step"] == last_step and row["decoding"] == "sampled"
             ]
-            accuracies[seed, what[:4]] = sum(kept) / len(kept)
+            accuracies[seed, what[:4]] = sum(grades) / len(grades)
     (gain,) = [
         row
         for row in files.read_rows(
@@ -64,5 +64,5 @@ def test_replicates_with_bases_of_their_own(finished):
     assert kind["reach_samples"] == 4
     assert world.plan("results/summaries/mini/gains.csv") == {}, "nothing is left"
     world.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 3, 5]))
-    more = world.plan("results/summaries/mini/gains.csv")
-    assert more["pretrain_model"] == more["train_grpo"] == 1, "one more replicate is one more base"
+    plan = world.plan("results/summaries/mini/gains.csv")
+    assert plan["pretrain_model"] == plan["train_grpo"] == 1, "one more replicate is one more base"

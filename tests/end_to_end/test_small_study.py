@@ -169,7 +169,7 @@ def test_the_grades_can_be_computed_again_from_the_kept_completions(finished_wor
 def test_summaries_hold_what_the_evaluations_hold(finished_world):
     results = finished_world.folder / "results"
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
-    last = [
+    last_grades = [
         int(row["correct"]) for row in graded if row["step"] == "4" and row["decoding"] == "sampled"
     ]
     base = [
@@ -183,7 +183,7 @@ def test_summaries_hold_what_the_evaluations_hold(finished_world):
         if (row["policy"], row["eval_task"], row["decoding"]) == ("hard", "swaps", "sampled")
     )
     assert float(gain["gain"]) == pytest.approx(
-        sum(last) / len(last) - sum(base) / len(base), abs=1e-9
+        sum(last_grades) / len(last_grades) - sum(base) / len(base), abs=1e-9
     )
     for row in rows(results / "summaries/mini/parts.csv"):
         assert float(row["finishing"]) + float(row["correctness"]) == pytest.approx(
@@ -248,9 +248,9 @@ def test_a_figure_and_the_tables_are_drawn_without_torch(finished, tmp_path):
         if path.suffix in (".tex", ".csv")
     }
     shutil.rmtree(paper)
-    asked = ("paper/mini/figures/accuracy.pdf", "paper/mini/tables/gain.tex")
+    targets = ("paper/mini/figures/accuracy.pdf", "paper/mini/tables/gain.tex")
     done = finished.snakemake(
-        *asked, env={"PYTHONPATH": str(tmp_path), user_settings.KEEP_PYTHONPATH: "1"}
+        *targets, env={"PYTHONPATH": str(tmp_path), user_settings.KEEP_PYTHONPATH: "1"}
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     drawn = {
@@ -277,26 +277,26 @@ def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finis
 
     def run(*arguments, path=with_tex):
         done = finished.snakemake(*arguments, env={"PATH": path})
-        said = done.stdout + done.stderr
-        assert done.returncode == 0, said
-        return said
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, output
+        return output
 
     (paper / "paper.pdf").unlink(missing_ok=True)
-    said = run("--forcerun", "verify", path=without_tex)
+    output = run("--forcerun", "verify", path=without_tex)
     command = ".venv/bin/snakemake paper --profile laptop --config study=mini"
     assert (
-        command in said
+        command in output
         and not (paper / "paper.pdf").exists()
         and command in (paper / "no_pdf.txt").read_text()
     )
-    said = run("-n")
-    assert "Nothing to be done" in said and said.count(command) == 1
+    output = run("-n")
+    assert "Nothing to be done" in output and output.count(command) == 1
     assert command in run() and not (paper / "paper.pdf").exists()
     run("--report", str(report))
     assert "tables/gain.html" in report.read_text() and "paper.pdf" not in report.read_text()
     run(*command.split()[1:])
     assert "stand-in" in (paper / "paper.pdf").read_text() and not (paper / "no_pdf.txt").exists()
-    said = run("-n")
-    assert "Nothing to be done" in said and command not in said
+    output = run("-n")
+    assert "Nothing to be done" in output and command not in output
     run("--report", str(report))
     assert "paper.pdf" in report.read_text()

@@ -100,9 +100,10 @@ def test_a_study_of_both_has_every_summary_figure_and_table(study):
     }
     arms = set(itertools.product(("hard", "random"), ("mini", "mini_sft")))
     for name in ("gains", "accuracy", "parts", "parity", "spent", "differences"):
-        named = {(row["policy"], row["recipe"]) for row in tables[name]}
+        table_arms = {(row["policy"], row["recipe"]) for row in tables[name]}
         assert (
-            named | {(row["minus"], row["minus_recipe"]) for row in tables[name] if "minus" in row}
+            table_arms
+            | {(row["minus"], row["minus_recipe"]) for row in tables[name] if "minus" in row}
             == arms
         ), name
     for name in ("learnable", "curves"):
@@ -203,10 +204,10 @@ def test_two_processes_train_as_one(run):
         assert start(run, name, *arguments, spec="pair.yaml").wait() == 0, (
             run / f"{name}.log"
         ).read_text()
-    one, two = (rows(run / name / "updates.csv") for name in ("one", "two"))
-    assert len({row["tokens_mean"] for row in one}) > 1
-    for here, there in zip(one, two, strict=True):
-        assert [here[name] for name in ("step", "prompts", "rollouts", "tokens_mean")] == [
-            there[name] for name in ("step", "prompts", "rollouts", "tokens_mean")
+    rows_of_one, rows_of_two = (rows(run / name / "updates.csv") for name in ("one", "two"))
+    assert len({row["tokens_mean"] for row in rows_of_one}) > 1
+    for row_of_one, row_of_two in zip(rows_of_one, rows_of_two, strict=True):
+        assert [row_of_one[name] for name in ("step", "prompts", "rollouts", "tokens_mean")] == [
+            row_of_two[name] for name in ("step", "prompts", "rollouts", "tokens_mean")
         ]
-        assert float(there["loss"]) == pytest.approx(float(here["loss"]), rel=1e-3)
+        assert float(row_of_two["loss"]) == pytest.approx(float(row_of_one["loss"]), rel=1e-3)

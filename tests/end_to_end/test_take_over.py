@@ -22,10 +22,10 @@ def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
         taking = subprocess.Popen(
             command("taken", "--take-over"), cwd=run, stdout=stream, stderr=stream
         )
-    asked = f"process {orphan.pid} on {os.uname().nodename} is training this run, but Snakemake waits for this job"
-    wait_for(lambda: asked in log.read_text(), taking)
+    message = f"process {orphan.pid} on {os.uname().nodename} is training this run, but Snakemake waits for this job"
+    wait_for(lambda: message in log.read_text(), taking)
     orphan.send_signal(signal.SIGCONT)
-    assert taking.wait() == 0 and asked in log.read_text(), log.read_text()
+    assert taking.wait() == 0 and message in log.read_text(), log.read_text()
     assert orphan.wait() == 1
     assert json.loads((run / "taken/provenance.json").read_text())["resumed_from"] > 0
     assert contents(run / "taken") == contents(run / "clean")

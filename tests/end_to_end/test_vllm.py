@@ -95,14 +95,18 @@ def problems_of(folder: Path) -> dict[str, str]:
     }
 
 
-def share(rows: list[dict], **wanted) -> tuple[float, int]:
-    kept = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-    return sum(int(row["correct"]) for row in kept) / len(kept), len(kept)
+def share(rows: list[dict], **conditions) -> tuple[float, int]:
+    matching_rows = [
+        row for row in rows if all(row[key] == value for key, value in conditions.items())
+    ]
+    return sum(int(row["correct"]) for row in matching_rows) / len(matching_rows), len(
+        matching_rows
+    )
 
 
-def agree(one: tuple[float, int], other: tuple[float, int]) -> bool:
+def agree(first_share: tuple[float, int], second_share: tuple[float, int]) -> bool:
     """Whether two shares differ by less than their 99.9 % interval."""
-    (p, n), (q, m) = one, other
+    (p, n), (q, m) = first_share, second_share
     return abs(p - q) < 3.3 * math.sqrt(p * (1 - p) / n + q * (1 - q) / m)
 
 
@@ -171,11 +175,11 @@ def test_pass_rates_of_the_engines_agree(learned):
         (sum(row["correct"] for row in rows), sum(row["samples"] for row in rows))
         for rows in (by_transformers, by_vllm)
     ]
-    (one, n), (other, m) = totals
-    assert n == m == 360 and 0.05 < one / n < 0.95, (
+    (transformers_correct, n), (vllm_correct, m) = totals
+    assert n == m == 360 and 0.05 < transformers_correct / n < 0.95, (
         "a model that solves some and not all: only then do shares tell something"
     )
-    assert agree((one / n, n), (other / m, m))
+    assert agree((transformers_correct / n, n), (vllm_correct / m, m))
     seeds = [
         row["seed"]
         for shard in (0, 1)
@@ -352,13 +356,14 @@ def test_one_start_evaluates_the_base_and_every_adapter(learned):
             done[engine].stdout.count(f"engine {engine} starts") == 1
             and "3 models of 200 completions" in done[engine].stdout
         )
-    ours, theirs = (
+    transformers_rows, vllm_rows = (
         read(learned.folder / f"{engine}.csv.gz") for engine in ("transformers", "vllm")
     )
-    assert {row["step"] for row in theirs} == {"0", "2", "4"}
+    assert {row["step"] for row in vllm_rows} == {"0", "2", "4"}
     for step in ("0", "2", "4"):
         assert agree(
-            share(ours, step=step, decoding="sampled"), share(theirs, step=step, decoding="sampled")
+            share(transformers_rows, step=step, decoding="sampled"),
+            share(vllm_rows, step=step, decoding="sampled"),
         )
     greedy = [
         [
@@ -366,10 +371,10 @@ def test_one_start_evaluates_the_base_and_every_adapter(learned):
             for row in rows
             if row["decoding"] == "greedy"
         ]
-        for rows in (ours, theirs)
+        for rows in (transformers_rows, vllm_rows)
     ]
-    same = sum(one == other for one, other in zip(*greedy))
-    assert same >= 0.97 * len(greedy[0]), (
+    equal_count = sum(completion == vllm_completion for completion, vllm_completion in zip(*greedy))
+    assert equal_count >= 0.97 * len(greedy[0]), (
         "greedy decoding may part only where two tokens are as good as equal"
     )
 
@@ -382,8 +387,8 @@ def spoken_by_vllm(
         Request(tuple(tasks.messages("{question}", question)), 1, 0.0) for question in questions
     ]
     prompts = engines.tokenize(engines.load_tokenizer(model), requests, {})
-    asked = {"model": str(model), "adapters": adapters, "prompts": prompts, "tokens": tokens}
-    (folder / "asked.json").write_text(json.dumps(asked))
+    job = {"model": str(model), "adapters": adapters, "prompts": prompts, "tokens": tokens}
+    (folder / "asked.json").write_text(json.dumps(job))
     command = [VLLM, str(ROOT / "tests/vllm_scores.py"), "asked.json", "answer.json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -393,7 +398,7 @@ def spoken_by_vllm(
 def scores_by_transformers(model_folder: Path, adapters: list, prompts: list, spoken: list) -> list:
     """Log-probabilities of the tokens that vLLM spoke."""
     model = engines.load(str(model_folder))
-    found = []
+    log_probabilities = []
     for (_, adapted), completions in zip(engines.adapted_models(model, adapters), spoken):
         rows = []
         for prompt, (tokens, _) in zip(prompts, completions):
@@ -402,14 +407,14 @@ def scores_by_transformers(model_folder: Path, adapters: list, prompts: list, sp
             rows.append(
                 [scores[len(prompt) - 1 + k, token].item() for k, token in enumerate(tokens)]
             )
-        found.append(rows)
-    return found
+        log_probabilities.append(rows)
+    return log_probabilities
 
 
-def assert_equal_scores(ours: list, spoken: list, tolerance: float) -> None:
-    for one, other in zip(ours, spoken):
-        for row, (_, theirs) in zip(one, other):
-            assert row == pytest.approx(theirs, abs=tolerance)
+def assert_equal_scores(log_probabilities: list, spoken: list, tolerance: float) -> None:
+    for rows, completions in zip(log_probabilities, spoken):
+        for row, (_, vllm_values) in zip(rows, completions):
+            assert row == pytest.approx(vllm_values, abs=tolerance)
 
 
 def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
@@ -469,10 +474,10 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
         assert min(spoken) >= 1
     assert answered["transformers"][0] > 0.1, "it knows the capital of France, now and then"
     for kind in ("", " stops"):
-        one, other = answered[f"transformers{kind}"], answered[f"vllm{kind}"]
-        assert one == other or agree(one, other)
+        transformers_share, vllm_share = answered[f"transformers{kind}"], answered[f"vllm{kind}"]
+        assert transformers_share == vllm_share or agree(transformers_share, vllm_share)
 
-    said = {}
+    greedy_completions = {}
     for engine in ("transformers", "vllm"):
         output = [
             "--grader",
@@ -496,10 +501,17 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
         texts = files.read_jsonl(
             tmp_path / f"{engine}.texts.jsonl.gz", {"decoding": str, "completion": str}
         )
-        said[engine] = [row["completion"] for row in texts if row["decoding"] == "greedy"]
+        greedy_completions[engine] = [
+            row["completion"] for row in texts if row["decoding"] == "greedy"
+        ]
         assert len(texts) == 4 * 17 and len(read(tmp_path / f"{engine}.csv.gz")) == len(texts)
-    same = sum(one == other for one, other in zip(said["transformers"], said["vllm"]))
-    assert len(said["vllm"]) == 4 and same >= 3, (
+    equal_count = sum(
+        completion == vllm_completion
+        for completion, vllm_completion in zip(
+            greedy_completions["transformers"], greedy_completions["vllm"]
+        )
+    )
+    assert len(greedy_completions["vllm"]) == 4 and equal_count >= 3, (
         "greedy decoding may part only where two tokens are as good as equal"
     )
 
@@ -507,7 +519,7 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
     assert_equal_scores(scores_by_transformers(smollm2, [None], prompts, spoken), spoken, 5e-3)
 
 
-def specified(
+def write_spec(
     learned: World, folder: Path, name: str, subset: str | None = None, seed: int = 0, **changes
 ) -> list[str]:
     """Arguments of a training whose recipe has other values than that of `learned`."""
@@ -521,9 +533,9 @@ def specified(
     return ["--spec", f"{name}.yaml", "--output", name, "--state", f"{name}.state"]
 
 
-def trained(learned: World, folder: Path, name: str, **changes) -> list[dict]:
+def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     """The log of such a training."""
-    run("train_grpo.py", folder, *specified(learned, folder, name, **changes))
+    run("train_grpo.py", folder, *write_spec(learned, folder, name, **changes))
     return list(csv.DictReader((folder / name / "updates.csv").read_text().splitlines()))
 
 
@@ -536,7 +548,7 @@ def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
     """The recipes' GPU parts on the CPU: rollouts by vLLM with the weights put into it after every
     update, and a 4-bit base."""
     # so large that old weights in vLLM would show
-    rows = trained(learned, tmp_path, "out", **change, learning_rate=2e-2)
+    rows = train(learned, tmp_path, "out", **change, learning_rate=2e-2)
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {
         float(row["rollouts"]) for row in rows
     } == {16.0}
@@ -552,11 +564,13 @@ def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
 
 def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(learned, tmp_path):
     """All runs train on one prompt, so that no order of prompts depends on the seed."""
-    one = tasks.read_problems(learned.folder / "results/tasks/arithmetic/train.jsonl")[0]["id"]
+    problem_id = tasks.read_problems(learned.folder / "results/tasks/arithmetic/train.jsonl")[0][
+        "id"
+    ]
     files.write_rows(
         tmp_path / "one.csv",
         ["id", "pass_rate", "rank"],
-        [{"id": one, "pass_rate": None, "rank": 1}],
+        [{"id": problem_id, "pass_rate": None, "rank": 1}],
     )
     changes = {
         "generation": "vllm",
@@ -565,11 +579,11 @@ def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(lear
         "learning_rate": 2e-2,
         "subset": "one.csv",
     }
-    first, again, second = (
-        trained(learned, tmp_path, name, seed=seed, **changes)
+    log, repeated_log, reseeded_log = (
+        train(learned, tmp_path, name, seed=seed, **changes)
         for name, seed in (("first", 1), ("again", 1), ("second", 2))
     )
-    assert first == again and first[0]["tokens_mean"] != second[0]["tokens_mean"], (
+    assert log == repeated_log and log[0]["tokens_mean"] != reseeded_log[0]["tokens_mean"], (
         "the rollouts of the first update"
     )
     base = model_folders.load_model(learned.folder / "results/models/tiny", dtype=torch.bfloat16)
@@ -582,11 +596,11 @@ def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(lear
 
 def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp_path):
     changes = {"base": "nf4", "precision": "bf16", "updates": 12}
-    trained(learned, tmp_path, "whole", **changes)
+    train(learned, tmp_path, "whole", **changes)
     command = [
         sys.executable,
         path_of("train_grpo"),
-        *specified(learned, tmp_path, "killed", **changes),
+        *write_spec(learned, tmp_path, "killed", **changes),
     ]
     with open(tmp_path / "log", "w") as log:
         process = subprocess.Popen(
@@ -602,7 +616,7 @@ def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp
         )
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()[-3000:]
-    trained(learned, tmp_path, "killed", **changes)
+    train(learned, tmp_path, "killed", **changes)
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert json.loads((tmp_path / "killed/provenance.json").read_text())["resumed_from"] >= 2
     adapter = load_file(tmp_path / "whole/checkpoints/step-12/adapter_model.safetensors")
@@ -617,8 +631,8 @@ def test_an_engine_that_is_done_leaves_no_worker(learned):
         str(learned.folder / "results/models/tiny"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    left = [line for line in done.stdout.splitlines() if line.endswith("workers left")]
-    assert [line.rpartition(", ")[2] for line in left] == ["0 workers left"] * 2, (
+    reports = [line for line in done.stdout.splitlines() if line.endswith("workers left")]
+    assert [line.rpartition(", ")[2] for line in reports] == ["0 workers left"] * 2, (
         done.stdout[-2000:] + done.stderr[-2000:]
     )
 

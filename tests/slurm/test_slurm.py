@@ -86,7 +86,7 @@ def process(run) -> int:
     return int(re.match(r"process (\d+)", lock.read_text())[1])
 
 
-def check(run, undisturbed, attempts: int, kept: str = "") -> None:
+def check(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
     """The files are those of the undisturbed run, and the last attempt did not start at the
     beginning."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
@@ -94,8 +94,8 @@ def check(run, undisturbed, attempts: int, kept: str = "") -> None:
     assert len(states) == attempts and states[-1] == "COMPLETED", states
     facts = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
     assert (facts["resumed_from"] > 0) == (attempts > 1), facts["resumed_from"]
-    left = [path.suffix for path in run.folder.glob("results/state/*")]
-    assert left in ([], [kept]), "a finished run keeps no state"
+    suffixes = [path.suffix for path in run.folder.glob("results/state/*")]
+    assert suffixes in ([], [state_suffix]), "a finished run keeps no state"
 
 
 def test_a_controller_that_is_gone_for_40_seconds(run, undisturbed, slurm):
@@ -105,15 +105,15 @@ def test_a_controller_that_is_gone_for_40_seconds(run, undisturbed, slurm):
     time.sleep(40)
     assert snakemake.poll() is None
     slurm.start_controller()
-    assert run.finish(snakemake) == 0, run.said()
+    assert run.finish(snakemake) == 0, run.read_output()
     check(run, undisturbed, attempts=1)
 
 
 def test_a_job_that_is_cancelled(run, undisturbed, slurm):
     snakemake = run.start(TARGET)
     slurm.call("scancel", under_way(run))
-    assert run.finish(snakemake) == 0, run.said()
-    assert "SIGTERM: training stops after this update and saves its state" in run.said()
+    assert run.finish(snakemake) == 0, run.read_output()
+    assert "SIGTERM: training stops after this update and saves its state" in run.read_output()
     check(run, undisturbed, attempts=2)
 
 
@@ -135,8 +135,8 @@ def test_a_job_that_makes_room_for_a_more_urgent_one(run, undisturbed, slurm):
     )
     until(lambda: state_of_first(run) == "PREEMPTED", what="preemption")
     slurm.call("scancel", urgent.strip())
-    assert run.finish(snakemake) == 0, run.said()
-    assert re.search(r"stopped by SIGTERM after update \d+ of", run.said())
+    assert run.finish(snakemake) == 0, run.read_output()
+    assert re.search(r"stopped by SIGTERM after update \d+ of", run.read_output())
     check(run, undisturbed, attempts=2)
 
 
@@ -151,9 +151,9 @@ def test_the_time_limit(run, undisturbed, slurm):
     )
     under_way(run)
     os.kill(process(run), signal.SIGSTOP)
-    assert run.finish(snakemake) == 0, run.said()
+    assert run.finish(snakemake) == 0, run.read_output()
     assert jobs(run)[0]["State"] == "TIMEOUT"
-    assert re.search(r"stopped by SIGTERM after update \d+ of", run.said())
+    assert re.search(r"stopped by SIGTERM after update \d+ of", run.read_output())
     check(run, undisturbed, attempts=2)
 
 
@@ -174,9 +174,9 @@ def test_the_warning_before_the_time_limit(run, undisturbed, slurm):
     until(lambda: warned_or_gone(program), what="the warning")
     if os.path.exists(f"/proc/{program}"):
         os.kill(program, signal.SIGCONT)
-    assert run.finish(snakemake) == 0, run.said()
+    assert run.finish(snakemake) == 0, run.read_output()
     assert jobs(run)[0]["State"] == "FAILED", "not TIMEOUT"
-    assert re.search(r"stopped by SIGTERM after update \d+ of", run.said())
+    assert re.search(r"stopped by SIGTERM after update \d+ of", run.read_output())
     check(run, undisturbed, attempts=2)
 
 
@@ -205,7 +205,7 @@ def test_a_node_that_fails(run, undisturbed, slurm):
     try:
         until(lambda: "NODE_FAIL" in state_of_first(run), what="Slurm's notice")
         os.kill(orphan, signal.SIGCONT)
-        assert run.finish(snakemake) == 0, run.said()
+        assert run.finish(snakemake) == 0, run.read_output()
     finally:
         slurm.start_node(node)
     assert jobs(run)[1]["NodeList"] != node
@@ -219,7 +219,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_start_goes_on(run, undisturbed, sl
     assert run.finish(snakemake) != 0
     until(lambda: not slurm.running(), what="the end of the job")
     assert jobs(run)[0]["State"].startswith("CANCELLED")
-    assert run.run(TARGET) == 0, run.said()
+    assert run.run(TARGET) == 0, run.read_output()
     check(run, undisturbed, attempts=2)
 
 
@@ -231,13 +231,13 @@ def test_a_killed_snakemake_and_its_orphan(run, undisturbed, slurm):
     os.killpg(snakemake.pid, signal.SIGKILL)
     os.kill(process(run), signal.SIGSTOP)  # it must not finish before the second job is there
     orphan = process(run)
-    assert run.run(TARGET) != 0 and "--unlock" in run.said()
+    assert run.run(TARGET) != 0 and "--unlock" in run.read_output()
     assert run.run("--unlock") == 0
-    again = run.start(TARGET)
+    second_snakemake = run.start(TARGET)
     until(lambda: "asked it to stop (SIGTERM)" in log(run), what="the second job")
     assert not [line for line in log(run).splitlines() if line.startswith("error")]
     os.kill(orphan, signal.SIGCONT)
-    assert run.finish(again) == 0, run.said()
+    assert run.finish(second_snakemake) == 0, run.read_output()
     assert sorted(job["State"] for job in jobs(run)) == ["COMPLETED", "FAILED"]
     check(run, undisturbed, attempts=2)
 
@@ -251,9 +251,9 @@ def test_a_job_that_finishes_after_its_snakemake_was_killed(run, undisturbed, sl
     until(lambda: not slurm.running(), what="the end of the job")
     assert (run.folder / TARGET).exists()
     assert run.run("--unlock") == 0
-    assert run.run(TARGET) == 0, run.said()
+    assert run.run(TARGET) == 0, run.read_output()
     # until a Snakemake that has something to do removes it
-    check(run, undisturbed, attempts=1, kept=".finished")
+    check(run, undisturbed, attempts=1, state_suffix=".finished")
 
 
 def test_a_full_disk(run, undisturbed, slurm):
@@ -270,7 +270,7 @@ def test_a_full_disk(run, undisturbed, slurm):
         ), log(run)
         assert "Traceback" not in log(run)
         subprocess.run(["mount", "-o", "remount,size=100M", state], check=True)
-        assert run.run(TARGET) == 0, run.said()
+        assert run.run(TARGET) == 0, run.read_output()
         check(run, undisturbed, attempts=2)
     finally:
         slurm.clear()
@@ -292,18 +292,18 @@ def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(
     on_slurm, finished_world
 ):
     on_slurm.world.clear()
-    assert on_slurm.run() == 0, on_slurm.said()
+    assert on_slurm.run() == 0, on_slurm.read_output()
     assert_same(results(on_slurm.folder, "summaries"), results(finished_world.folder, "summaries"))
     for part in ("probe", "difficulty", "subsets", "evaluation", "training", "tasks"):
         assert_same(results(on_slurm.folder, part), results(finished_world.folder, part))
     by_rule = {}
     for job in jobs(on_slurm):
         by_rule.setdefault(re.match(r"rule_(.*?)(_wildcards|$)", job["Comment"])[1], []).append(job)
-    assert {rule: len(found) for rule, found in by_rule.items()} == {
+    assert {rule: len(rule_jobs) for rule, rule_jobs in by_rule.items()} == {
         "pretrain_model": 1, "probe": 2, "evaluate_base": 2, "sample_reach": 2, "train_grpo": 2, "evaluate_run": 4,
     }  # fmt: skip
-    for rule, found in by_rule.items():
-        for job in found:
+    for rule, rule_jobs in by_rule.items():
+        for job in rule_jobs:
             assert job["State"] == "COMPLETED"
             gpu = rule != "pretrain_model"
             assert job["Partition"] == ("gpu" if gpu else "cpu")
@@ -336,9 +336,9 @@ def test_what_the_cluster_cannot_give_is_said_before_anything_is_submitted(case,
     on_slurm.site(**site)
     before = len(slurm.jobs())
     assert on_slurm.run(*arguments) != 0
-    said = on_slurm.said()
-    assert re.search(f"^{expected}", said, re.MULTILINE), said
-    assert "Traceback" not in said and "has been submitted" not in said
+    output = on_slurm.read_output()
+    assert re.search(f"^{expected}", output, re.MULTILINE), output
+    assert "Traceback" not in output and "has been submitted" not in output
     assert len(slurm.jobs()) == before and not slurm.running()
     assert not list((on_slurm.folder / "results/tasks").glob("*")), "no local job either"
 
@@ -351,5 +351,5 @@ def test_without_slurm_one_line_says_so(on_slurm, tmp_path):
     assert on_slurm.run(PATH=str(tools)) != 0
     assert (
         "profile slurm: Slurm is not on this machine (no scontrol, no sbatch); run on a login node"
-        in on_slurm.said()
+        in on_slurm.read_output()
     )

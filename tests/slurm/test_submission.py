@@ -48,7 +48,7 @@ def limits(slurm):
         modify(kind, name, *(f"{setting.rpartition('=')[0]}=-1" for setting in settings))
 
 
-def sleeping(slurm, count: int) -> list[str]:
+def submit_sleeping_jobs(slurm, count: int) -> list[str]:
     """Jobs of the same user that take places in the queue."""
     call = (
         "sbatch",
@@ -63,7 +63,7 @@ def sleeping(slurm, count: int) -> list[str]:
     return [slurm.call(*call).strip() for _ in range(count)]
 
 
-def submitted(run) -> list[dict]:
+def jobs_of_run(run) -> list[dict]:
     return [job for job in run.cluster.jobs() if job["WorkDir"] == str(run.folder)]
 
 
@@ -79,7 +79,7 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
         slurm.call(
             "scontrol", "update", "partitionname=gpu", "MaxMemPerNode=0", "MaxCPUsPerNode=UNLIMITED"
         )
-    said = run.said()
+    output = run.read_output()
     for line in (
         r"jobs: 4 in the queue .* at most 1 allowed by account study; set jobs: 1 in slurm/config.yaml",
         r"rule probe: runtime: \d+ min requested, at most 5 allowed by QOS normal; set longest_runtime: 5",
@@ -90,50 +90,52 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
         r"slurm_extra: '--account' cannot stand there.*; write slurm_account in slurm/config.yaml",
         r"slurm_extra: '--output' cannot stand there.*; leave it out",
     ):
-        assert re.search(f"^{line}", said, re.MULTILINE), (line, said)
-    assert "Traceback" not in said and not submitted(run)
+        assert re.search(f"^{line}", output, re.MULTILINE), (line, output)
+    assert "Traceback" not in output and not jobs_of_run(run)
 
 
 def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm, limits):
     """The user has other jobs, which leave no room for this one."""
-    others = sleeping(slurm, 2)
+    other_jobs = submit_sleeping_jobs(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
     snakemake = run.start(PROBE)
     until(
-        lambda: "Slurm takes no further job at present (AssocMaxSubmitJobLimit" in run.said(),
+        lambda: (
+            "Slurm takes no further job at present (AssocMaxSubmitJobLimit" in run.read_output()
+        ),
         what="the refusal",
     )
     time.sleep(7)  # the job is refused more than once
-    slurm.call("scancel", *others)
-    assert run.finish(snakemake) == 0, run.said()
-    said = run.said()
+    slurm.call("scancel", *other_jobs)
+    assert run.finish(snakemake) == 0, run.read_output()
+    output = run.read_output()
     assert (
-        "Trying to restart" not in said
-        and "Error in rule" not in said
-        and said.count("Slurm takes no further job") == 1
+        "Trying to restart" not in output
+        and "Error in rule" not in output
+        and output.count("Slurm takes no further job") == 1
     )
-    (job,) = submitted(run)
-    assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in said, (
+    (job,) = jobs_of_run(run)
+    assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in output, (
         "no longer walltime than at first"
     )
 
 
 def test_ctrl_c_while_a_job_waits_does_not_submit_it(run, slurm, limits):
-    sleeping(slurm, 2)
+    submit_sleeping_jobs(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
     snakemake = run.start(PROBE)
-    until(lambda: "Slurm takes no further job at present" in run.said(), what="the refusal")
+    until(lambda: "Slurm takes no further job at present" in run.read_output(), what="the refusal")
     snakemake.send_signal(signal.SIGINT)
     assert run.finish(snakemake) != 0
     slurm.clear()
-    assert not submitted(run) and "Error in rule" not in run.said()
+    assert not jobs_of_run(run) and "Error in rule" not in run.read_output()
 
 
 def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
     assert run.run(PROBE, "--set-resources", "probe:slurm_extra='--licenses=none_of_these'") != 0
     assert (
-        run.said().count("Invalid license specification") == 1
-        and "Trying to restart" not in run.said()
+        run.read_output().count("Invalid license specification") == 1
+        and "Trying to restart" not in run.read_output()
     )
 
 
@@ -177,9 +179,9 @@ def test_without_accounting_squeue_tells_when_jobs_end(unaccounted, finished_wor
     )
     (job,) = until(plain.running, what="the job")
     plain.call("scancel", job)
-    assert unaccounted.finish(snakemake) == 0, unaccounted.said()
-    assert "The states of jobs come from squeue" in unaccounted.said()
-    assert unaccounted.said().count("has been submitted") == 2
+    assert unaccounted.finish(snakemake) == 0, unaccounted.read_output()
+    assert "The states of jobs come from squeue" in unaccounted.read_output()
+    assert unaccounted.read_output().count("has been submitted") == 2
     assert (unaccounted.folder / PROBE).read_bytes() == (finished_world.folder / PROBE).read_bytes()
 
 
@@ -189,9 +191,9 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_told(unaccounted, plain):
         assert unaccounted.run(PROBE) != 0
     finally:
         configure(plain, MinJobAge=3600)
-    said = unaccounted.said()
+    output = unaccounted.read_output()
     assert (
-        "squeue forgets a job 60 s after" in said
-        and "MinJobAge=200" in said
-        and "has been submitted" not in said
+        "squeue forgets a job 60 s after" in output
+        and "MinJobAge=200" in output
+        and "has been submitted" not in output
     )

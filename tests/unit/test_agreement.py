@@ -21,15 +21,15 @@ CELL = {"model": "m", "task": "t", "eval_task": "t", "policy": "hard", "recipe":
 def rows(gains: dict[int, float], **cell) -> list[dict]:
     """Rows of `decomposition_runs`: a first checkpoint and another grading stand among them, as
     they do there."""
-    found = []
+    run_rows = []
     for seed, gain in gains.items():
         run = CELL | cell | {"seed": seed}
-        found += [
+        run_rows += [
             run | {"grading": "task", "step": step, "gain": value}
             for step, value in ((10, -1.0), (20, gain))
         ]
-        found.append(run | {"grading": "strict", "step": 20, "gain": 9.0})
-    return found
+        run_rows.append(run | {"grading": "strict", "step": 20, "gain": 9.0})
+    return run_rows
 
 
 def test_differences_are_paired_by_seed_and_have_students_interval():
@@ -45,26 +45,27 @@ def test_differences_are_paired_by_seed_and_have_students_interval():
 
 
 def test_equal_runs_agree_and_one_seed_has_no_interval():
-    same = rows({0: 0.1, 1: 0.2}) + rows({0: 0.3}, policy="easy")
-    found = agreement.compare(same, same)
-    assert [(row["policy"], row["difference"], row["leaves_zero_out"]) for row in found] == [
+    runs = rows({0: 0.1, 1: 0.2}) + rows({0: 0.3}, policy="easy")
+    comparison = agreement.compare(runs, runs)
+    assert [(row["policy"], row["difference"], row["leaves_zero_out"]) for row in comparison] == [
         ("hard", 0, False),
         ("easy", 0, False),
     ]
-    assert (found[0]["difference_low"], found[0]["difference_high"]) == (0, 0) and math.isnan(
-        found[1]["difference_low"]
-    )
+    assert (comparison[0]["difference_low"], comparison[0]["difference_high"]) == (
+        0,
+        0,
+    ) and math.isnan(comparison[1]["difference_low"])
 
 
 def test_cells_without_a_common_seed_are_kept_and_not_compared():
     """A study that was changed may have cells that its reference lacks, and the other way round."""
-    here = (
+    computed = (
         rows({0: 0.1, 1: 0.2})
         + rows({0: 0.3}, policy="only here")
         + rows({5: 0.3}, policy="other seeds")
     )
-    found = agreement.compare(
-        here,
+    comparison = agreement.compare(
+        computed,
         rows({0: 0.1, 1: 0.2})
         + rows({0: 0.3, 1: 0.3}, task="u")
         + rows({6: 0.3}, policy="other seeds"),
@@ -75,7 +76,7 @@ def test_cells_without_a_common_seed_are_kept_and_not_compared():
             row["seeds_only_here"],
             row["seeds_only_reference"],
         )
-        for row in found
+        for row in comparison
     }
     assert counts == {
         ("t", "hard"): (2, 0, 0),
@@ -83,7 +84,7 @@ def test_cells_without_a_common_seed_are_kept_and_not_compared():
         ("t", "other seeds"): (0, 1, 1),
         ("u", "hard"): (0, 0, 2),
     }
-    for row in found[1:]:
+    for row in comparison[1:]:
         assert (
             math.isnan(row["difference"])
             and math.isnan(row["difference_low"])
@@ -113,10 +114,10 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
         output,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = files.read_rows(output, dict.fromkeys(agreement.COLUMNS, str))
-    assert len(found) == 5 and {row["difference"] for row in found} == {"0.0"}
+    comparison = files.read_rows(output, dict.fromkeys(agreement.COLUMNS, str))
+    assert len(comparison) == 5 and {row["difference"] for row in comparison} == {"0.0"}
     assert "5 cells compared, zero left out in 0; 0 not compared" in done.stdout
-    assert {row["leaves_zero_out"] for row in found} == {"0"}, "show_results.py reads 0 and 1"
+    assert {row["leaves_zero_out"] for row in comparison} == {"0"}, "show_results.py reads 0 and 1"
     shown = show(Path(output), tmp_path)
     assert "Every gain equals that of the reference" in shown and output in shown
     assert (
@@ -138,19 +139,19 @@ def show(table: Path, folder: Path) -> str:
     return done.stdout
 
 
-def shown_lines(here: list[dict], reference: list[dict], folder: Path) -> list[str]:
+def shown_lines(computed: list[dict], reference: list[dict], folder: Path) -> list[str]:
     """The lines of the table of agreement and of what is said below it."""
     table = folder / "agreement.csv"
-    found = [row | {"files": ""} for row in agreement.compare(here, reference)]
-    files.write_rows(table, agreement.COLUMNS, files.round_floats(found))
+    compared_rows = [row | {"files": ""} for row in agreement.compare(computed, reference)]
+    files.write_rows(table, agreement.COLUMNS, files.round_floats(compared_rows))
     return show(table, folder).partition("reference")[2].splitlines()
 
 
 def test_a_row_of_several_models_says_which(tmp_path):
-    here, reference = (
+    computed, reference = (
         rows(gains) + rows(gains, model="another") for gains in ({0: 0.1, 1: 0.2}, {0: 0.1, 1: 0.3})
     )
-    lines = shown_lines(here, reference, tmp_path)
+    lines = shown_lines(computed, reference, tmp_path)
     assert any(line.split()[:5] == ["model", "trained", "on", "tested", "on"] for line in lines)
     assert [line.split()[:4] for line in lines if "hard" in line] == [
         ["m", "t", "t", "hard"],
@@ -160,7 +161,7 @@ def test_a_row_of_several_models_says_which(tmp_path):
 
 def test_what_is_not_compared_is_said(tmp_path):
     """The intervals are counted among the cells that have one."""
-    here = (
+    computed = (
         rows({0: 0.3, 1: 0.31, 2: 0.32})
         + rows({0: 0.3}, policy="once")
         + rows({0: 0.3}, policy="new")
@@ -171,21 +172,21 @@ def test_what_is_not_compared_is_said(tmp_path):
         + rows({0: 0.1, 9: 0.1}, policy="once")
         + rows({0: 0.3}, policy="old")
     )
-    lines = shown_lines(here, reference, tmp_path)
+    lines = shown_lines(computed, reference, tmp_path)
     assert not any(line.startswith("t ") and ("new" in line or "old" in line) for line in lines)
-    said = " ".join(lines)
-    assert "leaves zero out in 1 of 1 cells with an interval" in said
-    assert "Cells not compared: 2 only here, 1 only in the reference." in said
+    text = " ".join(lines)
+    assert "leaves zero out in 1 of 1 cells with an interval" in text
+    assert "Cells not compared: 2 only here, 1 only in the reference." in text
     assert (
-        "Cells with seeds that were not compared, only here: 1; only in the reference: 2." in said
+        "Cells with seeds that were not compared, only here: 1; only in the reference: 2." in text
     )
 
 
 def test_nothing_in_common_is_said(tmp_path):
-    said = " ".join(shown_lines(rows({0: 0.1}), rows({0: 0.1}, policy="old"), tmp_path))
+    text = " ".join(shown_lines(rows({0: 0.1}), rows({0: 0.1}, policy="old"), tmp_path))
     assert (
-        "nothing to compare" in said
-        and "Cells not compared: 1 only here, 1 only in the reference." in said
+        "nothing to compare" in text
+        and "Cells not compared: 1 only here, 1 only in the reference." in text
     )
 
 

@@ -24,7 +24,7 @@ def ask(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
     files.write_rows(
         folder / "S.csv",
         ["id", "rank"],
-        [{"id": one, "rank": rank} for rank, one in enumerate(ids, start=1)],
+        [{"id": problem_id, "rank": rank} for rank, problem_id in enumerate(ids, start=1)],
     )
     files.write_json(
         folder / "S.json",
@@ -61,7 +61,7 @@ def answers(folder) -> dict[str, str]:
     }
 
 
-def refused(done, *words):
+def check_refusal(done, *words):
     assert (
         done.returncode == 1
         and done.stderr.startswith("error: back.")
@@ -116,12 +116,12 @@ def test_a_mark_is_written_where_the_pool_has_one_or_the_text_is_not_ascii(tmp_p
 def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     tmp_path, name, delimiter, before
 ):
-    asked = ask(
+    annotation_file = ask(
         tmp_path,
         (before + table(["id", "question"], zip("abcd", QUESTIONS), delimiter)).encode(),
         name,
     )
-    text = asked.decode("utf-8-sig")
+    text = annotation_file.decode("utf-8-sig")
     assert text.startswith(
         before + delimiter.join(["id", "question", "answer", "chosen_because"]) + "\n"
     )
@@ -130,7 +130,9 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     assert (
         take_in(
             tmp_path,
-            asked.replace(f"{delimiter}{delimiter}".encode(), f"{delimiter}7{delimiter}".encode()),
+            annotation_file.replace(
+                f"{delimiter}{delimiter}".encode(), f"{delimiter}7{delimiter}".encode()
+            ),
         ).returncode
         == 0
     )
@@ -195,7 +197,12 @@ def test_what_a_spreadsheet_saves_is_matched(tmp_path, spreadsheet):
     ],
 )
 def test_an_id_that_a_spreadsheet_takes_for_a_number_is_found(tmp_path, pool, shown, expected):
-    ask(tmp_path, table(["id", "question"], [(one, f"q {one}") for one in pool]).encode())
+    ask(
+        tmp_path,
+        table(
+            ["id", "question"], [(problem_id, f"q {problem_id}") for problem_id in pool]
+        ).encode(),
+    )
     done = take_in(
         tmp_path, f"id,answer\n{shown if ',' not in shown else json.dumps(shown)},1\n".encode()
     )
@@ -211,7 +218,7 @@ def test_an_id_that_may_be_two_is_decided_by_the_question_or_refused(tmp_path):
     assert take_in(tmp_path, b'id,question,answer\n7,"Say\r\n007",1\n7,seven,2\n').returncode == 0
     assert answers(tmp_path) == {"0007": "1", "7": "2"}
     done = take_in(tmp_path, b"id,answer\n8,1\n7,1\n")
-    assert refused(
+    assert check_refusal(
         done,
         "back.csv: row 3: id '7' may be '7' or '0007'; a spreadsheet drops leading zeros",
         "P.jsonl",
@@ -230,7 +237,7 @@ def test_an_id_that_may_be_two_is_decided_by_the_question_or_refused(tmp_path):
 def test_an_id_that_is_not_there_is_refused_with_what_spreadsheets_do(tmp_path, identity):
     ask(tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode())
     done = take_in(tmp_path, f"id,answer\n{identity},1\n".encode())
-    assert refused(
+    assert check_refusal(
         done,
         f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); keep the ids",
         "drops leading zeros",
@@ -249,7 +256,7 @@ def test_all_rows_that_do_not_fit_are_counted(tmp_path):
         ("x4", "1"),
     ]
     done = take_in(tmp_path, table(["id", "answer"], rows).encode(), grader="number_lenient")
-    assert refused(
+    assert check_refusal(
         done,
         "row 2: id 'x1' is not in the pool",
         "6 rows are wrong: row 2, row 4 (id 'p1' occurs twice), row 5 (grader",
@@ -276,7 +283,7 @@ def test_an_answer_that_a_spreadsheet_has_made_of_another_is_refused(
 ):
     ask(tmp_path, POOL.encode())
     done = take_in(tmp_path, f"id,answer\nb,{answer}\n".encode(), grader=grader)
-    assert refused(
+    assert check_refusal(
         done, f"back.csv: row 2: the answer '{answer}' ", words, "format the column as text"
     )
 
@@ -286,7 +293,7 @@ def test_where_a_word_is_the_answer_a_date_may_be_right(tmp_path):
     done = take_in(tmp_path, b"id,answer\nb,01-Feb\n", grader="final_word")
     assert done.returncode == 0 and answers(tmp_path) == {"b": "01-Feb"}
     assert "a spreadsheet may have changed answers: 1, '01-Feb' (row 2)" in done.stdout
-    assert refused(
+    assert check_refusal(
         take_in(tmp_path, b"id,answer\nb,#NAME?\n", grader="final_word"), "is an error value"
     )
 
@@ -303,7 +310,7 @@ def test_other_answers_are_taken_as_they_are(tmp_path, answer):
 def test_a_decimal_comma_is_never_taken_silently(tmp_path):
     ask(tmp_path, POOL.encode())
     data = b"id;answer\nb;3,5\n0007;4\n"
-    assert refused(
+    assert check_refusal(
         take_in(tmp_path, data, grader="number_lenient"),
         "the answer '3,5'; correct it, with a decimal point",
     )

@@ -27,13 +27,13 @@ def answers(tmp_path, monkeypatch):
         (tmp_path / f"envs/{name}.lock").touch()
     monkeypatch.setattr(audit_locks, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["audit_locks.py"])
-    found = {
+    reports = {
         "pip": [{"name": "pip", "version": "26.3", "vulns": []}],
         "gpu": [{"name": "torch", "version": "1.0", "vulns": []}],
     }
 
     def run(command, **_):
-        answer = found[command[-1].rpartition("/")[2].removesuffix(".lock")]
+        answer = reports[command[-1].rpartition("/")[2].removesuffix(".lock")]
         status, out, err = (
             answer
             if isinstance(answer, tuple)
@@ -42,7 +42,7 @@ def answers(tmp_path, monkeypatch):
         return subprocess.CompletedProcess(command, status, out, err)
 
     monkeypatch.setattr(audit_locks.subprocess, "run", run)
-    return found
+    return reports
 
 
 def test_locks_without_holes_are_counted(answers, capsys):

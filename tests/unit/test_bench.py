@@ -20,21 +20,21 @@ import bench  # noqa: E402
 
 
 def test_pairs_alternate_and_their_median_ratio_counts():
-    order, ours, baseline = [], iter([1.0, 2.0, 30.0]), iter([2.0, 1.0, 10.0])
+    order, project_times, baseline = [], iter([1.0, 2.0, 30.0]), iter([2.0, 1.0, 10.0])
 
     def take(name, values):
         order.append(name)
         return next(values)
 
-    found = benchmarks.measure_pairs(
-        lambda: take("ours", ours), lambda: take("baseline", baseline), 3
+    medians = benchmarks.measure_pairs(
+        lambda: take("ours", project_times), lambda: take("baseline", baseline), 3
     )
     assert order == ["ours", "baseline", "baseline", "ours", "ours", "baseline"]
-    assert found == (2.0, 2.0, 2.0)  # ratios 0.5, 2 and 3
+    assert medians == (2.0, 2.0, 2.0)  # ratios 0.5, 2 and 3
 
 
 @pytest.mark.parametrize(
-    ("ours", "baseline", "target", "met"),
+    ("measured", "baseline", "target", "met"),
     [
         (3.0, 2.0, "ratio <= 1.5", True),
         (3.1, 2.0, "ratio <= 1.5", False),
@@ -42,12 +42,12 @@ def test_pairs_alternate_and_their_median_ratio_counts():
         (0, 9, "", None),
     ],
 )
-def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
-    assert benchmarks.row("w", "s", ours, baseline, target=target)["met"] is met
+def test_a_row_says_whether_its_target_is_met(measured, baseline, target, met):
+    assert benchmarks.row("w", "s", measured, baseline, target=target)["met"] is met
 
 
 @pytest.mark.parametrize(
-    ("ours", "baseline", "unit", "target", "times", "said"),
+    ("measured", "baseline", "unit", "target", "times", "label"),
     [
         (3.0, 2.0, "s", "ratio <= 3", 2.0, "1.5, at most 3"),
         (60_000, 2.0, "graded/s", "ours >= 20000", 3.0, "60,000, at least 20,000 graded/s"),
@@ -55,11 +55,13 @@ def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
     ],
 )
 def test_the_figure_shows_how_much_better_than_its_target_a_row_is(
-    ours, baseline, unit, target, times, said
+    measured, baseline, unit, target, times, label
 ):
-    assert bench.compare_with_target(benchmarks.row("w", unit, ours, baseline, target=target)) == {
+    assert bench.compare_with_target(
+        benchmarks.row("w", unit, measured, baseline, target=target)
+    ) == {
         "times": times,
-        "label": said,
+        "label": label,
     }
 
 
@@ -94,11 +96,11 @@ def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch
         sys, "argv", ["bench.py", "--only", "lacking", "measured", "--output", str(output)]
     )
     bench.main()
-    said = capsys.readouterr().out
-    assert "lacking: not measured: no such machine" in said and "met" in said
+    printed = capsys.readouterr().out
+    assert "lacking: not measured: no such machine" in printed and "met" in printed
     rows = list(csv.DictReader((output / "bench.csv").open()))
-    found = [(row["benchmark"], row["what"], row["ratio"], row["met"]) for row in rows]
-    assert found == [("measured", "a", "0.5", "1"), ("measured", "b", "", "")]
+    measurements = [(row["benchmark"], row["what"], row["ratio"], row["met"]) for row in rows]
+    assert measurements == [("measured", "a", "0.5", "1"), ("measured", "b", "", "")]
     assert (output / "bench.pdf").is_file() and (output / "bench.png").is_file()
 
 
@@ -122,7 +124,7 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
     probing = modules("probing")
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = {row["what"]: row for row in csv.DictReader(stream)}
-    found = probing.measure(
+    measurements = probing.measure(
         "7,473 prompts like GSM8K",
         probing.simulate_pool(7473),
         [0],
@@ -130,12 +132,13 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
         256,
         "ratio <= 1.2",
     )
-    assert len(found) == 2
-    for row in found:
-        there = committed[row["what"]]
-        assert (float(there["ours"]), float(there["baseline"])) == (row["ours"], row["baseline"]), (
-            row["what"]
-        )
+    assert len(measurements) == 2
+    for row in measurements:
+        committed_row = committed[row["what"]]
+        assert (float(committed_row["ours"]), float(committed_row["baseline"])) == (
+            row["ours"],
+            row["baseline"],
+        ), row["what"]
 
 
 def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_path):
@@ -160,7 +163,7 @@ def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_
     assert all(float(row["ours"]) <= 60 * 5 for row in rows) and (tmp_path / "bench.pdf").is_file()
 
 
-def measured(monkeypatch, output: Path, name: str, *arguments: str) -> list[dict]:
+def run_benchmark(monkeypatch, output: Path, name: str, *arguments: str) -> list[dict]:
     """The rows of a benchmark that is run to its end with one pair of measurements."""
     monkeypatch.setattr(
         sys,
@@ -183,7 +186,7 @@ def test_a_small_benchmark_of_grading_runs_to_its_end(modules, monkeypatch, tmp_
     folder.mkdir(parents=True)
     for name in grading.RECORDINGS:
         (folder / f"{name}.jsonl").write_text(json.dumps(recorded) + "\n")
-    rows = measured(monkeypatch, tmp_path / "out", "grading", "--data", str(tmp_path))
+    rows = run_benchmark(monkeypatch, tmp_path / "out", "grading", "--data", str(tmp_path))
     assert len(rows) == 5 and float(rows[2]["baseline"]) == 8, "completions"
     assert (tmp_path / "out/grading_differences.csv").is_file()
 
@@ -207,9 +210,9 @@ def test_a_small_benchmark_of_the_demo_runs_to_its_end(modules, monkeypatch, tmp
         }
         (tmp_path / f".snakemake/metadata/{number}").write_text(json.dumps(record))
     monkeypatch.setattr(demo, "ROOT", tmp_path)
-    rows = measured(monkeypatch, tmp_path / "out", "demo", "--before", str(tmp_path))
-    found = [(row["what"], float(row["ours"]), float(row["ratio"])) for row in rows]
-    assert found == [
+    rows = run_benchmark(monkeypatch, tmp_path / "out", "demo", "--before", str(tmp_path))
+    measurements = [(row["what"], float(row["ours"]), float(row["ratio"])) for row in rows]
+    assert measurements == [
         ("training, all jobs (before)", 20.0, 1.0),
         ("figures, all jobs (before)", 3.0, 1.0),
     ]
@@ -226,7 +229,7 @@ longer = pytest.mark.skipif(
 def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, tmp_path):
     """Of one program instead of all."""
     monkeypatch.setattr(modules("startup"), "PROGRAMS", ["plan"])
-    rows = measured(monkeypatch, tmp_path, "startup")
+    rows = run_benchmark(monkeypatch, tmp_path, "startup")
     assert [row["unit"] for row in rows] == ["processor s", "s", "programs", "yes or no"]
     assert [row["met"] for row in rows[2:]] == ["1", "1"], "nothing loads torch before it needs it"
 
@@ -240,7 +243,7 @@ OF_WORKFLOW = {"figures": ["s", "processor s"], "planning": ["processor s"] * 3}
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 @pytest.mark.parametrize(("name", "units"), OF_WORKFLOW.items())
 def test_a_benchmark_of_the_workflow_runs_to_its_end(modules, monkeypatch, tmp_path, name, units):
-    rows = measured(monkeypatch, tmp_path, name)
+    rows = run_benchmark(monkeypatch, tmp_path, name)
     assert [row["unit"] for row in rows] == units
     assert all(float(row["ours"]) > 0 and float(row["baseline"]) > 0 for row in rows)
 
@@ -250,7 +253,7 @@ def test_a_small_benchmark_of_serving_runs_to_its_end(modules, monkeypatch, tmp_
     """Of memory alone, with few prompts."""
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")
     monkeypatch.setattr(modules("serving"), "POOLS", (60, 20))
-    (row,) = measured(monkeypatch, tmp_path, "serving")
+    (row,) = run_benchmark(monkeypatch, tmp_path, "serving")
     assert row["unit"] == "MiB" and 0.8 < float(row["ratio"]) < 1.3
 
 
@@ -271,7 +274,7 @@ def after_the_demo(modules, monkeypatch, finished_world) -> Path:
 
 @longer
 def test_a_small_benchmark_of_the_limits_runs_to_its_end(after_the_demo, monkeypatch, tmp_path):
-    probing, training = measured(monkeypatch, tmp_path, "limits", *SMALL)
+    probing, training = run_benchmark(monkeypatch, tmp_path, "limits", *SMALL)
     assert "tiny on one core, transformers" in probing["what"] and training["unit"] == "steps/s"
     assert all(0 < float(row["ours"]) < float(row["baseline"]) for row in (probing, training)), (
         "no work is faster than the limit"
@@ -284,7 +287,7 @@ def test_a_small_benchmark_of_sampling_runs_to_its_end(
 ):
     monkeypatch.setattr(modules("sampling"), "ADAPTERS", 2)
     monkeypatch.setattr(modules("sampling"), "TASKS", ("swaps", "swaps_hard"))
-    rows = measured(monkeypatch, tmp_path, "sampling", *SMALL)
+    rows = run_benchmark(monkeypatch, tmp_path, "sampling", *SMALL)
     assert [row["unit"] for row in rows] == [
         "tokens/s",
         "completions",
@@ -302,7 +305,7 @@ def test_a_small_benchmark_of_training_runs_to_its_end(
     """One of its cases: with a KL term, in micro-batches."""
     monkeypatch.setattr(modules("training"), "UPDATES", 3)
     monkeypatch.setattr(modules("training"), "CASES", [(0.04, 4, False)])
-    (row,) = measured(monkeypatch, tmp_path, "training", *SMALL)
+    (row,) = run_benchmark(monkeypatch, tmp_path, "training", *SMALL)
     assert row["what"].startswith("step, beta 0.04, micro-batches of 4;") and float(
         row["ours"]
     ) > 0 < float(row["baseline"])
@@ -321,7 +324,7 @@ def test_a_small_benchmark_of_choosing_runs_to_its_end(
         "SELECTORS": {"beta": choosing.SELECTORS["beta"]},
     }.items():
         monkeypatch.setattr(choosing, name, value)
-    rows = measured(monkeypatch, tmp_path, "choosing", *SMALL)
+    rows = run_benchmark(monkeypatch, tmp_path, "choosing", *SMALL)
     assert [row["what"].split(";")[0] for row in rows] == [
         "the work of beta for 300 prompts",
         "embedding 300 prompts, once a run",
@@ -334,7 +337,7 @@ def test_a_small_benchmark_of_choosing_runs_to_its_end(
 def test_every_benchmark_is_run_to_its_end_by_a_test_of_this_file():
     run = set(
         re.findall(
-            r'(?:measured\(monkeypatch, [^,]+, |--only", )"(\w+)"', Path(__file__).read_text()
+            r'(?:run_benchmark\(monkeypatch, [^,]+, |--only", )"(\w+)"', Path(__file__).read_text()
         )
     )
     assert set(bench.NAMES) <= run | OF_WORKFLOW.keys()

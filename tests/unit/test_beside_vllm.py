@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 
-def trained(
+def train(
     tiny,
     folder,
     seed=0,
@@ -90,7 +90,7 @@ def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(
     """TRL adds the adapter to the base's own weights for each sync and subtracts it again; in bf16
     the base would drift."""
     StandIn.install(monkeypatch)
-    trainer = trained(tiny, tmp_path, base=base, updates=12)
+    trainer = train(tiny, tmp_path, base=base, updates=12)
     dtype = recipes.model_arguments({"base": base})["dtype"]
     untouched = dict(AutoModelForCausalLM.from_pretrained(tiny[0], dtype=dtype).named_parameters())
     base_weights = base_of(trainer.model)
@@ -170,10 +170,10 @@ def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(
 ):
     """The start of vLLM sets all generators to the rank, after TRL has set them to the seed."""
     StandIn.install(monkeypatch)
-    first, again, second = (
-        trained(tiny, tmp_path, seed).vllm_generation.llm.rollouts[:16] for seed in (1, 1, 2)
+    rollouts, repeated_rollouts, reseeded_rollouts = (
+        train(tiny, tmp_path, seed).vllm_generation.llm.rollouts[:16] for seed in (1, 1, 2)
     )
-    assert first == again and first != second
+    assert rollouts == repeated_rollouts and rollouts != reseeded_rollouts
 
 
 @pytest.mark.parametrize("base", ["bf16", "fp32"])
@@ -184,8 +184,8 @@ def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
     only says that it is in 4 bits."""
     load, types = AutoModelForCausalLM.from_pretrained, []
 
-    def in_4_bits(*arguments, **named):
-        model = load(*arguments, **named)
+    def in_4_bits(*arguments, **keywords):
+        model = load(*arguments, **keywords)
         model.is_loaded_in_4bit = True
         return model
 
@@ -195,10 +195,10 @@ def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", in_4_bits)
     changes = {"base": base, "generation": "transformers", "updates": 4, "checkpoint_every": 2}
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    trained(tiny, whole, watch=Watch(), save_strategy="steps", **changes)
-    shutil.copytree(whole / "checkpoint-2", resumed / "checkpoint-2")
-    trained(
+    uninterrupted, resumed = tmp_path / "whole", tmp_path / "resumed"
+    train(tiny, uninterrupted, watch=Watch(), save_strategy="steps", **changes)
+    shutil.copytree(uninterrupted / "checkpoint-2", resumed / "checkpoint-2")
+    train(
         tiny,
         resumed,
         watch=Watch(),
@@ -208,7 +208,7 @@ def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
     )
     assert types == [{torch.float32}] * 6
     name = "checkpoint-4/adapter_model.safetensors"
-    assert (whole / name).read_bytes() == (resumed / name).read_bytes()
+    assert (uninterrupted / name).read_bytes() == (resumed / name).read_bytes()
 
 
 @pytest.fixture
@@ -216,8 +216,8 @@ def first_update(tiny, tmp_path, monkeypatch):
     """The log of one update, and the lengths of its completions, where vLLM reports each token's
     log-probability lower by `less`."""
 
-    def update(less: float, correction: dict | None) -> tuple[dict, list[int]]:
-        StandIn.install(monkeypatch, offset=-less)
+    def update(difference: float, correction: dict | None) -> tuple[dict, list[int]]:
+        StandIn.install(monkeypatch, offset=-difference)
         changes = {
             "base": "fp32",
             "precision": "fp32",
@@ -225,7 +225,7 @@ def first_update(tiny, tmp_path, monkeypatch):
             "updates": 1,
             "checkpoint_every": 1,
         }
-        trainer = trained(tiny, tmp_path, importance_correction=correction, **changes)
+        trainer = train(tiny, tmp_path, importance_correction=correction, **changes)
         return trainer.state.log_history[0], [
             len(tokens) for tokens in trainer.vllm_generation.llm.rollouts
         ]
@@ -242,7 +242,7 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
         exact["grad_norm"],
     ) and exact["grad_norm"] > 0
     logged = [
-        {ours: log[theirs] for ours, theirs in outputs.VLLM_COLUMNS.items()}
+        {column: log[log_key] for column, log_key in outputs.VLLM_COLUMNS.items()}
         for log in (exact, differing)
     ]
     expected = {
@@ -272,7 +272,7 @@ def test_no_gradient_is_clipped_in_an_update_that_follows_its_sampling(tiny, tmp
         "epsilon_high": 1e-9,
         "importance_correction": None,
     }
-    trainer = trained(tiny, tmp_path, micro_batch=4, base="fp32", adapter=None, **changes)
+    trainer = train(tiny, tmp_path, micro_batch=4, base="fp32", adapter=None, **changes)
     updates = trainer.state.log_history[:-1]
     assert [update["clip_ratio/region_mean"] for update in updates] == [0.0] * 4
     assert all(update["grad_norm"] for update in updates)

@@ -30,29 +30,29 @@ def test_each_choice_takes_what_it_says():
     """Four kinds of prompts, two of each: wrong and sure, wrong and unsure, half right, right."""
     sure, unsure, half, right = [0] * 8, list(range(8)), [0, 1] * 4, [0] * 8
     graded = [[0] * 8, [0] * 8, [1, 0] * 4, [1] * 8]
-    found = table(
-        [one for one in graded for _ in "ab"],
-        [one for one in (sure, unsure, half, right) for _ in "ab"],
+    rows_by_choice = table(
+        [grades for grades in graded for _ in "ab"],
+        [answers for answers in (sure, unsure, half, right) for _ in "ab"],
     )
-    assert {row["prompts"] for row in found.values()} == {2}
+    assert {row["prompts"] for row in rows_by_choice.values()} == {2}
     assert (
-        found["hardest"]["labels"],
-        found["agreement lowest"]["labels"],
-        found["random"]["labels"],
+        rows_by_choice["hardest"]["labels"],
+        rows_by_choice["agreement lowest"]["labels"],
+        rows_by_choice["random"]["labels"],
     ) == (8, 2, 2)
-    assert found["hardest"]["all_wrong"] == 1 and found["hardest"]["mixed"] == 0
-    assert found["nearest ½"]["mixed"] > 0.9, (
+    assert rows_by_choice["hardest"]["all_wrong"] == 1 and rows_by_choice["hardest"]["mixed"] == 0
+    assert rows_by_choice["nearest ½"]["mixed"] > 0.9, (
         "three others of a half-right prompt are rarely all alike"
     )
     assert (
-        found["agreement lowest"]["all_wrong"] == 1
-        and found["agreement lowest"]["confidently_wrong"] == 0
+        rows_by_choice["agreement lowest"]["all_wrong"] == 1
+        and rows_by_choice["agreement lowest"]["confidently_wrong"] == 0
     )
-    assert found["agreement lowest"]["overlap"] == pytest.approx(0.5, abs=0.2), (
+    assert rows_by_choice["agreement lowest"]["overlap"] == pytest.approx(0.5, abs=0.2), (
         "half of the hardest are unsure; ties by chance"
     )
-    assert found["entropy highest"]["pass_rate"] == 0
-    for row in found.values():
+    assert rows_by_choice["entropy highest"]["pass_rate"] == 0
+    for row in rows_by_choice.values():
         assert row["mixed"] + row["all_right"] + row["all_wrong"] == pytest.approx(1)
         assert (
             row["mixed_low"] <= row["mixed"] <= row["mixed_high"]
@@ -65,17 +65,19 @@ def test_another_model_chooses_for_this_one():
     sure."""
     right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)
     sure = np.zeros((20, 10), dtype=int)
-    for other, correlation in ((right, 1), (right[::-1], -1)):
-        rows = choices.compare(right * 1.0, right * 1, 0.2, 20, other_model=(other * 1.0, sure))
-        found = {row["choice"]: row for row in rows}
-        assert set(found) == {*choices.CHOICES, *choices.BY_OTHER_MODEL}
-        hardest = found["hardest, by the other"]
+    for other_grades, correlation in ((right, 1), (right[::-1], -1)):
+        rows = choices.compare(
+            right * 1.0, right * 1, 0.2, 20, other_model=(other_grades * 1.0, sure)
+        )
+        rows_by_choice = {row["choice"]: row for row in rows}
+        assert set(rows_by_choice) == {*choices.CHOICES, *choices.BY_OTHER_MODEL}
+        hardest = rows_by_choice["hardest, by the other"]
         assert hardest["rank_correlation"] == pytest.approx(correlation) and hardest["labels"] == 20
         assert hardest["pass_rate"] == pytest.approx(
-            found["hardest"]["pass_rate"] if correlation == 1 else 0.9, abs=0.1
+            rows_by_choice["hardest"]["pass_rate"] if correlation == 1 else 0.9, abs=0.1
         )
         assert hardest["overlap"] == (1 if correlation == 1 else 0)
-        assert found["hardest"]["rank_correlation"] is None, "there is no other"
+        assert rows_by_choice["hardest"]["rank_correlation"] is None, "there is no other"
     alone = choices.compare(right * 1.0, right * 1, 0.2, 20)
     assert (
         [row for row in rows if row["choice"] in choices.CHOICES][0]["overlap"]
@@ -87,16 +89,21 @@ def test_another_model_chooses_for_this_one():
 def test_by_the_samples_that_chose_them_the_hardest_look_harder():
     """Every prompt is solved half of the time: to the others the hardest tenth are like all."""
     right = np.random.default_rng(1).random((200, 8)) < 0.5
-    found = table(right, right.astype(int), budget=0.1)["hardest"]
-    assert found["pass_rate"] == pytest.approx(0.5, abs=0.05)
+    hardest = table(right, right.astype(int), budget=0.1)["hardest"]
+    assert hardest["pass_rate"] == pytest.approx(0.5, abs=0.05)
     assert np.sort(right.mean(axis=1))[:20].mean() < 0.25
 
 
-def compare(tmp_path, *recordings, **more) -> subprocess.CompletedProcess:
-    arguments = ["--recording", *map(str, recordings), "--grader", more.pop("grader", "final_word")]
-    arguments += ["--probed-by", *map(str, more.pop("probed"))] if "probed" in more else []
+def compare(tmp_path, *recordings, **options) -> subprocess.CompletedProcess:
+    arguments = [
+        "--recording",
+        *map(str, recordings),
+        "--grader",
+        options.pop("grader", "final_word"),
+    ]
+    arguments += ["--probed-by", *map(str, options.pop("probed"))] if "probed" in options else []
     arguments += ["--output", str(tmp_path / "choices.csv")]
-    arguments += [part for key, value in more.items() for part in (f"--{key}", str(value))]
+    arguments += [part for key, value in options.items() for part in (f"--{key}", str(value))]
     return fork_server.run(path_of("compare_choices"), arguments, ROOT)
 
 
@@ -169,10 +176,10 @@ def test_a_probe_gives_the_table_of_the_same_recording(tmp_path):
 
 
 def test_the_recordings_of_two_models_must_match(tmp_path):
-    for name, first in (("one", 0), ("other", 1)):
+    for name, start in (("one", 0), ("other", 1)):
         rows = [
             {"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 2}
-            for n in range(first, first + 20)
+            for n in range(start, start + 20)
         ]
         files.write_jsonl(tmp_path / f"{name}.jsonl", rows)
     done = compare(tmp_path, tmp_path / "one.jsonl", probed=[tmp_path / "other.jsonl"])
@@ -233,22 +240,29 @@ def test_the_recordings_as_measured_before(tmp_path, model, split, overlap, conf
         )
     }
     assert rows["agreement lowest"]["overlap"] == pytest.approx(overlap, abs=0.03)
-    found = [
+    mixed_shares = [
         rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")
     ]
-    assert found == pytest.approx(mixed, abs=0.05), "random splits and ties"
+    assert mixed_shares == pytest.approx(mixed, abs=0.05), "random splits and ties"
 
 
 @pytest.mark.recordings
 def test_each_recorded_model_chooses_for_the_other(tmp_path):
-    one, other = (
+    recording_4b, recording_8b = (
         Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-{size}b/train.jsonl"
         for size in (4, 8)
     )
-    done = compare(tmp_path, one, other, grader="choice_letter", draws=60, probed=(other, one))
+    done = compare(
+        tmp_path,
+        recording_4b,
+        recording_8b,
+        grader="choice_letter",
+        draws=60,
+        probed=(recording_8b, recording_4b),
+    )
     assert done.returncode == 0, done.stderr
-    found = files.read_rows(tmp_path / "choices.csv", {"choice": str, "rank_correlation": str})
+    rows = files.read_rows(tmp_path / "choices.csv", {"choice": str, "rank_correlation": str})
     correlations = {
-        row["rank_correlation"] for row in found if row["choice"] == "hardest, by the other"
+        row["rank_correlation"] for row in rows if row["choice"] == "hardest, by the other"
     }
     assert len(correlations) == 1 and 0.2 < float(*correlations) < 0.5, "the same both ways"

@@ -20,7 +20,7 @@ def pool(folder, base, rows, held_out=True):
     return str(path)
 
 
-def chosen(folder, base, policy, ids, by="pass_rate"):
+def write_subset(folder, base, policy, ids, by="pass_rate"):
     path = folder / f"results/subsets/{base}/swaps/{policy}/seed0.csv"
     files.write_rows(
         path,
@@ -49,23 +49,23 @@ def test_by_hand_with_samples_that_chose_nothing(tmp_path):
         pool(tmp_path, "tiny-seed1", [(*row[:3], 4, 4) for row in ROWS]),
     ]
     files_of = [
-        chosen(tmp_path, "tiny-seed0", "lowest", ["a", "c"], by="agreement"),
-        chosen(tmp_path, "tiny-seed1", "lowest", ["a", "b"]),
+        write_subset(tmp_path, "tiny-seed0", "lowest", ["a", "c"], by="agreement"),
+        write_subset(tmp_path, "tiny-seed1", "lowest", ["a", "b"]),
     ]
-    told = [
+    measured_signals = [
         signals(tmp_path, "tiny-seed0", {"a": 0.9, "b": 0.9, "c": 0.4, "d": 0.4}),
         signals(tmp_path, "tiny-seed1", dict.fromkeys("abcd", 1)),
     ]
-    whole, lowest = subsets.chosen(files_of, pools, told)
-    assert (whole["policy"], whole["prompts"], whole["samples"], whole["seeds"]) == (
+    pool_row, lowest = subsets.chosen(files_of, pools, measured_signals)
+    assert (pool_row["policy"], pool_row["prompts"], pool_row["samples"], pool_row["seeds"]) == (
         "pool",
         4,
         4,
         2,
     )
-    assert whole["pass_rate"] == pytest.approx((0.5 + 1) / 2) and whole["mixed"] == pytest.approx(
-        (2 / 4 + 0) / 2
-    )
+    assert pool_row["pass_rate"] == pytest.approx((0.5 + 1) / 2) and pool_row[
+        "mixed"
+    ] == pytest.approx((2 / 4 + 0) / 2)
     assert (lowest["prompts"], lowest["pass_rate"], lowest["never_solved"], lowest["mixed"]) == (
         2,
         (0.375 + 1) / 2,
@@ -79,7 +79,7 @@ def test_by_hand_with_samples_that_chose_nothing(tmp_path):
 
 def test_without_held_out_samples_the_choosing_ones_and_without_signals_no_confidence(tmp_path):
     rows = subsets.chosen(
-        [chosen(tmp_path, "tiny", "hard", ["a", "d"])],
+        [write_subset(tmp_path, "tiny", "hard", ["a", "d"])],
         [pool(tmp_path, "tiny", [row[:3] for row in ROWS], held_out=False)],
         [],
     )
@@ -89,22 +89,22 @@ def test_without_held_out_samples_the_choosing_ones_and_without_signals_no_confi
 
 def test_nobody_knows_whether_a_prompt_without_a_pass_rate_is_confidently_wrong(tmp_path):
     rows = [(*row[:3],) for row in ROWS[:3]] + [("d", None, 4)]
-    told = [signals(tmp_path, "tiny", dict.fromkeys("abcd", 0.9))]
+    measured_signals = [signals(tmp_path, "tiny", dict.fromkeys("abcd", 0.9))]
     names = [
-        chosen(tmp_path, "tiny", policy, ids)
+        write_subset(tmp_path, "tiny", policy, ids)
         for policy, ids in {"hard": ["a", "d"], "random": ["d"]}.items()
     ]
-    whole, hard, random = subsets.chosen(
-        names, [pool(tmp_path, "tiny", rows, held_out=False)], told
+    pool_row, hard, random = subsets.chosen(
+        names, [pool(tmp_path, "tiny", rows, held_out=False)], measured_signals
     )
-    assert whole["confidently_wrong"] == pytest.approx(1 / 3) and hard["confidently_wrong"] == 1
+    assert pool_row["confidently_wrong"] == pytest.approx(1 / 3) and hard["confidently_wrong"] == 1
     assert random["confidently_wrong"] != random["confidently_wrong"]
 
 
 def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
     assert (
         subsets.chosen(
-            [chosen(tmp_path, "tiny", "lowest", ["a"], by="agreement")],
+            [write_subset(tmp_path, "tiny", "lowest", ["a"], by="agreement")],
             [],
             [signals(tmp_path, "x", {})][:0],
         )
@@ -115,7 +115,7 @@ def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
 def test_the_histogram_has_true_pass_rates_of_what_was_chosen_by_a_signal(tmp_path):
     rows = subsets.difficulty(
         [pool(tmp_path, "tiny", ROWS)],
-        [chosen(tmp_path, "tiny", "lowest", ["a", "b"], by="agreement")],
+        [write_subset(tmp_path, "tiny", "lowest", ["a", "b"], by="agreement")],
     )
     assert [(row["pass_rate"], row["problems"]) for row in rows if row["group"] == "lowest"] == [
         (0.0, 1),
@@ -124,23 +124,23 @@ def test_the_histogram_has_true_pass_rates_of_what_was_chosen_by_a_signal(tmp_pa
 
 
 def test_policies_that_differ_in_the_budget_share_a_line():
-    named = {
+    policies = {
         "random": {"rule": "random", "budget": 0.1}, "random_2": {"rule": "random", "budget": 0.02},
         "low": {"rule": "lowest", "by": "agreement", "budget": 0.05}, "half": {"rule": "nearest_half", "budget": 0.1},
         "half_by_small": {"rule": "nearest_half", "budget": 0.1, "probed_by": "small"},
     }  # fmt: skip
-    config = {"policies": named, "studies": {"s": {"arms": [{"policy": list(named)}]}}}
+    config = {"policies": policies, "studies": {"s": {"arms": [{"policy": list(policies)}]}}}
     assert conditions.lines(config, "s") == {
-        name: "random" if name == "random_2" else name for name in named
+        name: "random" if name == "random_2" else name for name in policies
     }
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_largest_budget_does_not_hang_on_the_order_of_its_keys(order):
     money = lambda price: dict([("money", 100), ("label_price", price)][::order])
-    named = {
+    policies = {
         "few": {"rule": "random", "budget": money(9)},
         "many": {"rule": "random", "budget": money(2)},
     }
-    config = {"policies": named, "studies": {"s": {"arms": [{"policy": list(named)}]}}}
+    config = {"policies": policies, "studies": {"s": {"arms": [{"policy": list(policies)}]}}}
     assert conditions.lines(config, "s") == {"few": "many", "many": "many"}

@@ -22,7 +22,7 @@ TASKS = {
 
 
 def row(
-    policy, middle=0.0, half=0.01, name="gain", task="tight", eval_task=None, seeds=3, **others
+    policy, middle=0.0, half=0.01, name="gain", task="tight", eval_task=None, seeds=3, **columns
 ):
     """A row of a table with an estimate and its interval. `policy` may be an arm's label: "hard,
     fast"."""
@@ -34,7 +34,7 @@ def row(
     }
     row |= {"seeds": seeds, "problems": 100}
     return (
-        row | {name: middle, f"{name}_low": middle - half, f"{name}_high": middle + half} | others
+        row | {name: middle, f"{name}_low": middle - half, f"{name}_high": middle + half} | columns
     )
 
 
@@ -43,21 +43,21 @@ def arm(label: str, *columns: str) -> dict:
     return dict(zip(columns, (policy, recipe or FIRST, label)))
 
 
-def minus(policy, other, middle, half=0.01, **others):
+def minus(policy, other_policy, middle, half=0.01, **columns):
     return row(
         policy,
         middle,
         half,
         "difference",
-        **arm(other, "minus", "minus_recipe", "minus_arm"),
-        **others,
+        **arm(other_policy, "minus", "minus_recipe", "minus_arm"),
+        **columns,
     )
 
 
 PRIMARY = {"primary": True, "replicates": 3}
 
 
-def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
+def judge(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
     assert claims._problem(claim, []) is None
     rows = claims.judge(
@@ -67,12 +67,12 @@ def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     return rows
 
 
-def decided(claim: dict, **tables) -> list[str]:
-    return [found["verdict"] for found in judged(claim | PRIMARY, **tables)]
+def list_verdicts(claim: dict, **tables) -> list[str]:
+    return [verdict_row["verdict"] for verdict_row in judge(claim | PRIMARY, **tables)]
 
 
-def estimates(claim: dict, **tables) -> list[float]:
-    return [found["estimate"] for found in judged(claim, **tables)]
+def list_estimates(claim: dict, **tables) -> list[float]:
+    return [verdict_row["estimate"] for verdict_row in judge(claim, **tables)]
 
 
 S, C, U, D = verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED, verdicts.DESCRIPTIVE
@@ -85,27 +85,37 @@ SMALL = {"p": 0.001}
 
 
 @pytest.mark.parametrize(
-    "middle, said", [(0.03, S), (-0.03, C), (0.005, U), (0.01, U), (math.nan, U)]
+    "middle, verdict", [(0.03, S), (-0.03, C), (0.005, U), (0.01, U), (math.nan, U)]
 )
-def test_a_primary_difference_is_decided_by_its_interval(middle, said):
-    assert decided(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [said]
+def test_a_primary_difference_is_decided_by_its_interval(middle, verdict):
+    assert list_verdicts(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [verdict]
 
 
 def test_a_claim_that_is_not_primary_is_descriptive_whatever_its_interval_is():
-    (found,) = judged(DIFFERENCE, differences=[minus("hard", "easy", 0.3, p_holm=0.001, **SMALL)])
-    assert found["verdict"] == D and found["p_holm"] is None and found["primary"] is False
-    assert (found["estimate"], found["low"], found["high"]) == pytest.approx((0.3, 0.29, 0.31))
+    (verdict_row,) = judge(
+        DIFFERENCE, differences=[minus("hard", "easy", 0.3, p_holm=0.001, **SMALL)]
+    )
+    assert (
+        verdict_row["verdict"] == D
+        and verdict_row["p_holm"] is None
+        and verdict_row["primary"] is False
+    )
+    assert (verdict_row["estimate"], verdict_row["low"], verdict_row["high"]) == pytest.approx(
+        (0.3, 0.29, 0.31)
+    )
 
 
 def test_a_difference_may_stand_the_other_way_round_in_the_table():
-    (found,) = judged(
+    (verdict_row,) = judge(
         DIFFERENCE | PRIMARY, differences=[minus("easy", "hard", 0.03, 0.02, **SMALL)]
     )
-    assert (found["estimate"], found["low"], found["high"]) == pytest.approx((-0.03, -0.05, -0.01))
+    assert (verdict_row["estimate"], verdict_row["low"], verdict_row["high"]) == pytest.approx(
+        (-0.03, -0.05, -0.01)
+    )
     assert (
-        found["verdict"] == C
-        and found["test"] == "hard - easy"
-        and (found["seeds"], found["n"]) == (3, 100)
+        verdict_row["verdict"] == C
+        and verdict_row["test"] == "hard - easy"
+        and (verdict_row["seeds"], verdict_row["n"]) == (3, 100)
     )
 
 
@@ -115,37 +125,39 @@ def test_too_few_replicates_decide_nothing_and_are_told():
             minus("hard", "easy", 0.3, seeds=n, task=t, **SMALL) for n, t in zip(seeds, TASKS)
         ]
     }
-    found = judged(DIFFERENCE | PRIMARY | {"replicates": 10}, **tables(3, 1))
-    assert [row["verdict"] for row in found] == [
+    verdict_rows = judge(DIFFERENCE | PRIMARY | {"replicates": 10}, **tables(3, 1))
+    assert [row["verdict"] for row in verdict_rows] == [
         "undecided: 3 of 10 replicates",
         "undecided: 1 of 10 replicates",
     ]
-    assert all(math.isnan(row["p_holm"]) for row in found), "no p is shown that decides nothing"
-    assert decided(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
+    assert all(math.isnan(row["p_holm"]) for row in verdict_rows), (
+        "no p is shown that decides nothing"
+    )
+    assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
 def test_holm_is_over_the_tasks_of_a_model_and_counts_what_can_be_decided():
     def p_holm(*rows):
-        found = judged(
+        verdict_rows = judge(
             DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
         )
-        return [row["p_holm"] for row in found], [row["verdict"] for row in found]
+        return [row["p_holm"] for row in verdict_rows], [row["verdict"] for row in verdict_rows]
 
-    one, other = {"p": 0.03, "task": "tight"}, {"p": 0.04, "task": "weak"}
-    assert p_holm(one) == (pytest.approx([0.03]), [S])
-    assert p_holm(one, other) == (pytest.approx([0.06, 0.06]), [U, U])
-    assert p_holm(one | {"p": 0.01}, other) == (pytest.approx([0.02, 0.04]), [S, S])
-    assert p_holm(one, other | {"model": "n"}) == (pytest.approx([0.03, 0.04]), [S, S]), (
+    tight, weak = {"p": 0.03, "task": "tight"}, {"p": 0.04, "task": "weak"}
+    assert p_holm(tight) == (pytest.approx([0.03]), [S])
+    assert p_holm(tight, weak) == (pytest.approx([0.06, 0.06]), [U, U])
+    assert p_holm(tight | {"p": 0.01}, weak) == (pytest.approx([0.02, 0.04]), [S, S])
+    assert p_holm(tight, weak | {"model": "n"}) == (pytest.approx([0.03, 0.04]), [S, S]), (
         "another model is another question"
     )
-    (first, second), said = p_holm(one, other | {"seeds": 2})
-    assert first == pytest.approx(0.03) and math.isnan(second) and said[0] == S
+    (tight_p, weak_p), decisions = p_holm(tight, weak | {"seeds": 2})
+    assert tight_p == pytest.approx(0.03) and math.isnan(weak_p) and decisions[0] == S
 
 
-def solving(*tiers, **others):
+def solving_rows(*tiers, **columns):
     """Rows of `kinds`: (tier, new solving, half-width, share out of reach); tier "" is all
     problems."""
-    facts = {"reach_samples": 64.0, "seeds": 10} | others
+    facts = {"reach_samples": 64.0, "seeds": 10} | columns
     return [
         row("random", x, half, "new_solving", tier=tier, out_of_reach=lost, **facts)
         for tier, x, half, lost in tiers
@@ -156,42 +168,42 @@ NEW = {"test": "new_solving", "policy": "random", "margin": 0.02}
 
 
 @pytest.mark.parametrize(
-    "middle, half, said",
+    "middle, half, verdict",
     [(0.005, 0.01, S), (0.05, 0.01, C), (0.015, 0.01, U), (0.0, 0.03, U), (0.0, 0.0, S)],
 )
-def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, said):
-    rows = solving(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
-    (found,) = judged(NEW | PRIMARY, kinds=rows)
-    assert found["verdict"] == said and found["estimate"] == middle
-    assert found["test"] == "new solving of random, tier 10, beyond 64 samples", (
+def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, verdict):
+    rows = solving_rows(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
+    (verdict_row,) = judge(NEW | PRIMARY, kinds=rows)
+    assert verdict_row["verdict"] == verdict and verdict_row["estimate"] == middle
+    assert verdict_row["test"] == "new solving of random, tier 10, beyond 64 samples", (
         "the hardest tier is the last"
     )
 
 
 def test_a_claim_that_cannot_fail_is_not_supported():
-    rows = solving(("1", 0.0, 0.0, 0.5), ("2", 0.0, 0.001, 0.015))
-    assert decided(NEW, kinds=rows) == ["undecided: only 1.5 % out of reach"]
-    assert judged(NEW, kinds=rows[1:]) == [], "one tier is not the hardest of several"
-    assert judged(NEW, kinds=[]) == []
+    rows = solving_rows(("1", 0.0, 0.0, 0.5), ("2", 0.0, 0.001, 0.015))
+    assert list_verdicts(NEW, kinds=rows) == ["undecided: only 1.5 % out of reach"]
+    assert judge(NEW, kinds=rows[1:]) == [], "one tier is not the hardest of several"
+    assert judge(NEW, kinds=[]) == []
 
 
 def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
     """Against p that is computed, for a t interval over seeds alone; and below 5 % exactly where
     the interval leaves the boundary out."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
-        found = statistics.seeds_interval(values)
+        interval = statistics.seeds_interval(values)
         row = {
-            "estimate": found.estimate,
-            "low": found.low,
-            "high": found.high,
+            "estimate": interval.estimate,
+            "low": interval.low,
+            "high": interval.high,
             "seeds": 6,
             "p": None,
         }
-        known = statistics.p_value(statistics.components(np.repeat(values[:, None], 2, axis=1)))
-        assert verdicts.interval_p(row, None) == pytest.approx(float(known), abs=1e-6)
+        p_value = statistics.p_value(statistics.components(np.repeat(values[:, None], 2, axis=1)))
+        assert verdicts.interval_p(row, None) == pytest.approx(float(p_value), abs=1e-6)
         assert verdicts.interval_p(row | {"p": 0.2}, None) == 0.2
-        said = verdicts.verdict_on_margin(found.low, found.high, 0.8)
-        assert (verdicts.interval_p(row, 0.8) < 0.05) == (said != U)
+        verdict = verdicts.verdict_on_margin(interval.low, interval.high, 0.8)
+        assert (verdicts.interval_p(row, 0.8) < 0.05) == (verdict != U)
 
 
 def test_rows_hold_for_new_base_models_or_for_this_one():
@@ -200,14 +212,14 @@ def test_rows_hold_for_new_base_models_or_for_this_one():
         "gains": [row("hard", 0.1, decoding="sampled")],
     }
     assert (
-        judged(DIFFERENCE, own_bases=["m"], **rows)[0]["population"]
+        judge(DIFFERENCE, own_bases=["m"], **rows)[0]["population"]
         == "new base models of this kind"
     )
-    assert judged(DIFFERENCE, **rows)[0]["population"] == "this model"
+    assert judge(DIFFERENCE, **rows)[0]["population"] == "this model"
     over_all = {"test": "fit", "predictor": "learnable"}
     fit = {"regressions": [regression("learnable", 0.5)]}
     of = lambda *models: [row("hard", 0.1, decoding="sampled", model=model) for model in models]
-    holds_for = lambda models, own: judged(over_all, own_bases=own, gains=of(*models), **fit)[0][
+    holds_for = lambda models, own: judge(over_all, own_bases=own, gains=of(*models), **fit)[0][
         "population"
     ]
     assert [holds_for("m", ["m"]), holds_for("m", []), holds_for("mn", ["m"])] == [
@@ -217,11 +229,16 @@ def test_rows_hold_for_new_base_models_or_for_this_one():
 
 def test_primary_claims_come_first():
     rows = {"differences": [minus("hard", "easy", 0.03), minus("hard", "random", 0.02)]}
-    both = [
+    two_claims = [
         {"id": n, "paper": "HE", "claim": n, **DIFFERENCE, "minus": n} for n in ("easy", "random")
     ]
-    found = claims.judge([both[0], both[1] | PRIMARY], verdicts.Study(rows, FIRST, TASKS, [], []))
-    assert [(row["id"], row["primary"]) for row in found] == [("random", True), ("easy", False)]
+    verdict_rows = claims.judge(
+        [two_claims[0], two_claims[1] | PRIMARY], verdicts.Study(rows, FIRST, TASKS, [], [])
+    )
+    assert [(row["id"], row["primary"]) for row in verdict_rows] == [
+        ("random", True),
+        ("easy", False),
+    ]
 
 
 # --- estimates
@@ -229,8 +246,8 @@ def test_primary_claims_come_first():
 
 
 def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
-    assert judged(DIFFERENCE, differences=[minus("hard", "random", 0.03)]) == []
-    assert judged(DIFFERENCE, differences=[]) == []
+    assert judge(DIFFERENCE, differences=[minus("hard", "random", 0.03)]) == []
+    assert judge(DIFFERENCE, differences=[]) == []
 
 
 def test_every_claim_gives_no_row_on_empty_tables():
@@ -257,7 +274,7 @@ def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
     ]
     rows.append(minus("hard", "easy", 0.03, task="tight", eval_task="graded"))
     where = lambda **scope: [
-        (r["task"], r["eval_task"]) for r in judged(DIFFERENCE | scope, differences=rows)
+        (r["task"], r["eval_task"]) for r in judge(DIFFERENCE | scope, differences=rows)
     ]
     assert where() == [("tight", "tight"), ("ample", "ample")]
     assert where(tested="other") == [("tight", "far"), ("ample", "far")]
@@ -270,16 +287,19 @@ def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
     )
 
 
-def pair(policy, other, middle, what, at, **others):
-    return minus(policy, other, middle, what=what, at=at, **others)
+def pair(policy, other_policy, middle, what, at, **columns):
+    return minus(policy, other_policy, middle, what=what, at=at, **columns)
 
 
 def test_the_order_is_its_least_step_and_needs_every_policy():
     claim = {"test": "order", "policies": ["hard", "random", "easy"]}
     steps = [minus("hard", "random", 0.03), minus("easy", "random", -0.02)]
-    (found,) = judged(claim, differences=steps)
-    assert found["estimate"] == 0.02 and found["test"] == "random - easy (least of the order)"
-    assert judged(claim, differences=steps[:1]) == []
+    (verdict_row,) = judge(claim, differences=steps)
+    assert (
+        verdict_row["estimate"] == 0.02
+        and verdict_row["test"] == "random - easy (least of the order)"
+    )
+    assert judge(claim, differences=steps[:1]) == []
 
 
 def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_policy():
@@ -291,14 +311,14 @@ def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_
         minus("hard", "hard, slow", -0.01),
         minus("hard, slow", "random, slow", 0.6),
     ]
-    found = judged(
+    verdict_rows = judge(
         {"test": "difference_by_recipe", "policy": "hard", "minus": "easy"}, differences=table
     )
-    assert [(one["test"], one["estimate"]) for one in found] == [
+    assert [(verdict_row["test"], verdict_row["estimate"]) for verdict_row in verdict_rows] == [
         ("hard - easy, fast", pytest.approx(-0.04))
     ]
-    found = judged({"test": "recipe_difference", "policy": "hard"}, differences=table)
-    assert [(one["test"], one["estimate"]) for one in found] == [
+    verdict_rows = judge({"test": "recipe_difference", "policy": "hard"}, differences=table)
+    assert [(verdict_row["test"], verdict_row["estimate"]) for verdict_row in verdict_rows] == [
         ("hard - hard, fast", pytest.approx(0.02)),
         ("hard - hard, slow", pytest.approx(-0.01)),
     ]
@@ -317,9 +337,12 @@ def test_a_claim_may_name_the_recipe_of_each_arm():
         minus("hard, fast", "easy", 0.2),
         minus("easy, slow", "hard, fast", -0.1),
     ]
-    (found,) = judged(claim, differences=table)
-    assert (found["test"], found["estimate"]) == ("hard, fast - easy, slow", pytest.approx(0.1))
-    assert estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
+    (verdict_row,) = judge(claim, differences=table)
+    assert (verdict_row["test"], verdict_row["estimate"]) == (
+        "hard, fast - easy, slow",
+        pytest.approx(0.1),
+    )
+    assert list_estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
 
 
 def test_a_difference_at_k_is_that_of_the_largest_k():
@@ -327,9 +350,9 @@ def test_a_difference_at_k_is_that_of_the_largest_k():
     rows = [
         pair("easy", "hard", x, "pass@k", k) for k, x in (("2", -0.1), ("16", -0.2), ("4", -0.3))
     ]
-    (found,) = judged(claim, paired=rows)
-    assert found["estimate"] == 0.2 and found["test"] == "pass@16, hard - easy"
-    assert judged(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
+    (verdict_row,) = judge(claim, paired=rows)
+    assert verdict_row["estimate"] == 0.2 and verdict_row["test"] == "pass@16, hard - easy"
+    assert judge(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
 
 
 def test_a_difference_by_tier_has_a_row_a_tier():
@@ -337,7 +360,7 @@ def test_a_difference_by_tier_has_a_row_a_tier():
     rows = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))] + [
         pair("hard", "easy", 0.3, "pass@k", "2")
     ]
-    assert [(found["estimate"], found["test"]) for found in judged(claim, paired=rows)] == [
+    assert [(verdict_row["estimate"], verdict_row["test"]) for verdict_row in judge(claim, paired=rows)] == [
         (0.1, "hard - easy, tier 1"), (0.2, "hard - easy, tier 2"),
     ]  # fmt: skip
 
@@ -345,65 +368,77 @@ def test_a_difference_by_tier_has_a_row_a_tier():
 def test_ahead_asks_for_the_first_checkpoint_from_a_share_of_the_updates_on():
     claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
     gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")]
-    found = lambda *steps: judged(
+    judge_ahead = lambda *steps: judge(
         claim,
         gains=gains,
         paired=[pair("hard", "easy", s / 1000, "checkpoint", str(s)) for s in steps],
     )
-    assert [row["test"] for row in found(10, 30, 60)] == ["hard - easy after 30 of 100"]
-    assert [row["estimate"] for row in found(10, 40, 60)] == [0.04] and found(10, 20) == []
+    assert [row["test"] for row in judge_ahead(10, 30, 60)] == ["hard - easy after 30 of 100"]
+    assert [row["estimate"] for row in judge_ahead(10, 40, 60)] == [0.04] and judge_ahead(
+        10, 20
+    ) == []
 
 
 def test_a_smaller_lead_is_of_a_weaker_model_on_one_task():
     claim = DIFFERENCE | {"test": "smaller_lead"}
     lead = lambda model, task, x: minus("hard", "easy", x, model=model, task=task)
     rows = [lead("m", "tight", 0.3), lead("n", "tight", 0.1), lead("m", "weak", 0.2)]
-    (found,) = judged(claim, weaker=["n"], differences=rows)
-    assert (found["model"], found["task"], found["estimate"]) == ("m", "tight", pytest.approx(0.2))
-    assert found["high"] - found["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
+    (verdict_row,) = judge(claim, weaker=["n"], differences=rows)
+    assert (verdict_row["model"], verdict_row["task"], verdict_row["estimate"]) == (
+        "m",
+        "tight",
+        pytest.approx(0.2),
+    )
+    assert verdict_row["high"] - verdict_row["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), (
         "two models share no replicates"
     )
-    assert judged(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
+    assert judge(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
 
 
 def test_a_lost_lead_is_paired_and_of_the_same_runs_with_room():
     claim = DIFFERENCE | {"test": "lost_lead"}
     rows = [pair("hard", "easy", 0.4, "test", "ample"), pair("hard", "easy", 0.3, "test", "graded")]
     rows.append(pair("hard", "easy", 0.2, "test", "tight", task="ample"))
-    (found,) = judged(claim, paired=rows)
-    assert found["estimate"] == 0.4 and found["test"] == "(hard - easy) less that on ample"
+    (verdict_row,) = judge(claim, paired=rows)
+    assert (
+        verdict_row["estimate"] == 0.4 and verdict_row["test"] == "(hard - easy) less that on ample"
+    )
 
 
 def test_transfer_compares_two_training_tasks_on_one_test():
     claim = {"test": "transfer", "policy": "all", "trained_on": "tight", "minus": "weak"}
     rows = [pair("all", "all", -0.1, "trained on", "tight", task="weak", eval_task="far")]
-    (found,) = judged(claim, paired=rows)
-    assert (found["task"], found["eval_task"], found["estimate"]) == ("tight", "far", 0.1)
-    assert judged(claim, paired=[rows[0] | {"at": "ample"}]) == []
+    (verdict_row,) = judge(claim, paired=rows)
+    assert (verdict_row["task"], verdict_row["eval_task"], verdict_row["estimate"]) == (
+        "tight",
+        "far",
+        0.1,
+    )
+    assert judge(claim, paired=[rows[0] | {"at": "ample"}]) == []
 
 
 def test_a_learnable_share_has_no_test_set_and_counts_updates():
     shares = [row(p, x, name="learnable", updates=30) for p, x in (("hard", 0.8), ("easy", 0.5))]
-    for one in shares:
-        del one["eval_task"]
-    (found,) = judged(DIFFERENCE | {"test": "learnable"}, learnable=shares)
+    for share_row in shares:
+        del share_row["eval_task"]
+    (verdict_row,) = judge(DIFFERENCE | {"test": "learnable"}, learnable=shares)
     assert (
-        found["estimate"] == pytest.approx(0.3)
-        and found["n"] == 30
-        and found["eval_task"] == "tight"
+        verdict_row["estimate"] == pytest.approx(0.3)
+        and verdict_row["n"] == 30
+        and verdict_row["eval_task"] == "tight"
     )
 
 
 def test_gains_and_the_largest_of_them():
     gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
-    assert estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
-    (found,) = judged({"test": "largest_gain", "policy": "hard"}, gains=gains)
-    assert (found["estimate"], found["task"], found["test"]) == (
+    assert list_estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
+    (verdict_row,) = judge({"test": "largest_gain", "policy": "hard"}, gains=gains)
+    assert (verdict_row["estimate"], verdict_row["task"], verdict_row["test"]) == (
         0.5,
         "ample",
         "largest gain of hard, of 3",
     )
-    assert judged({"test": "largest_gain", "policy": "hard"}, gains=[]) == []
+    assert judge({"test": "largest_gain", "policy": "hard"}, gains=[]) == []
 
 
 def test_tiers_are_compared_in_points_and_in_log_odds():
@@ -418,12 +453,12 @@ def test_tiers_are_compared_in_points_and_in_log_odds():
         log_odds_low=-0.7,
         log_odds_high=-0.3,
     )
-    points, odds = judged(claim, tier_trends=[trend])
+    points, odds = judge(claim, tier_trends=[trend])
     assert (points["estimate"], points["test"]) == (0.09, "gain of random, tier 1 - tier 10")
     assert (odds["estimate"], odds["low"]) == (-0.5, -0.7) and odds["test"].startswith(
         "log odds of "
     )
-    assert len(judged(claim, tier_trends=[trend | {"log_odds": math.nan}])) == 1, (
+    assert len(judge(claim, tier_trends=[trend | {"log_odds": math.nan}])) == 1, (
         "a tier that is always solved has no log odds"
     )
 
@@ -435,13 +470,13 @@ def test_parts_are_of_the_last_checkpoint_of_one_policy():
         row("easy", -0.4, name=name, step=30),
         row("hard", -0.9, name=name, step=15),
     ]
-    assert estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
+    assert list_estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
 
 
 def test_catching_up_is_a_share_of_the_updates():
-    one = {"step": 40, "step_first": 30, "step_last": 90, "steps": 100, "seeds_reached": 3}
-    of = lambda **more: judged(
-        {"test": "catches_up", "policy": "low"}, catches_up=[row("low") | one | more]
+    columns = {"step": 40, "step_first": 30, "step_last": 90, "steps": 100, "seeds_reached": 3}
+    of = lambda **changes: judge(
+        {"test": "catches_up", "policy": "low"}, catches_up=[row("low") | columns | changes]
     )[0]
     assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
     assert math.isnan(of(seeds_reached=2)["high"]), "one seed never gets there"
@@ -465,14 +500,14 @@ def test_a_fit_has_no_interval_and_no_verdict():
         regression("tokens", 0.9),
         regression("learnable", 0.1, adjusted_for="tokens"),
     ]
-    (found,) = judged(claim, regressions=[*rows, regression("learnable", 0.2, task="tight")])
+    (verdict_row,) = judge(claim, regressions=[*rows, regression("learnable", 0.2, task="tight")])
     assert (
-        found["estimate"] == 0.66
-        and math.isnan(found["low"])
-        and found["verdict"] == D
-        and found["n"] == 8
+        verdict_row["estimate"] == 0.66
+        and math.isnan(verdict_row["low"])
+        and verdict_row["verdict"] == D
+        and verdict_row["n"] == 8
     )
-    assert found["test"] == "R^2 (learnable, gain), slope -"
+    assert verdict_row["test"] == "R^2 (learnable, gain), slope -"
 
 
 def test_base_accuracy_against_gain_needs_several_models():
@@ -480,11 +515,13 @@ def test_base_accuracy_against_gain_needs_several_models():
     rows = lambda models: [
         row("all", 0.5 - b, decoding="sampled", base_accuracy=b, task=t, model=m) for b, t, m in zip((0.1, 0.2, 0.3, 0.4, 0.5), TASKS, models)
     ]  # fmt: skip
-    (found,) = judged(claim, gains=rows("aabbc"))
+    (verdict_row,) = judge(claim, gains=rows("aabbc"))
     assert (
-        found["estimate"] == pytest.approx(1) and found["verdict"] == D and math.isnan(found["low"])
+        verdict_row["estimate"] == pytest.approx(1)
+        and verdict_row["verdict"] == D
+        and math.isnan(verdict_row["low"])
     )
-    assert judged(claim, gains=rows("aaaaa")) == []
+    assert judge(claim, gains=rows("aaaaa")) == []
 
 
 def test_ahead_counts_the_updates_of_the_arms_that_it_compares():
@@ -492,5 +529,7 @@ def test_ahead_counts_the_updates_of_the_arms_that_it_compares():
     gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")] + [
         row("all", 0.1, decoding="sampled", step=20)
     ]
-    found = judged(claim, gains=gains, paired=[pair("hard", "easy", 0.03, "checkpoint", "30")])
-    assert [one["test"] for one in found] == ["hard - easy after 30 of 100"]
+    verdict_rows = judge(
+        claim, gains=gains, paired=[pair("hard", "easy", 0.03, "checkpoint", "30")]
+    )
+    assert [verdict_row["test"] for verdict_row in verdict_rows] == ["hard - easy after 30 of 100"]

@@ -29,13 +29,13 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
         "this study",
     }
     for claim in published_claims:
-        named = [
+        policy_names = [
             claim[key]
             for key in ("policy", "minus")
             if key in claim and claim["test"] != "transfer"
         ]
-        named += claim.get("policies", [])
-        assert set(named) <= CONFIG["policies"].keys(), claim["id"]
+        policy_names += claim.get("policies", [])
+        assert set(policy_names) <= CONFIG["policies"].keys(), claim["id"]
         assert {claim[key] for key in ("recipe", "minus_recipe") if key in claim} <= CONFIG[
             "recipes"
         ].keys(), claim["id"]
@@ -61,15 +61,20 @@ def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims
             SimpleNamespace(
                 arm=arm,
                 seeds=[0],
-                compared_with=[one for pair in also if arm in pair for one in pair if one != arm],
+                compared_with=[
+                    partner for pair in also if arm in pair for partner in pair if partner != arm
+                ],
             )
             for arm in arms
         ]
-        compared = {frozenset((one.arm, other.arm)) for one, other in cells.pairs(cells_of_study)}
-        first = settings.first_recipe(plan)
+        compared = {
+            frozenset((cell.arm, other_cell.arm))
+            for cell, other_cell in cells.pairs(cells_of_study)
+        }
+        first_recipe = settings.first_recipe(plan)
         for claim in published_claims:
             pair = frozenset(
-                (claim.get(policy), claim.get(recipe, first))
+                (claim.get(policy), claim.get(recipe, first_recipe))
                 for policy, recipe in (("policy", "recipe"), ("minus", "minus_recipe"))
             )
             if claim["test"] == "difference" and pair <= set(arms):
@@ -82,7 +87,7 @@ def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(publish
         "HE": ("hard_over_random", 10), "LDS": ("no_new_solving", 10), "here": ("no_labels_over_random", 10),
         "DAPO": ("dynamic_over_plain", 10), "this study": ("hard_over_random_small_real", 3),
     }  # fmt: skip
-    seen = set()
+    estimates = set()
     for claim in published_claims:
         arms = {
             (claim.get("policy"), claim.get("recipe")),
@@ -91,8 +96,8 @@ def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(publish
         policies = frozenset(arms), tuple(claim.get("policies", ()))
         # a difference and its negative are one
         estimate = (claim["test"], *policies, claim.get("tested", "same"))
-        assert estimate not in seen, claim["id"]
-        seen.add(estimate)
+        assert estimate not in estimates, claim["id"]
+        estimates.add(estimate)
 
 
 def test_claims_test_what_they_name(published_claims):
@@ -106,7 +111,7 @@ def test_claims_test_what_they_name(published_claims):
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, message",
     [
         ({"test": "differenec"}, "unknown test 'differenec'; expected one of difference,"),
         ({"minus": None}, "test 'difference' needs 'minus', a str"),
@@ -126,7 +131,7 @@ def test_claims_test_what_they_name(published_claims):
         ),
     ],
 )
-def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, said):
+def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, message):
     right = {
         "id": "one",
         "paper": "HE",
@@ -143,11 +148,11 @@ def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, said):
         UserError, match=r"claims\.yaml: claim 2 \((two|without an id)\): "
     ) as error:
         claims.read(tmp_path / "claims.yaml")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
-    one = {
+    claim = {
         "id": "one",
         "paper": "HE",
         "claim": "so",
@@ -159,7 +164,7 @@ def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
         "replicates": 3,
     }
     (tmp_path / "claims.yaml").write_text(
-        yaml.safe_dump([one, one | {"id": "two", "paper": "LDS"}, one | {"id": "three"}])
+        yaml.safe_dump([claim, claim | {"id": "two", "paper": "LDS"}, claim | {"id": "three"}])
     )
     with pytest.raises(
         UserError,
@@ -176,8 +181,8 @@ def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
 
 
 def test_conditions_say_which_tasks_share_problems():
-    related = lambda study, one, other: verdicts.relation(
-        one, other, claim_conditions.conditions(CONFIG, study)["tasks"]
+    related = lambda study, task, other_task: verdicts.relation(
+        task, other_task, claim_conditions.conditions(CONFIG, study)["tasks"]
     )
     assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
     assert (

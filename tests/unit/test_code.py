@@ -59,8 +59,8 @@ REACHED = ["program.py", "sibling.py"] + [
 
 
 def test_imports_are_followed_wherever_they_stand_and_so_are_files_that_a_module_names(project):
-    found = [path.relative_to(project).as_posix() for path in code.files_of(project / "program.py")]
-    assert found == sorted(REACHED)
+    names = [path.relative_to(project).as_posix() for path in code.files_of(project / "program.py")]
+    assert names == sorted(REACHED)
 
 
 def test_the_checksum_changes_with_each_of_these_files_and_with_no_other(project):
@@ -80,7 +80,7 @@ def test_what_python_loads_for_a_program_is_covered():
     """Python's own answer, for all programs in one process: no module of the package that is loaded
     is missing."""
     assert len(PROGRAMS) > 15
-    seen = (
+    code_text = (
         "import runpy, sys\n"
         "for program in sys.argv[1:]:\n"
         "    sys.path.insert(0, program.rpartition('/')[0])\n"
@@ -90,7 +90,7 @@ def test_what_python_loads_for_a_program_is_covered():
         "    print(files)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", seen, *map(str, PROGRAMS)],
+        [sys.executable, "-c", code_text, *map(str, PROGRAMS)],
         capture_output=True,
         text=True,
         check=True,
@@ -101,7 +101,7 @@ def test_what_python_loads_for_a_program_is_covered():
         assert loaded and loaded <= set(code.files_of(program)), program
 
 
-def imported(path: Path) -> set[str]:
+def read_imports(path: Path) -> set[str]:
     """The dotted names that a file imports; of `from package import name`, package.name."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -116,7 +116,7 @@ def test_no_import_is_missed_that_python_sees():
     """In every program and module; what only looks like an import may be followed as well."""
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
         assert {
-            other for name in imported(path) for other in code._modules(path, name)
+            dependency for name in read_imports(path) for dependency in code._modules(path, name)
         } <= code.dependencies(path), path
 
 
@@ -150,24 +150,24 @@ NAMED = {  # modules that a program finds by their names in the registry, as in 
 def imports_of(path: Path, package: dict[str, Path]) -> set[Path]:
     """The project's modules that Python runs for the imports in one file; `package` is {dotted
     name: file}."""
-    known = package | {sibling.stem: sibling for sibling in path.parent.glob("*.py")}
+    modules = package | {sibling.stem: sibling for sibling in path.parent.glob("*.py")}
     prefixes = {
         ".".join(parts[:end])
-        for parts in (name.split(".") for name in imported(path))
+        for parts in (name.split(".") for name in read_imports(path))
         for end in range(1, len(parts) + 1)
     }
-    return {known[name] for name in prefixes & known.keys()}
+    return {modules[name] for name in prefixes & modules.keys()}
 
 
 def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
     """The files and all that they import, directly or not."""
-    found, waiting = set(), list(files)
+    reached, waiting = set(), list(files)
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in reached:
+            reached.add(path)
             waiting += imports[path]
-    return found
+    return reached
 
 
 @pytest.mark.slow
@@ -197,9 +197,9 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
     }
     assert NAMED.keys() < programs and len(programs) >= 15 and len(modules) > 100
     followed = [
-        [scripts / name] + [source / "hardgrpo" / one for one in named]
+        [scripts / name] + [source / "hardgrpo" / module_path for module_path in module_paths]
         for name in programs
-        for named in NAMED.get(name, [[]])
+        for module_paths in NAMED.get(name, [[]])
     ]
     using = [closure(files, imports) for files in followed]
     # code.py keeps what a file imports, and a remark imports nothing
@@ -211,8 +211,8 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
         module.write_bytes(text)
         wrong = [
             files[0].name
-            for files, one, used in zip(followed, changed, using)
-            if one != (module in used)
+            for files, is_changed, used in zip(followed, changed, using)
+            if is_changed != (module in used)
         ]
         assert not wrong, f"{dotted(module)}: {wrong}"
 
@@ -235,7 +235,10 @@ def literals(path: Path) -> set[str]:
         if isinstance(node, ast.keyword) and node.arg == "help"
     ]
     left_out = {
-        id(node) for one in prose if not isinstance(one, ast.Call) for node in ast.walk(one)
+        id(node)
+        for prose_node in prose
+        if not isinstance(prose_node, ast.Call)
+        for node in ast.walk(prose_node)
     }
     strings = (
         node
@@ -248,9 +251,9 @@ def literals(path: Path) -> set[str]:
 def test_paths_of_results_are_built_in_one_module():
     place = code.SOURCE / "hardgrpo/study/paths.py"
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
-        found = {
+        texts = {
             text for text in literals(path) if text.startswith("results/") or "/results/" in text
         }
-        assert path == place or found <= OWN_RESULTS, (
-            f"{path}: {found - OWN_RESULTS}: ask hardgrpo.study.paths"
+        assert path == place or texts <= OWN_RESULTS, (
+            f"{path}: {texts - OWN_RESULTS}: ask hardgrpo.study.paths"
         )

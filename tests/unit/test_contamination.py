@@ -38,7 +38,7 @@ def sentence(seed: int, words: int = 20) -> str:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "spelling",
     [
         "what is 2+2",
         "What  is\t2 + 2 ?",
@@ -49,12 +49,12 @@ def sentence(seed: int, words: int = 20) -> str:
         "what is ２+2",
     ],
 )
-def test_case_spaces_and_punctuation_do_not_make_another_question(other):
-    assert contamination.normalize(other) == contamination.normalize("What is 2+2?")
+def test_case_spaces_and_punctuation_do_not_make_another_question(spelling):
+    assert contamination.normalize(spelling) == contamination.normalize("What is 2+2?")
 
 
 @pytest.mark.parametrize(
-    ("question", "other"),
+    ("question", "other_question"),
     [
         ("What is 3 - 4?", "What is 3 + 4?"),
         ("What is -4?", "What is 4?"),
@@ -68,8 +68,8 @@ def test_case_spaces_and_punctuation_do_not_make_another_question(other):
         ("???", "!!!"),
     ],
 )
-def test_signs_digits_and_symbols_make_another_question(question, other):
-    assert contamination.normalize(question) != contamination.normalize(other)
+def test_signs_digits_and_symbols_make_another_question(question, other_question):
+    assert contamination.normalize(question) != contamination.normalize(other_question)
 
 
 @given(st.text(min_size=1).filter(str.strip))
@@ -91,20 +91,20 @@ def test_a_hyphen_between_words_is_punctuation_and_between_numbers_a_sign():
 # --------------------------------------------------------------------------------------
 
 
-def by_hand(question: str, other: str, n: int) -> float:
+def by_hand(question: str, other_question: str, n: int) -> float:
     runs = [
         {tuple(text.split()[i : i + n]) for i in range(len(text.split()) - n + 1)}
-        for text in (question, other)
+        for text in (question, other_question)
     ]
     return len(runs[0] & runs[1]) / min(map(len, runs))
 
 
 def test_a_changed_number_is_near_and_its_share_is_that_of_a_count_by_hand():
     question = "alpha beta gamma delta epsilon zeta eta theta iota 5 lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
-    other = question.replace("5", "7")
-    (match,) = contamination.find_matches([question], [sentence(1), other])
+    changed_question = question.replace("5", "7")
+    (match,) = contamination.find_matches([question], [sentence(1), changed_question])
     assert (match.reference_index, match.equal, match.is_near) == (1, False, True)
-    assert match.share == by_hand(question, other, contamination.NGRAM_WORDS)
+    assert match.share == by_hand(question, changed_question, contamination.NGRAM_WORDS)
 
 
 def test_a_long_question_is_compared_by_longer_runs():
@@ -141,7 +141,8 @@ def test_each_question_has_at_most_one_match_and_the_best_of_all():
     assert len({match.index for match in matches}) == len(matches)
     for index, text in enumerate(tests):
         shares = [
-            0 if len(text.split()) < 8 else by_hand(text.casefold(), other, 8) for other in pool
+            0 if len(text.split()) < 8 else by_hand(text.casefold(), pool_question, 8)
+            for pool_question in pool
         ]
         match = next((match for match in matches if match.index == index), None)
         assert (match.share if match else 0) == pytest.approx(max(shares))
@@ -171,7 +172,7 @@ def problem(identity: str, question: str, answer: str | None = "1") -> dict:
     return {"id": identity, "question": question, "answer": answer}
 
 
-def compare(folder, pool: list[dict], test: list[dict], *more: str):
+def compare(folder, pool: list[dict], test: list[dict], *options: str):
     files.write_jsonl(folder / "train.jsonl", pool)
     files.write_jsonl(folder / "test.jsonl", test)
     arguments = [
@@ -185,7 +186,7 @@ def compare(folder, pool: list[dict], test: list[dict], *more: str):
         "test.jsonl",
         "--output",
         "C.csv",
-        *more,
+        *options,
     ]
     return fork_server.run(path_of("compare_splits"), arguments, folder)
 
@@ -240,7 +241,7 @@ def test_a_pool_without_answers_is_compared_too(tmp_path):
     )
 
 
-def prepare(folder, rows: list[tuple[str, str]], *more: str, split: str = "train"):
+def prepare(folder, rows: list[tuple[str, str]], *options: str, split: str = "train"):
     with open(folder / "mine.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([("question", "answer"), *rows])
     source = json.dumps({"kind": "files", split: "mine.csv"})
@@ -255,7 +256,7 @@ def prepare(folder, rows: list[tuple[str, str]], *more: str, split: str = "train
         "mine.csv",
         "--output",
         "P.jsonl",
-        *more,
+        *options,
     ]
     return fork_server.run(path_of("prepare_task"), arguments, folder)
 

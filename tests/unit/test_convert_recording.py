@@ -49,9 +49,9 @@ def write(
     (folder / "scores.json").write_text(json.dumps([n / 10 for n in range(len(questions))]))
 
 
-def convert(folder: Path, form: str = "responses", *more: str) -> subprocess.CompletedProcess:
-    if form == "responses" and "--questions" not in more:
-        more = ("--questions", "questions.json", *more)
+def convert(folder: Path, form: str = "responses", *options: str) -> subprocess.CompletedProcess:
+    if form == "responses" and "--questions" not in options:
+        options = ("--questions", "questions.json", *options)
     return in_process.run(
         folder,
         "convert_recording",
@@ -61,7 +61,7 @@ def convert(folder: Path, form: str = "responses", *more: str) -> subprocess.Com
         "original.json",
         "--output",
         "out.jsonl.gz",
-        *more,
+        *options,
     )
 
 
@@ -228,7 +228,9 @@ def test_numbers_that_cannot_be_shares_are_refused_in_a_line(tmp_path, form, con
 # ------------------------------------------------------------------------------------------------------
 
 
-def pinned(folder: Path, commit: str = COMMIT, *more: str) -> subprocess.CompletedProcess:
+def convert_pinned(
+    folder: Path, commit: str = COMMIT, *options: str
+) -> subprocess.CompletedProcess:
     names = ["runs/test.json", "dset/test.json"]
     return convert(
         folder,
@@ -239,20 +241,22 @@ def pinned(folder: Path, commit: str = COMMIT, *more: str) -> subprocess.Complet
         commit,
         "--names",
         *names,
-        *more,
+        *options,
     )
 
 
 def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
     write(tmp_path)
-    assert pinned(tmp_path).returncode == 0
+    assert convert_pinned(tmp_path).returncode == 0
     entry = inputs.read_lock(tmp_path / "inputs.lock")["repositories"][f"someone/runs@{COMMIT}"]
     assert entry["commit"] == COMMIT and set(entry["files"]) == {"runs/test.json", "dset/test.json"}
     lock = (tmp_path / "inputs.lock").read_text()
-    assert pinned(tmp_path).returncode == 0 and (tmp_path / "inputs.lock").read_text() == lock
+    assert (
+        convert_pinned(tmp_path).returncode == 0 and (tmp_path / "inputs.lock").read_text() == lock
+    )
 
     (tmp_path / "out.jsonl.gz").unlink()
-    done = pinned(tmp_path, OTHER_COMMIT)
+    done = convert_pinned(tmp_path, OTHER_COMMIT)
     assert (
         done.returncode == 1
         and COMMIT in done.stderr
@@ -260,7 +264,7 @@ def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
         and "--update-inputs" in done.stderr
     )
     write(tmp_path, samples=3)
-    done = pinned(tmp_path)
+    done = convert_pinned(tmp_path)
     assert (
         done.returncode == 1
         and done.stderr.startswith("error: original.json: ")
@@ -270,7 +274,7 @@ def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
         tmp_path / "out.jsonl.gz"
     ).exists()
     assert (
-        pinned(tmp_path, COMMIT, "--update-inputs").returncode == 0
+        convert_pinned(tmp_path, COMMIT, "--update-inputs").returncode == 0
         and (tmp_path / "inputs.lock").read_text() != lock
     )
 

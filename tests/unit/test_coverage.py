@@ -52,7 +52,7 @@ def run_program(monkeypatch, docs, *arguments):
     """The program's `main` on a folder of documents; returns the figure that it saved."""
     figures, save = [], plotting.save
     monkeypatch.setattr(
-        plotting, "save", lambda figure, *rest: (figures.append(figure), save(figure, *rest))
+        plotting, "save", lambda figure, *options: (figures.append(figure), save(figure, *options))
     )
     monkeypatch.setattr(sys, "argv", ["simulate_coverage.py", "--docs", str(docs), *arguments])
     simulation.main()
@@ -175,15 +175,19 @@ def test_simulated_studies_have_the_components_that_they_were_given():
     assert truths["A"][0] == pytest.approx(truths["B"], abs=0.02), (
         "of many problems the two targets are one"
     )
-    latent = lambda one, other, own=False: variance.latent(
-        one.astype(float), other.astype(float), own
+    latent = lambda grades, other_grades, own=False: variance.latent(
+        grades.astype(float), other_grades.astype(float), own
     )
     problem, number = variance.matrix_of(row.problem), variance.matrix_of(row.number)
     assert latent(base[0, 0], base[0, 0], own=True)[0] == pytest.approx(problem[0, 0], abs=0.06)
-    different, same = latent(runs[0, 0, 0], runs[0, 1, 1])
-    assert (different, same - different) == pytest.approx((problem[1, 2], number[1, 2]), abs=0.06)
-    different, same = latent(base[0, 0], runs[0, 2, 0])
-    assert (different, same - different) == pytest.approx((problem[0, 3], number[0, 3]), abs=0.08)
+    different_samples, same_sample = latent(runs[0, 0, 0], runs[0, 1, 1])
+    assert (different_samples, same_sample - different_samples) == pytest.approx(
+        (problem[1, 2], number[1, 2]), abs=0.06
+    )
+    different_samples, same_sample = latent(base[0, 0], runs[0, 2, 0])
+    assert (different_samples, same_sample - different_samples) == pytest.approx(
+        (problem[0, 3], number[0, 3]), abs=0.08
+    )
 
 
 def cells_like(base, runs):
@@ -195,9 +199,9 @@ def cells_like(base, runs):
             policy=f"p{i}",
             is_first_recipe=True,
             steps=lambda: [5],
-            grades=lambda step, one=one: one if step else base,
+            grades=lambda step, run_grades=run_grades: run_grades if step else base,
         )
-        for i, one in enumerate(runs)
+        for i, run_grades in enumerate(runs)
     ]
 
 
@@ -218,13 +222,16 @@ def test_components_are_estimated_back_from_a_study_that_was_made_with_them(desi
     row = row._replace(**{name: variance.text_of(matrix.ravel()) for name, matrix in parts.items()})
     bases, runs, truths = simulation.simulate(row, 8, 1, np.random.default_rng(1))
     assert bases.shape[1] == (8 if design == variance.OWN else 1)
-    (found,) = variance.estimate(cells_like(bases[0].astype(int), runs[0].astype(int)))
-    assert found["design"] == design and found["base_accuracy"] == pytest.approx(
+    (estimated,) = variance.estimate(cells_like(bases[0].astype(int), runs[0].astype(int)))
+    assert estimated["design"] == design and estimated["base_accuracy"] == pytest.approx(
         row.base_accuracy, abs=0.08
     )
     for name in variance.PARTS:
-        matrix, made = variance.matrix_of(found[name]), variance.matrix_of(getattr(row, name))
-        assert np.abs(matrix - made).max() < 0.09, name
+        matrix, true_matrix = (
+            variance.matrix_of(estimated[name]),
+            variance.matrix_of(getattr(row, name)),
+        )
+        assert np.abs(matrix - true_matrix).max() < 0.09, name
         assert np.linalg.eigvalsh(matrix).min() > -1e-6, name
 
 
@@ -236,6 +243,6 @@ def test_intervals_cover_where_each_replicate_has_its_own_base():
     row["replicate"] = variance.text_of((0.03 + 0.01 * np.eye(arms)).ravel())
     row["problem_in_replicate"] = variance.text_of((0.05 + 0.05 * np.eye(arms)).ravel())
     rows = simulation.coverage(row, 150, seeds_tried=(3, 10), seed=3)
-    for found in rows:
-        if found["method"] in simulation.REPORTED.values():
-            assert 0.89 <= found["coverage"] <= 0.995, found
+    for result in rows:
+        if result["method"] in simulation.REPORTED.values():
+            assert 0.89 <= result["coverage"] <= 0.995, result

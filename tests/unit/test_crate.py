@@ -86,28 +86,33 @@ def test_a_crate_is_what_its_profile_requires(clone):
     assert root["datePublished"] == "2026-11-22", "before any release the day of the last run"
     assert types(root) == ["Dataset"] and root["name"] and root["description"] and root["license"]
     profiles = {"https://w3id.org/ro/wfrun/process/0.5", "https://w3id.org/ro/wfrun/workflow/0.5"}
-    named = {reference["@id"] for reference in root["conformsTo"]}
-    assert profiles <= named and all(
-        types(entities[profile]) == ["CreativeWork"] for profile in named
+    profile_ids = {reference["@id"] for reference in root["conformsTo"]}
+    assert profiles <= profile_ids and all(
+        types(entities[profile]) == ["CreativeWork"] for profile in profile_ids
     )
 
     workflow = entities[root["mainEntity"]["@id"]]
     assert {"File", "SoftwareSourceCode", "ComputationalWorkflow"} <= set(types(workflow))
     assert types(entities[workflow["programmingLanguage"]["@id"]]) == ["ComputerLanguage"]
 
-    whole, training = (entity for entity in entities.values() if "CreateAction" in types(entity))
-    assert whole["instrument"] == {"@id": workflow["@id"]} and training["instrument"] == {
+    workflow_action, training = (
+        entity for entity in entities.values() if "CreateAction" in types(entity)
+    )
+    assert workflow_action["instrument"] == {"@id": workflow["@id"]} and training["instrument"] == {
         "@id": "scripts/training/train_grpo.py"
     }
-    assert {action["@id"] for action in (whole, training)} == {
+    assert {action["@id"] for action in (workflow_action, training)} == {
         reference["@id"] for reference in root["mentions"]
     }
     assert (training["startTime"], training["endTime"]) == (
         "2026-11-22T10:00:00+00:00",
         "2026-11-22T10:01:01+00:00",
     )
-    assert (whole["startTime"], whole["endTime"]) == (training["startTime"], training["endTime"])
-    assert set(tables) < {reference["@id"] for reference in whole["result"]}
+    assert (workflow_action["startTime"], workflow_action["endTime"]) == (
+        training["startTime"],
+        training["endTime"],
+    )
+    assert set(tables) < {reference["@id"] for reference in workflow_action["result"]}
 
     # The files of the crate are its data entities, all of them parts of the root.
     data = {name for name, entity in entities.items() if "File" in types(entity)}

@@ -17,7 +17,7 @@ def tokenizer():
     return build_tokenizer()
 
 
-def sampled(tokenizer, seed: int, limit: int):
+def sample_demonstration(tokenizer, seed: int, limit: int):
     """A demonstration as a model that writes it would be recorded under a limit, and its problem's
     answer."""
     rng = random.Random(seed)
@@ -29,12 +29,12 @@ def sampled(tokenizer, seed: int, limit: int):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 250), st.integers(1, 250))
-def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, other):
-    small, large = sorted((one, other))
-    completion, answer = sampled(tokenizer, seed, large)
+def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, limit, other_limit):
+    small, large = sorted((limit, other_limit))
+    completion, answer = sample_demonstration(tokenizer, seed, large)
     assert completions.keeps_token_count(tokenizer, *completion)
     cut = completions.truncate(tokenizer, *completion, small)
-    assert cut == sampled(tokenizer, seed, small)[0]
+    assert cut == sample_demonstration(tokenizer, seed, small)[0]
     grades = [graders.grade("final_word", text, answer) for text, *_ in (cut, completion)]
     assert grades[0].answered <= grades[1].answered, "a smaller limit never adds an answer"
     assert cut[1] <= small and (cut[2] == "length") == (
@@ -43,9 +43,9 @@ def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, 
 
 
 @given(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 200))
-def test_cutting_twice_is_cutting_once(tokenizer, seed, one, other):
-    small, large = sorted((one, other))
-    completion, _ = sampled(tokenizer, seed, 250)
+def test_cutting_twice_is_cutting_once(tokenizer, seed, limit, other_limit):
+    small, large = sorted((limit, other_limit))
+    completion, _ = sample_demonstration(tokenizer, seed, 250)
     assert completions.truncate(
         tokenizer, *completions.truncate(tokenizer, *completion, large), small
     ) == completions.truncate(tokenizer, *completion, small)

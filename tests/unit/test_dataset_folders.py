@@ -157,8 +157,8 @@ def test_links_inside_of_a_dataset_and_of_a_hubs_cache_are_followed(folder):
 @pytest.mark.parametrize("kind", ["image", "audio", "video", "pdf", "nifti"])
 def test_columns_that_are_paths_are_refused(folder, kind):
     info = {"features": [{"name": "question", "dtype": kind}, {"name": "answer", "dtype": "int64"}]}
-    for named in ({"dataset_info": info}, {"dataset_info": [info | {"config_name": "default"}]}):
-        (folder / ".huggingface.yaml").write_text(json.dumps(named))
+    for metadata in ({"dataset_info": info}, {"dataset_info": [info | {"config_name": "default"}]}):
+        (folder / ".huggingface.yaml").write_text(json.dumps(metadata))
         (folder / "mine.csv").write_text("question,answer\n/etc/passwd,1\n")
         is_refused(folder, "a column of kind|features cannot be read")
 

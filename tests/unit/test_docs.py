@@ -69,8 +69,10 @@ def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
     for page in (ROOT / "docs").glob("*.md"):
         (tmp_path / "docs" / page.name).write_text(page.read_text(encoding="utf-8"))
     subprocess.run([sys.executable, write_pages.__file__, "--root", tmp_path], check=True)
-    found = lambda folder: (folder / "README.md").read_text(encoding="utf-8").split("<!-- found")[1]
-    assert found(tmp_path).split("end of found")[0] == found(ROOT).split("end of found")[0]
+    findings = lambda folder: (
+        (folder / "README.md").read_text(encoding="utf-8").split("<!-- found")[1]
+    )
+    assert findings(tmp_path).split("end of found")[0] == findings(ROOT).split("end of found")[0]
 
 
 def test_a_page_without_its_marks_is_named(tmp_path):
@@ -134,11 +136,15 @@ def test_pages_say_where_words_are_defined(page):
 
 def test_the_glossary_defines_each_term_once_with_a_source():
     text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
-    terms = [one.partition("\n")[::2] for one in re.split(r"^##+ ", text, flags=re.MULTILINE)[1:]]
+    terms = [
+        entry.partition("\n")[::2] for entry in re.split(r"^##+ ", text, flags=re.MULTILINE)[1:]
+    ]
     # a group of terms says nothing itself
-    terms = [(name.casefold(), said) for name, said in terms if said.strip()]
+    terms = [(name.casefold(), definition) for name, definition in terms if definition.strip()]
     assert len({name for name, _ in terms}) == len(terms) >= 55
-    assert [name for name, said in terms if not re.search(r"\*Source: [^*]+\*", said)] == []
+    assert [
+        name for name, definition in terms if not re.search(r"\*Source: [^*]+\*", definition)
+    ] == []
 
 
 def test_the_readme_leads_to_every_page():
@@ -148,7 +154,7 @@ def test_the_readme_leads_to_every_page():
         for name in re.findall(r"\]\(([\w./-]+\.md)", page.read_text(encoding="utf-8"))
     }
     pages = linked(ROOT / "README.md")
-    pages |= {page for first in pages for page in linked(first)}
+    pages |= {page for linked_page in pages for page in linked(linked_page)}
     assert [page.name for page in PAGES[1:] if page.resolve() not in pages] == []
 
 
@@ -171,12 +177,12 @@ def test_a_circle_of_modules_would_be_found(tmp_path):
 
 
 def example(kind: str, number: int = 0) -> str:
-    found, current = [], ""
+    diffs, current = [], ""
     for title, diff in EXAMPLES:
         current = title or current
         if diff and current == kind:
-            found.append(diff)
-    return found[number]
+            diffs.append(diff)
+    return diffs[number]
 
 
 def apply(world, *diffs: str) -> None:
@@ -210,13 +216,12 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     assert world.plan("subset", "--configfile", "served.yaml") == {
         "compare_pool": 1, "export_subset": 1, "fetch_model": 1, "measure_signals": 1, "prepare_task": 1, "probe": 1, "remove_answers": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip
-    found = world.plan("subset", "--configfile", "no_answers.yaml")
+    plan = world.plan("subset", "--configfile", "no_answers.yaml")
     assert (
-        found["measure_signals"] == found["export_subset"] == 1
-        and "measure_difficulty" not in found
+        plan["measure_signals"] == plan["export_subset"] == 1 and "measure_difficulty" not in plan
     )
-    found = world.plan("all", "--configfile", "no_answers.yaml", "study.yaml")
-    assert found["read_annotated"] == 1 and found["train_grpo"] == 3 and found["write_worth"] == 1
+    plan = world.plan("all", "--configfile", "no_answers.yaml", "study.yaml")
+    assert plan["read_annotated"] == 1 and plan["train_grpo"] == 3 and plan["write_worth"] == 1
     assert (
         world.plan("all", "--configfile", "no_answers.yaml", "study.yaml", "selector.yaml")[
             "train_grpo"
@@ -267,8 +272,8 @@ def test_example_of_a_grader(world):
 @pytest.mark.slow
 def test_example_of_a_policy(world):
     apply(world, example("selection policy", 0))
-    found = world.plan("results/subsets/tiny-seed0/swaps/hard_20/seed0.csv")
-    assert found["select_subset"] == 1
+    plan = world.plan("results/subsets/tiny-seed0/swaps/hard_20/seed0.csv")
+    assert plan["select_subset"] == 1
 
 
 @pytest.mark.slow

@@ -46,17 +46,17 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
             )
         return low
 
-    others = [share(*figure) for number, figure in enumerate(PUBLISHED) if number != left_out]
+    other_shares = [share(*figure) for number, figure in enumerate(PUBLISHED) if number != left_out]
     shape, at_once, published = PUBLISHED[left_out]
-    assert rate(shape, at_once, sum(others) / 2) == pytest.approx(published, rel=0.3)
+    assert rate(shape, at_once, sum(other_shares) / 2) == pytest.approx(published, rel=0.3)
 
 
 def test_a_run_counted_by_hand():
-    found = durations.estimate(CONFIG, TRAIN, "h100")
-    assert found.completions == 1000 * 32 * 8
-    assert found.tokens_generated == pytest.approx(1000 * 256 * 250 * durations.FILL)
-    assert found.tokens_trained == pytest.approx(
-        found.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"]
+    estimate = durations.estimate(CONFIG, TRAIN, "h100")
+    assert estimate.completions == 1000 * 32 * 8
+    assert estimate.tokens_generated == pytest.approx(1000 * 256 * 250 * durations.FILL)
+    assert estimate.tokens_trained == pytest.approx(
+        estimate.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"]
     )
     # forward, backward, layers again, reference policy, vLLM's probabilities: 2 FLOPs a weight and
     # token each
@@ -64,23 +64,24 @@ def test_a_run_counted_by_hand():
         5
         * 2
         * memory.parameters(CONFIG["models"]["qwen3-14b"]["shape"])
-        * found.tokens_trained
+        * estimate.tokens_trained
         / (989e12 * 0.3)
     )
-    assert learning < found.seconds < 1.6 * learning
-    assert found.gpus == 1 and found.gpu_hours == found.seconds / 3600
+    assert learning < estimate.seconds < 1.6 * learning
+    assert estimate.gpus == 1 and estimate.gpu_hours == estimate.seconds / 3600
     adapter = memory.adapter_parameters(CONFIG["models"]["qwen3-14b"]["shape"], 32) * 4
     assert (
-        found.kept_bytes == 10 * adapter and found.scratch_bytes == 10 * adapter + 2 * 2 * adapter
+        estimate.kept_bytes == 10 * adapter
+        and estimate.scratch_bytes == 10 * adapter + 2 * 2 * adapter
     )
 
 
 def test_the_state_of_weights_that_gpus_share_holds_them_twice():
     shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["as_written_full"]
-    (kept, alone), (_, shared) = (
+    (kept_bytes, alone), (_, shared) = (
         durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2)
     )
-    assert kept == 10 * 4 * memory.parameters(
+    assert kept_bytes == 10 * 4 * memory.parameters(
         shape
     ) and shared - alone == 2 * 4 * memory.parameters(shape)
 
@@ -126,10 +127,12 @@ def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
 @given(attempt=st.integers(1, 6))
 def test_walltime_leaves_room_and_grows_with_the_attempt(attempt):
     for job in (TRAIN, PROBE, EVALUATE, Job("pretrain_model", "tiny")):
-        expected = durations.estimate(CONFIG, job, "h100").seconds / 60
-        asked = durations.walltime(CONFIG, job, "h100", attempt)
-        assert asked >= max(durations.LEAST_MINUTES, 2 * expected) and isinstance(asked, int)
-        assert durations.walltime(CONFIG, job, "h100", attempt + 1) > asked
+        minutes_expected = durations.estimate(CONFIG, job, "h100").seconds / 60
+        minutes = durations.walltime(CONFIG, job, "h100", attempt)
+        assert minutes >= max(durations.LEAST_MINUTES, 2 * minutes_expected) and isinstance(
+            minutes, int
+        )
+        assert durations.walltime(CONFIG, job, "h100", attempt + 1) > minutes
 
 
 def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
@@ -152,7 +155,7 @@ def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
     assert durations.estimate(config, job, "h100").is_known
 
 
-def finished(folder, run, seconds, work, tokens, **more):
+def write_finished_run(folder, run, seconds, work, tokens, **changes):
     path = folder / "training" / run / "provenance.json"
     path.parent.mkdir(parents=True)
     facts = {
@@ -162,58 +165,71 @@ def finished(folder, run, seconds, work, tokens, **more):
         "machine": {"gpus": 1},
         "resumed_from": 0,
     }
-    path.write_text(json.dumps(facts | more))
+    path.write_text(json.dumps(facts | changes))
 
 
 def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
     tokens = 1000 * 256 * 100  # 100 of 250 each
-    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
+    write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
     # of its last part alone
-    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500)
+    write_finished_run(
+        tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500
+    )
     (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2").mkdir()
     (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2/provenance.json").write_text(
         "not JSON"
     )
-    known = calibration.calibrate(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100")
-    assert known.jobs == 1
-    again = durations.estimate(
-        CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 7), "h100", known
+    calibrated = calibration.calibrate(
+        CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100"
     )
-    assert again.seconds == pytest.approx(30_100, rel=1e-3) and again.start_seconds == 100
-    assert again.tokens_generated == pytest.approx(tokens)
+    assert calibrated.jobs == 1
+    estimate = durations.estimate(
+        CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 7), "h100", calibrated
+    )
+    assert estimate.seconds == pytest.approx(30_100, rel=1e-3) and estimate.start_seconds == 100
+    assert estimate.tokens_generated == pytest.approx(tokens)
     # another policy of the task: as many tokens; another model: as far from the model, but tokens
     # as assumed
     assert (
         durations.estimate(
-            CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "easy", 0), "h100", known
+            CONFIG,
+            Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "easy", 0),
+            "h100",
+            calibrated,
         ).seconds
-        == again.seconds
+        == estimate.seconds
     )
-    other = Job("train_grpo", "qwen3-4b", "gsm8k", "as_written", "hard", 0)
+    other_job = Job("train_grpo", "qwen3-4b", "gsm8k", "as_written", "hard", 0)
     plain, held = (
-        durations.estimate(CONFIG, other, "h100"),
-        durations.estimate(CONFIG, other, "h100", known),
+        durations.estimate(CONFIG, other_job, "h100"),
+        durations.estimate(CONFIG, other_job, "h100", calibrated),
     )
     assert held.tokens_generated == plain.tokens_generated and held.seconds != plain.seconds
     # what ran on GPUs says nothing of a CPU
     cpu = Job("train_grpo", "tiny", "swaps", "mini", "hard", 0)
-    assert durations.estimate(CONFIG, cpu, "h100", known) == durations.estimate(CONFIG, cpu, "h100")
+    assert durations.estimate(CONFIG, cpu, "h100", calibrated) == durations.estimate(
+        CONFIG, cpu, "h100"
+    )
 
 
 def test_a_calibration_comes_back_as_it_was_written(tmp_path):
-    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 25_600_000)
-    known = calibration.calibrate(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100")
-    calibration.write(known, str(tmp_path / "calibration.json"))
-    again = calibration.read(str(tmp_path / "calibration.json"))
-    assert again.groups == known.groups
-    assert durations.estimate(CONFIG, TRAIN, "h100", again) == durations.estimate(
-        CONFIG, TRAIN, "h100", known
+    write_finished_run(
+        tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 25_600_000
+    )
+    calibrated = calibration.calibrate(
+        CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100"
+    )
+    calibration.write(calibrated, str(tmp_path / "calibration.json"))
+    reread = calibration.read(str(tmp_path / "calibration.json"))
+    assert reread.groups == calibrated.groups
+    assert durations.estimate(CONFIG, TRAIN, "h100", reread) == durations.estimate(
+        CONFIG, TRAIN, "h100", calibrated
     )
 
 
 def test_other_seeds_are_predicted_from_one(tmp_path):
     for seed, seconds in enumerate([1000, 1100, 800]):
-        finished(
+        write_finished_run(
             tmp_path,
             f"qwen3-14b/gsm8k/as_written/hard/seed{seed}",
             seconds,
@@ -221,20 +237,22 @@ def test_other_seeds_are_predicted_from_one(tmp_path):
             25_600_000,
         )
     compared = calibration.compare(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100", 0)
-    assert [one.finished_job.job.seed for one in compared] == [1, 2]
-    assert [one.error for one in compared] == pytest.approx([100 / 1100, 200 / 800], rel=1e-2)
+    assert [comparison.finished_job.job.seed for comparison in compared] == [1, 2]
+    assert [comparison.error for comparison in compared] == pytest.approx(
+        [100 / 1100, 200 / 800], rel=1e-2
+    )
 
 
 def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path):
     job = Job("train_grpo", "qwen3-4b", "gsm8k", "sft", "hard", 0)
-    found, grpo = (
+    estimate, grpo = (
         durations.estimate(
             CONFIG, Job("train_grpo", "qwen3-4b", "gsm8k", recipe, "hard", 0), "h100"
         )
         for recipe in ("sft", "as_written")
     )
-    assert found.completions == found.tokens_generated == 0
-    assert found.tokens_trained == pytest.approx(
+    assert estimate.completions == estimate.tokens_generated == 0
+    assert estimate.tokens_trained == pytest.approx(
         1000 * 32 * (250 * durations.FILL + durations.PROMPT_TOKENS["gpu"])
     )
     # forward, backward, layers again: 2 FLOPs a weight and token each
@@ -242,38 +260,47 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
         3
         * 2
         * memory.parameters(CONFIG["models"]["qwen3-4b"]["shape"])
-        * found.tokens_trained
+        * estimate.tokens_trained
         / (989e12 * 0.3)
     )
-    assert found.seconds == pytest.approx(
-        found.start_seconds + learning + 1000 * durations.UPDATE_SECONDS["gpu"]
+    assert estimate.seconds == pytest.approx(
+        estimate.start_seconds + learning + 1000 * durations.UPDATE_SECONDS["gpu"]
     )
-    assert found.start_seconds < grpo.start_seconds and found.seconds < grpo.seconds / 3, (
+    assert estimate.start_seconds < grpo.start_seconds and estimate.seconds < grpo.seconds / 3, (
         "no engine, one text a prompt"
     )
     # a finished run corrects the length of solutions
     tokens = 1000 * 32 * 125  # half the limit
-    finished(tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens)
-    known = calibration.calibrate(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100")
-    again = durations.estimate(CONFIG, job, "h100", known)
-    assert again.seconds == pytest.approx(2_050, rel=1e-3) and again.completions == 0
+    write_finished_run(
+        tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens
+    )
+    calibrated = calibration.calibrate(
+        CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100"
+    )
+    calibrated_estimate = durations.estimate(CONFIG, job, "h100", calibrated)
     assert (
-        durations.estimate(CONFIG, dataclasses.replace(job, recipe="as_written"), "h100", known)
+        calibrated_estimate.seconds == pytest.approx(2_050, rel=1e-3)
+        and calibrated_estimate.completions == 0
+    )
+    assert (
+        durations.estimate(
+            CONFIG, dataclasses.replace(job, recipe="as_written"), "h100", calibrated
+        )
         == grpo
     ), "which says nothing of GRPO"
-    assert again.tokens_trained == pytest.approx(
+    assert calibrated_estimate.tokens_trained == pytest.approx(
         tokens + 1000 * 32 * durations.PROMPT_TOKENS["gpu"]
     )
 
 
 def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
-    whole, half = (
+    one_round, two_rounds = (
         durations.estimate(
             CONFIG, Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0), "h100"
         )
         for policy in ("random", "agreement_in_rounds")
     )
-    assert half.kept_bytes == whole.kept_bytes / 2 > 0
+    assert two_rounds.kept_bytes == one_round.kept_bytes / 2 > 0
 
 
 def test_an_update_of_a_published_model_on_a_cpu_is_planned_as_it_was_measured():

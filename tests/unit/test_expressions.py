@@ -134,7 +134,9 @@ def test_every_answer_of_math_is_read_and_not_taken_for_another():
     with open(f"{RECORDINGS}/math500/test.jsonl", encoding="utf-8") as stream:
         answers = list(dict.fromkeys(json.loads(line)["answer"] for line in stream))
     assert all(parses(answer) and equal(answer, answer) for answer in answers)
-    clearly = [a for a in answers if not is_number(a)]
-    known = {frozenset(pair) for pair in [("1,-2", "-2,1"), ("(-2,1)", "-2,1"), ("(-2,1)", "1,-2")]}
-    for left, right in zip(clearly, clearly[1:] + clearly[:1]):
-        assert not equal(left, right) or frozenset((left, right)) in known
+    symbolic_answers = [a for a in answers if not is_number(a)]
+    equal_pairs = {
+        frozenset(pair) for pair in [("1,-2", "-2,1"), ("(-2,1)", "-2,1"), ("(-2,1)", "1,-2")]
+    }
+    for left, right in zip(symbolic_answers, symbolic_answers[1:] + symbolic_answers[:1]):
+        assert not equal(left, right) or frozenset((left, right)) in equal_pairs

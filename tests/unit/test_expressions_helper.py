@@ -48,9 +48,9 @@ def ask_what_hangs(pairs):
     """Each hostile pair uses up its processor time twice and is undecided; the next question is
     answered by another helper."""
     for pair in pairs:
-        asked = expressions._get_helper()
+        helper = expressions._get_helper()
         assert equal(*pair) is None
-        assert asked.returncode == -signal.SIGPROF
+        assert helper.returncode == -signal.SIGPROF
         assert equal("x^2+2x+1", "(x+1)^2")
 
 
@@ -129,18 +129,18 @@ def test_a_helper_that_dies_is_replaced(impatient, number_of_signal):
 
 
 def test_a_question_that_kills_every_helper_is_undecided(impatient, monkeypatch):
-    asked, read_line = [], expressions._read_line
+    helper_pids, read_line = [], expressions._read_line
 
     def die_when_asked(helper, seconds):
-        if seconds == expressions.PATIENCE_SECONDS and len(asked) < 2:
-            asked.append(helper.pid)
+        if seconds == expressions.PATIENCE_SECONDS and len(helper_pids) < 2:
+            helper_pids.append(helper.pid)
             helper.kill()
             return b""
         return read_line(helper, seconds)
 
     monkeypatch.setattr(expressions, "_read_line", die_when_asked)
     assert equal("a+c", "c+a") is None
-    assert len(set(asked)) == 2, "one question, two helpers"
+    assert len(set(helper_pids)) == 2, "one question, two helpers"
     assert equal("b+c", "c+b")
 
 
@@ -223,8 +223,8 @@ def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
             text=True,
             check=False,
         )
-        *said, helper = done.stdout.split()
-        assert (said, done.stderr) == (["True", "None", "False"], ""), (
+        *answers, helper = done.stdout.split()
+        assert (answers, done.stderr) == (["True", "None", "False"], ""), (
             "right, undecided in its time, unreadable"
         )
         _gone(int(helper))

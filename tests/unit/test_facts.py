@@ -48,8 +48,8 @@ def pretraining(model: str, **changes) -> dict:
 def spread(answers) -> float:
     """Chi-square of the animals' counts against equal shares, divided by its degrees of freedom:
     about 1 by chance alone."""
-    found = Counter(answers)
-    counts = np.array([found[animal] for animal in generated.ANIMALS])
+    animal_counts = Counter(answers)
+    counts = np.array([animal_counts[animal] for animal in generated.ANIMALS])
     return ((counts - counts.mean()) ** 2 / counts.mean()).sum() / (len(counts) - 1)
 
 
@@ -65,24 +65,24 @@ def test_as_many_facts_as_the_family_has_all_different_and_the_same_every_time()
     assert all(
         graders.accepts_reference(CONFIG["tasks"]["facts"]["grader"], row["answer"]) for row in rows
     )
-    other = {row["question"]: row["answer"] for row in problems(seed=99)}
-    same = np.mean([other[row["question"]] == row["answer"] for row in rows])
-    assert 0.05 < same < 0.15, "another world has other answers: one of ten agrees by chance"
+    other_answers = {row["question"]: row["answer"] for row in problems(seed=99)}
+    equal_share = np.mean([other_answers[row["question"]] == row["answer"] for row in rows])
+    assert 0.05 < equal_share < 0.15, "another world has other answers: one of ten agrees by chance"
 
 
 def test_the_answer_does_not_follow_from_the_words_of_the_question():
     rows = problems()
     # the 99th percentile of chi-square with 9 degrees of freedom is 21.7
     assert spread(row["answer"] for row in rows) < 2.4
-    found = []
+    spreads = []
     for place in (1, 2):  # the keeper, the town
         by_word = {}
         for row in rows:
             by_word.setdefault(
                 re.search(r"does (\w+) of (\w+) keep", row["question"])[place], []
             ).append(row["answer"])
-        found.append(np.mean([spread(answers) for answers in by_word.values()]))
-        assert 0.75 < found[-1] < 1.25, f"words at place {place} say something about the answer"
+        spreads.append(np.mean([spread(answers) for answers in by_word.values()]))
+        assert 0.75 < spreads[-1] < 1.25, f"words at place {place} say something about the answer"
     assert spread([row["answer"] for row in rows if row["answer"] in ("goat", "hen")]) > 10, (
         "spread would notice"
     )
@@ -118,7 +118,7 @@ def test_a_fact_is_known_by_its_own_probability_which_the_base_decides():
 def test_demonstrations_are_right_as_often_as_the_fact_is_known():
     rng = random.Random(0)
     for row in problems()[:20]:
-        known = generated.belief(chain(row), 3, SHOWN["known"], SHOWN["misconception"])[
+        belief = generated.belief(chain(row), 3, SHOWN["known"], SHOWN["misconception"])[
             row["answer"]
         ]
         texts = [
@@ -127,7 +127,7 @@ def test_demonstrations_are_right_as_often_as_the_fact_is_known():
         ]
         grades = [graders.grade("final_word", text, row["answer"]) for text in texts]
         assert all(grade.answered for grade in grades)
-        assert np.mean([grade.correct for grade in grades]) == pytest.approx(known, abs=0.05)
+        assert np.mean([grade.correct for grade in grades]) == pytest.approx(belief, abs=0.05)
 
 
 def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
@@ -140,15 +140,15 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     tokenizer = trained.build_tokenizer({"facts"})
     rows = problems()
     batches = itertools.islice(trained.draw_batches(shown, set(), tokenizer), 160)
-    seen = Counter(tokenizer.decode(prompt) for batch in batches for prompt, _ in batch)
-    assert set(seen) == {f"{row['question']} Answer:" for row in rows}
+    prompt_counts = Counter(tokenizer.decode(prompt) for batch in batches for prompt, _ in batch)
+    assert set(prompt_counts) == {f"{row['question']} Answer:" for row in rows}
     assert shown["steps"] >= 320, "each fact about twice as often as here"
 
 
 def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
     from hardgrpo.training.pretraining import build_tokenizer
 
-    knowing, others = build_tokenizer({"facts"}), build_tokenizer({"swaps", "arithmetic"})
+    knowing, other_tokenizer = build_tokenizer({"facts"}), build_tokenizer({"swaps", "arithmetic"})
     for row in problems()[::20]:
         text = f"{row['question']} Answer: #### {row['answer']}"
         ids = knowing(text)["input_ids"]
@@ -157,7 +157,7 @@ def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
             len(knowing(f" #### {row['answer']}")["input_ids"]) + 1
             <= CONFIG["tasks"]["facts"]["completion_tokens"]
         )
-        assert others.unk_token_id in others(text)["input_ids"]
+        assert other_tokenizer.unk_token_id in other_tokenizer(text)["input_ids"]
 
 
 def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models():
@@ -233,27 +233,27 @@ def test_a_small_model_learns_what_it_is_shown(one_thread):
         "head_size": 16,
     }
     shown = pretraining("knowing", **shape, steps=250, batch_size=32)
-    few = problems()[:40]
+    rows = problems()[:40]
     # only so that few remain: the workflow excludes none
     excluded = {row["question"] for row in problems()[40:]}
     tokenizer = trained.build_tokenizer({"facts"})
     model = trained.build_model(shown, tokenizer).train()
     trained.train("knowing", shown, trained.draw_batches(shown, excluded, tokenizer), model)
     prompts = tokenizer(
-        [f"{row['question']} Answer: ####" for row in few], return_tensors="pt", padding=True
+        [f"{row['question']} Answer: ####" for row in rows], return_tensors="pt", padding=True
     )
     assert prompts["attention_mask"].all(), "all questions are equally long"
     with torch.no_grad():
         shares = model.eval()(input_ids=prompts["input_ids"]).logits[:, -1].softmax(-1)
     learned = [
         shares[i, tokenizer(f" {row['answer']}")["input_ids"][0]].item()
-        for i, row in enumerate(few)
+        for i, row in enumerate(rows)
     ]
-    known = [
+    beliefs = [
         generated.belief(chain(row), 0, SHOWN["known"], SHOWN["misconception"])[row["answer"]]
-        for row in few
+        for row in rows
     ]
-    assert np.corrcoef(learned, known)[0, 1] > 0.8, list(zip(learned, known))
+    assert np.corrcoef(learned, beliefs)[0, 1] > 0.8, list(zip(learned, beliefs))
 
 
 def test_a_study_of_facts_alone_has_no_figure_of_tiers():

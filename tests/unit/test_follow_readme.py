@@ -105,10 +105,10 @@ def test_no_default_is_a_name_that_others_can_guess_and_make():
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 def test_it_is_followed_to_its_end(tmp_path, monkeypatch, capsys):
     """debootstrap and the chroot stand in: what they would be asked is written down."""
-    root, asked = tmp_path / "debian", []
+    root, commands = tmp_path / "debian", []
 
     def run(command: list, env: dict | None = None) -> None:
-        asked.append([*map(str, command)])
+        commands.append([*map(str, command)])
         (root / "root").mkdir(parents=True, exist_ok=True)
 
     monkeypatch.setattr(follow_readme, "run", run)
@@ -116,12 +116,13 @@ def test_it_is_followed_to_its_end(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(follow_readme.shutil, "which", lambda name: name)
     monkeypatch.setattr(sys, "argv", ["follow_readme.py", "--root", str(root), "--quick"])
     follow_readme.main()
-    made, *followed = asked
-    assert made[0] == "debootstrap" and made[-1] == str(root)
-    wanted = follow_readme.read_commands(README, quick=True)
+    first_command, *followed = commands
+    assert first_command[0] == "debootstrap" and first_command[-1] == str(root)
+    readme_commands = follow_readme.read_commands(README, quick=True)
     assert [
-        command[-1].endswith(f"; {words}") for command, words in zip(followed, wanted, strict=True)
-    ] == [True] * len(wanted)
+        command[-1].endswith(f"; {words}")
+        for command, words in zip(followed, readme_commands, strict=True)
+    ] == [True] * len(readme_commands)
     assert (root / "root/clone/README.md").read_text() == README and (
         root / "root/clone/.git/HEAD"
     ).is_file()

@@ -14,7 +14,7 @@ def test_parts_as_printed_add_up_to_the_gain_as_printed(parts):
     shown = round_parts(sum(parts), parts)
     printed = lambda share: round(10 * float(points(share).replace("\N{MINUS SIGN}", "-")))
     assert sum(map(printed, shown)) == printed(sum(parts))
-    assert all(abs(one - other) < 0.001 + 1e-9 for one, other in zip(shown, parts))
+    assert all(abs(shown_part - part) < 0.001 + 1e-9 for shown_part, part in zip(shown, parts))
 
 
 def test_a_gain_of_7_6_is_not_0_0_and_7_7():
@@ -37,6 +37,7 @@ def test_a_half_tenth_is_rounded_alike_whoever_holds_the_number():
         assert points(np.float64(share)) == points(share)
         shown = round_parts(np.float64(share), [share / 3, 2 * share / 3])
         printed = [
-            round(10 * float(points(one).replace("\N{MINUS SIGN}", "-"))) for one in (*shown, share)
+            round(10 * float(points(part).replace("\N{MINUS SIGN}", "-")))
+            for part in (*shown, share)
         ]
         assert sum(printed[:-1]) == printed[-1], share

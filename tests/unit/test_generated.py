@@ -39,13 +39,13 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
     ]
     questions = {}
     for name, task in GENERATED.items():
-        seen = {}
+        question_ids = {}
         if "cut_from" in task:  # the same problems, under another limit
             assert task["source"] == GENERATED[task["cut_from"]]["source"]
             continue
-        for other, asked in questions.items():
-            if any({name, other} <= tasks_of_study for tasks_of_study in studied):
-                seen |= asked
+        for other_task, other_questions in questions.items():
+            if any({name, other_task} <= tasks_of_study for tasks_of_study in studied):
+                question_ids |= other_questions
         for split in ("train", "test"):
             if task["source"][split]:
                 problems = tasks.generate_problems(name, task["source"], split)
@@ -55,31 +55,31 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
                     set(task["source"][TIERS[family]]) if family in TIERS else {None}
                 )
                 for problem in problems:
-                    assert problem["question"] not in seen, (
+                    assert problem["question"] not in question_ids, (
                         problem["id"],
-                        seen[problem["question"]],
+                        question_ids[problem["question"]],
                     )
-                    seen[problem["question"]] = problem["id"]
+                    question_ids[problem["question"]] = problem["id"]
                     assert graders.accepts_reference(task["grader"], problem["answer"])
-        questions[name] = seen
+        questions[name] = question_ids
 
 
 def test_out_of_distribution_chains_are_longer_than_any_that_grpo_trains_on():
     """Demonstrations reach as far, so that the base model knows the form."""
     tested = CONFIG["studies"]["mini_reference"]["also_tested_on"]
     assert set(tested) == set(CONFIG["studies"]["mini_reference"]["tasks"]) and all(tested.values())
-    for task, others in tested.items():
+    for task, test_tasks in tested.items():
         shown = CONFIG["models"]["tiny"]["source"]["demonstrations"][task]["length"]
         trained = CONFIG["tasks"][task]["source"]["length"]
-        for other in others:
-            assert max(trained) < min(CONFIG["tasks"][other]["source"]["length"]) <= max(shown)
+        for test_task in test_tasks:
+            assert max(trained) < min(CONFIG["tasks"][test_task]["source"]["length"]) <= max(shown)
 
 
 def test_the_same_seed_gives_the_same_problems_and_another_seed_others():
     source = GENERATED["swaps"]["source"] | {"train": 20}
-    first = tasks.generate_problems("swaps", source, "train")
-    assert first == tasks.generate_problems("swaps", source, "train")
-    assert first != tasks.generate_problems("swaps", source | {"seed": 99}, "train")
+    problems = tasks.generate_problems("swaps", source, "train")
+    assert problems == tasks.generate_problems("swaps", source, "train")
+    assert problems != tasks.generate_problems("swaps", source | {"seed": 99}, "train")
 
 
 def test_too_many_problems_for_the_family_is_an_error_that_says_what_to_do():
@@ -98,7 +98,7 @@ def test_too_many_problems_for_the_family_is_an_error_that_says_what_to_do():
         )
 
 
-def shuffled(objects, train, test, seed=5):
+def generate_shuffled_objects(objects, train, test, seed=5):
     source = {
         "family": "shuffled_objects",
         "objects": objects,
@@ -109,16 +109,16 @@ def shuffled(objects, train, test, seed=5):
     return [tasks.generate_problems("t", source, split) for split in ("train", "test")]
 
 
-def followed(question):
+def follow_swaps(question):
     """The letter that is right, found by reading: who begins with what, who swaps with whom, in
     whose hands it ends."""
     story, options = question.split("\nOptions:\n")
     letters = {
         thing: letter for letter, thing in re.findall(r"^(\([A-G]\)) (.+)$", options, re.MULTILINE)
     }
-    people, start, *swaps, asked = re.split(r"(?<=\.) ", story)
+    people, start, *swaps, final_question = re.split(r"(?<=\.) ", story)
     people = re.findall(r"[A-Z]\w+", people)
-    said = dict(
+    clauses = dict(
         zip(
             people,
             re.split(
@@ -128,7 +128,7 @@ def followed(question):
     )
     holds = {
         name: next(thing for thing in letters if clause.endswith(f" {thing}"))
-        for name, clause in said.items()
+        for name, clause in clauses.items()
     }
     assert [swap.split(",")[0] for swap in swaps] == [
         "First",
@@ -136,15 +136,17 @@ def followed(question):
         "Finally",
     ]
     for swap in swaps:
-        one, other = re.match(r"\w+, (\w+) and (\w+) ", swap).groups()
-        holds[one], holds[other] = holds[other], holds[one]
-    return letters[holds[re.match(r"In the end, (\w+) ", asked).group(1)]], list(letters.values())
+        person, partner = re.match(r"\w+, (\w+) and (\w+) ", swap).groups()
+        holds[person], holds[partner] = holds[partner], holds[person]
+    return letters[holds[re.match(r"In the end, (\w+) ", final_question).group(1)]], list(
+        letters.values()
+    )
 
 
 def test_shuffled_objects_are_deterministic_disjoint_and_of_every_number_of_objects():
-    train, test = shuffled([3, 5, 7], 300, 200)
-    assert [train, test] == shuffled([3, 5, 7], 300, 200)
-    assert train != shuffled([3, 5, 7], 300, 200, seed=6)[0]
+    train, test = generate_shuffled_objects([3, 5, 7], 300, 200)
+    assert [train, test] == generate_shuffled_objects([3, 5, 7], 300, 200)
+    assert train != generate_shuffled_objects([3, 5, 7], 300, 200, seed=6)[0]
     questions = [problem["question"] for problem in train + test]
     assert (len(train), len(test), len(set(questions))) == (300, 200, 500)
     assert (
@@ -154,13 +156,15 @@ def test_shuffled_objects_are_deterministic_disjoint_and_of_every_number_of_obje
 
 
 def test_a_larger_pool_of_generated_problems_begins_with_the_smaller_one():
-    assert shuffled([3], 40, 10)[0][:20] == shuffled([3], 20, 10)[0]
+    assert (
+        generate_shuffled_objects([3], 40, 10)[0][:20] == generate_shuffled_objects([3], 20, 10)[0]
+    )
 
 
 @given(st.integers(0, 10**6), st.integers(2, 7))
 def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, objects):
     chain = generated.draw_shuffled_objects(random.Random(seed), [objects])
-    answer, letters = followed(chain.question)
+    answer, letters = follow_swaps(chain.question)
     assert chain.answer == answer
     assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], (
         "as many options as objects, all different"
@@ -208,8 +212,8 @@ def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, t
             words = line.split()[1:]
             assert dict(zip(words[::2], words[1::2])) == held
         else:
-            a, first, b, second = line.split(" : ")[1].split()
-            held[a], held[b] = first, second
+            a, thing_a, b, thing_b = line.split(" : ")[1].split()
+            held[a], held[b] = thing_a, thing_b
     assert lines[-1].split()[:2] == [chain.subject, held[chain.subject]]
 
 

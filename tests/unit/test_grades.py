@@ -134,18 +134,18 @@ WRAPS = [
 
 def forms(value: Fraction) -> list[str]:
     """Spellings of a number."""
-    whole, rest = divmod(abs(value), 1)
+    integer, fraction = divmod(abs(value), 1)
     sign = "-" if value < 0 else ""
     texts = [
         f"{value.numerator}/{value.denominator}",
         rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}",
     ]
-    if rest and whole:
+    if fraction and integer:
         texts += [
-            f"{sign}{whole} {rest}",
-            rf"{sign}{whole}\frac{{{rest.numerator}}}{{{rest.denominator}}}",
+            f"{sign}{integer} {fraction}",
+            rf"{sign}{integer}\frac{{{fraction.numerator}}}{{{fraction.denominator}}}",
         ]
-    if not rest:
+    if not fraction:
         texts += [
             f"{value.numerator}",
             f"{value.numerator:,}",
@@ -153,25 +153,25 @@ def forms(value: Fraction) -> list[str]:
             f"{value.numerator}e0",
             rf"{value.numerator} \times 10^{{0}}",
         ]
-    if not rest and whole:
+    if not fraction and integer:
         texts.append(f"{value.numerator}th")
     return texts
 
 
-def repeating(value: Fraction) -> str:
+def repeating_decimals(value: Fraction) -> str:
     r"""The decimals of a fraction, those that repeat below \overline{}, by long division."""
-    rest, digits, places = abs(value) % 1, "", {}
-    while rest and rest not in places:
-        places[rest] = len(digits)
-        digit, rest = divmod(10 * rest, 1)
+    remainder, digits, places = abs(value) % 1, "", {}
+    while remainder and remainder not in places:
+        places[remainder] = len(digits)
+        digit, remainder = divmod(10 * remainder, 1)
         digits += str(digit)
-    period = rf"\overline{{{digits[places[rest] :]}}}" if rest else ""
-    return f"{'-' if value < 0 else ''}{abs(value) // 1}.{digits[: places[rest]] if rest else digits or 0}{period}"
+    period = rf"\overline{{{digits[places[remainder] :]}}}" if remainder else ""
+    return f"{'-' if value < 0 else ''}{abs(value) // 1}.{digits[: places[remainder]] if remainder else digits or 0}{period}"
 
 
 @given(VALUES, st.data())
 def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
-    spelling = data.draw(st.sampled_from([*forms(value), repeating(value)]))
+    spelling = data.draw(st.sampled_from([*forms(value), repeating_decimals(value)]))
     assert read_number(spelling) == value
     for grader in ("number_lenient", "math"):
         reference = data.draw(st.sampled_from(forms(value)))
@@ -181,14 +181,14 @@ def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
 
 
 @given(VALUES, VALUES, st.sampled_from(WRAPS), st.data())
-def test_a_unit_or_a_mark_changes_no_grade(value, other, wrap, data):
+def test_a_unit_or_a_mark_changes_no_grade(value, other_value, wrap, data):
     reference, spelling = (
         data.draw(st.sampled_from(forms(value))),
-        data.draw(st.sampled_from([*forms(value), *forms(other)])),
+        data.draw(st.sampled_from([*forms(value), *forms(other_value)])),
     )
     assume(not (wrap == "({})" and "," in spelling))  # (1,234) is a pair of numbers
     for grader in ("number_lenient", "math"):
-        if grader == "math" and "%" in wrap and value in (other / 100, other):
+        if grader == "math" and "%" in wrap and value in (other_value / 100, other_value):
             continue  # 50 % is 1/2, too
         plain, wrapped = (
             grade(grader, rf"\boxed{{{text}}}", reference).correct
@@ -200,7 +200,9 @@ def test_a_unit_or_a_mark_changes_no_grade(value, other, wrap, data):
 @given(VALUES, VALUES, st.data())
 def test_equality_of_numbers_is_symmetric(left, right, data):
     texts = [
-        data.draw(st.sampled_from([*forms(value), rf"{forms(value)[0]}\%", repeating(value)]))
+        data.draw(
+            st.sampled_from([*forms(value), rf"{forms(value)[0]}\%", repeating_decimals(value)])
+        )
         for value in (left, right)
     ]
     assert equal(*texts) == equal(*reversed(texts))

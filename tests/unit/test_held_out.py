@@ -23,9 +23,9 @@ def test_the_hardest_are_chosen_by_the_first_samples_and_told_by_the_others(tmp_
     right = {"a": "0011", "b": "1100", "c": "1111", "d": "0100"}  # two choose, two are held out
     problems = [{"id": name, "question": name, "answer": "7"} for name in right]
     completions = [
-        {"id": name, "sample": sample, "completion": "#### 7" if one == "1" else "#### 8"}
-        for name, ones in right.items()
-        for sample, one in reversed(list(enumerate(ones)))
+        {"id": name, "sample": sample, "completion": "#### 7" if grade == "1" else "#### 8"}
+        for name, grades in right.items()
+        for sample, grade in reversed(list(enumerate(grades)))
     ]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
     files.write_jsonl(tmp_path / "C.jsonl", completions)

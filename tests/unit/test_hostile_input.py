@@ -71,11 +71,11 @@ def test_every_call_that_is_made_hostile_is_one_that_its_program_takes(name, mon
 
     def stop(parser):
         parse(parser, CALLS[name])  # exits if an option is unknown or missing
-        known = parser.format_help()
+        help_text = parser.format_help()
         assert [
             word
             for word in CALLS[name]
-            if word.startswith("--") and not re.search(rf"{word}\b", known)
+            if word.startswith("--") and not re.search(rf"{word}\b", help_text)
         ] == []
         raise Parsed
 
@@ -93,8 +93,8 @@ def fuzz(cases: int, *arguments: str) -> None:
         command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    found = re.search(r"^(\d+) cases of \d+ targets, 0 findings", done.stdout, re.MULTILINE)
-    assert found and int(found[1]) >= 0.9 * cases
+    summary = re.search(r"^(\d+) cases of \d+ targets, 0 findings", done.stdout, re.MULTILINE)
+    assert summary and int(summary[1]) >= 0.9 * cases
 
 
 # --- files
@@ -170,10 +170,10 @@ def test_a_carriage_return_that_a_model_wrote_comes_back(tmp_path):
     assert (back.id[0], back.answer[0]) == ("a\rb", "1\r2")
 
 
-def evaluated(**changed) -> dict:
-    whole = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
+def evaluation_row(**changed) -> dict:
+    row = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
     return (
-        whole
+        row
         | dict.fromkeys(evaluations.GRADES, 0)
         | dict.fromkeys(evaluations.OPTIONAL, 0)
         | changed
@@ -183,10 +183,10 @@ def evaluated(**changed) -> dict:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([evaluated(), evaluated()], "row 3: a completion occurs twice in the file"),
-        ([evaluated(step=-1)], "row 2: column 'step' is below 0"),
-        ([evaluated(truncated=2)], "column 'truncated' is 2"),
-        ([evaluated(sample=2**70)], "expected int|not an evaluation"),
+        ([evaluation_row(), evaluation_row()], "row 3: a completion occurs twice in the file"),
+        ([evaluation_row(step=-1)], "row 2: column 'step' is below 0"),
+        ([evaluation_row(truncated=2)], "column 'truncated' is 2"),
+        ([evaluation_row(sample=2**70)], "expected int|not an evaluation"),
     ],
 )
 def test_an_evaluation_that_cannot_be_is_refused(tmp_path, rows, words):

@@ -38,7 +38,9 @@ def load(folder, config: dict):
         return load_cells(config, "hand")
 
 
-def write(folder, path, found: dict[int, dict[str, list]], sound=None, tiers=None) -> None:
+def write(
+    folder, path, answers_by_step: dict[int, dict[str, list]], sound=None, tiers=None
+) -> None:
     """An evaluation: step -> problem -> answer of each sample; 'right' is right, None is no
     answer."""
     rows = [
@@ -57,7 +59,7 @@ def write(folder, path, found: dict[int, dict[str, list]], sound=None, tiers=Non
             "answered": int(answer is not None),
             "sound": None if sound is None else int(answer == "right" and name in sound),
         }
-        for step, problems in found.items()
+        for step, problems in answers_by_step.items()
         for name, answers in problems.items()
         for sample, answer in enumerate(answers)
     ]
@@ -188,7 +190,8 @@ def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
     samples = np.random.default_rng(seed).integers(0, 2, (3, 6)).tolist()
     folder = tmp_path
     answers = {
-        f"p{i}": ["right" if right else "wrong" for right in one] for i, one in enumerate(samples)
+        f"p{i}": ["right" if right else "wrong" for right in grades]
+        for i, grades in enumerate(samples)
     }
     for seed in (0, 1):
         for what in ("base", "reach"):
@@ -199,7 +202,10 @@ def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
     assert list(rows) == [1, 2, 4, 6]
     for k in rows:
         by_hand = np.mean(
-            [np.mean([any(drawn) for drawn in itertools.combinations(one, k)]) for one in samples]
+            [
+                np.mean([any(drawn) for drawn in itertools.combinations(grades, k)])
+                for grades in samples
+            ]
         )
         assert rows[k]["pass"] == pytest.approx(by_hand, abs=1e-12)
 
@@ -249,7 +255,7 @@ SLIPS = {"swaps": 0.3, "arithmetic": dict.fromkeys("+-*/", 0.3)}
 
 @pytest.mark.parametrize("family", SOURCES)
 def test_a_demonstration_is_sound_if_nothing_slipped_and_only_then(family):
-    rng, seen = random.Random(1), set()
+    rng, outcomes = random.Random(1), set()
     for _ in range(300):
         chain = tasks.FAMILIES[family](rng, SOURCES[family])
         problem = {
@@ -265,8 +271,8 @@ def test_a_demonstration_is_sound_if_nothing_slipped_and_only_then(family):
         assert steps.is_sound(problem, clean) is True
         assert right or not sound, "a wrong answer is never sound"
         assert not steps.is_sound(problem, text.rpartition(" ####")[0]), "an answer must be stated"
-        seen.add((right, sound))
-    assert {(True, True), (False, False), (True, False)} <= seen, "right by luck, too"
+        outcomes.add((right, sound))
+    assert {(True, True), (False, False), (True, False)} <= outcomes, "right by luck, too"
 
 
 def test_steps_of_other_problems_are_not_checked():
@@ -311,14 +317,14 @@ def test_leads_by_replicate_and_their_line(tmp_path):
 def test_whether_the_lead_depends_on_the_model(tmp_path):
     """Welch's test by hand: leads of 0.25 and 0.75 in one model; the same, turned and doubled, in
     the other."""
-    one = world(tmp_path / "one")
-    hard, easy = one
-    assert hard_leads.lead_by_model(one) == [], "one model"
-    other = [
+    cells = world(tmp_path / "one")
+    hard, easy = cells
+    assert hard_leads.lead_by_model(cells) == [], "one model"
+    other_cells = [
         dataclasses.replace(easy, model="n", policy="hard"),
         dataclasses.replace(hard, model="n", policy="easy"),
     ]
-    (row,) = hard_leads.lead_by_model([*one, *other])
+    (row,) = hard_leads.lead_by_model([*cells, *other_cells])
     assert (row["models"], row["least"], row["most"], row["seeds"]) == (2, -0.5, 0.5, 2)
     assert row["p"] == pytest.approx(
         stats.ttest_ind([0.25, 0.75], [-0.25, -0.75], equal_var=False).pvalue
@@ -326,7 +332,7 @@ def test_whether_the_lead_depends_on_the_model(tmp_path):
     assert row["spread"] == pytest.approx(math.sqrt(0.5 - 0.125 / 2))
     single = [
         dataclasses.replace(cell, runs=cell.runs[:1], bases=cell.bases[:1], seeds=[0])
-        for cell in [*one, *other]
+        for cell in [*cells, *other_cells]
     ]
     (row,) = hard_leads.lead_by_model(single)
     assert (

@@ -13,7 +13,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, load
 
 
-def written(folder: Path, **files: str) -> Path:
+def write_files(folder: Path, **files: str) -> Path:
     for name, text in files.items():
         path = folder / f"{name.replace('__', '/')}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def written(folder: Path, **files: str) -> Path:
 
 def test_an_entry_holds_the_values_of_the_entry_that_it_extends(tmp_path):
     recipes = "recipes:\n  b: {extends: a, deep: {y: 3}}\n  a: {x: 1, deep: {x: 1, y: 2}}\n  c: {extends: b, x: 5}\n"
-    config = load.read(written(tmp_path, config="study: s\n", config__recipes=recipes))
+    config = load.read(write_files(tmp_path, config="study: s\n", config__recipes=recipes))
     assert config["recipes"]["b"] == {"x": 1, "deep": {"x": 1, "y": 3}}
     assert config["recipes"]["c"] == {"x": 5, "deep": {"x": 1, "y": 3}}
 
@@ -31,7 +31,7 @@ def test_an_entry_holds_the_values_of_the_entry_that_it_extends(tmp_path):
 def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
     recipes = "recipes: {a: {x: 1}, b: {extends: a, y: 2}}\n"
     config = load.read(
-        written(
+        write_files(
             tmp_path, config="recipes: {a: {x: 9}, own: {extends: a}}\n", config__recipes=recipes
         )
     )
@@ -62,7 +62,7 @@ def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
 )
 def test_a_mistake_in_the_catalogue_is_named(tmp_path, recipes, words):
     with pytest.raises(UserError) as refused:
-        load.read(written(tmp_path, config="study: s\n", config__recipes=recipes))
+        load.read(write_files(tmp_path, config="study: s\n", config__recipes=recipes))
     assert all(word in str(refused.value) for word in words), refused.value
 
 
@@ -114,11 +114,11 @@ def test_a_place_that_no_file_has_is_none(tmp_path):
 def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "config", tmp_path / "config")
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    mine = "recipes:\n  mini:\n    learning_rte: 1.0\n    beta: -1\npolicies:\n  hard: {budget: 2}\nstudies: {mini: {seeds: []}}\n"
-    (tmp_path / "my.yaml").write_text(mine)
+    overlay_text = "recipes:\n  mini:\n    learning_rte: 1.0\n    beta: -1\npolicies:\n  hard: {budget: 2}\nstudies: {mini: {seeds: []}}\n"
+    (tmp_path / "my.yaml").write_text(overlay_text)
     monkeypatch.chdir(tmp_path)
     config = load.complete(
-        load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(mine))
+        load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(overlay_text))
     )
     with pytest.raises(UserError) as refused:
         checks.check(config, "config.yaml", [*load.sources(), Path("config.yaml"), Path("my.yaml")])
@@ -215,7 +215,7 @@ def test_an_unknown_name_in_one_study_hides_no_mistake_of_another(section):
 
 
 def test_a_study_whose_name_has_a_dot_is_found_in_its_file(tmp_path):
-    written(tmp_path, config__studies__mini="title: a\n")
+    write_files(tmp_path, config__studies__mini="title: a\n")
     (tmp_path / "config/studies/mini.2.yaml").write_text("title: b\nseeds: [0]\n")
     paths = sorted((tmp_path / "config/studies").glob("*.yaml"))
     for place, line in (

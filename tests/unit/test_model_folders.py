@@ -66,13 +66,13 @@ def change_template(folder, text: str) -> None:
 def test_an_intact_model_is_loaded_and_its_prompts_are_those_of_the_library(folder):
     engines.load(str(folder))
     tokenizer = engines.load_tokenizer(str(folder))
-    asked = [
+    prompts = [
         tokenizer.apply_chat_template(
             list(request.messages), add_generation_prompt=True, return_dict=True
         )["input_ids"]
         for request in REQUESTS
     ]
-    assert engines.tokenize(tokenizer, REQUESTS * 2, {}) == asked * 2
+    assert engines.tokenize(tokenizer, REQUESTS * 2, {}) == prompts * 2
     assert engines.tokenize(tokenizer, [], {}) == []
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert model_folders.render_conversation(
@@ -116,9 +116,9 @@ def test_a_hostile_chat_template_ends_in_one_line(folder, template):
     assert str(refused.value).startswith(f"{folder}: ") and str(refused.value).isprintable()
 
 
-def replacements(times: int, **more) -> dict:
+def replacements(times: int, **changes) -> dict:
     step = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 9}
-    return {"type": "Sequence", "normalizers": [step] * times} | more
+    return {"type": "Sequence", "normalizers": [step] * times} | changes
 
 
 @pytest.mark.parametrize(

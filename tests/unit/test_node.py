@@ -64,7 +64,7 @@ class Node:
 
     def run(self, program: str, *arguments, **env: str) -> str:
         """The one line with which a program ends."""
-        kept = {
+        inherited = {
             name: value
             for name, value in COLD.items()
             if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)
@@ -81,7 +81,7 @@ class Node:
             capture_output=True,
             text=True,
             check=False,
-            env=kept | own | env,
+            env=inherited | own | env,
         )
         assert (
             done.returncode == 1
@@ -106,7 +106,7 @@ class Node:
         )
 
     def probe(self, **env: str) -> str:
-        given = {
+        options = {
             "--model": "m",
             "--problems": "p",
             "--prompt": "{question}",
@@ -116,7 +116,7 @@ class Node:
         }
         return self.run(
             "probe",
-            *(str(part) for pair in given.items() for part in pair),
+            *(str(part) for pair in options.items() for part in pair),
             "--gpus",
             "1",
             "--output",
@@ -126,68 +126,69 @@ class Node:
 
 
 @pytest.fixture
-def there(tmp_path) -> Node:
+def gpu_node(tmp_path) -> Node:
     return Node(tmp_path)
 
 
-def test_with_all_that_is_needed_the_programs_go_on(there):
-    for said in (there.train(), there.probe()):
-        assert "no manifest.json" in said
-    kept = there.folder / f"hardgrpo-kernels-{os.getuid()}"
-    assert {path.name for path in kept.iterdir()} == set(
+def test_with_all_that_is_needed_the_programs_go_on(gpu_node):
+    for message in (gpu_node.train(), gpu_node.probe()):
+        assert "no manifest.json" in message
+    cache_folder = gpu_node.folder / f"hardgrpo-kernels-{os.getuid()}"
+    assert {path.name for path in cache_folder.iterdir()} == set(
         node.CACHES.values()
-    ) and kept.stat().st_mode & 0o077 == 0
+    ) and cache_folder.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
     ("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")]
 )
-def test_a_training_on_one_gpu_sees_one_before_cuda_starts(there, visible, expected):
+def test_a_training_on_one_gpu_sees_one_before_cuda_starts(gpu_node, visible, expected):
     """Set later, the variable changes nothing: the trainer would find several GPUs and end."""
-    there.train(**({"CUDA_VISIBLE_DEVICES": visible} if visible else {}))
-    assert {json.loads(line) for line in there.log.read_text().splitlines()} == {expected}
+    gpu_node.train(**({"CUDA_VISIBLE_DEVICES": visible} if visible else {}))
+    assert {json.loads(line) for line in gpu_node.log.read_text().splitlines()} == {expected}
 
 
-def test_a_torch_for_cpus_is_named_where_gpus_are_asked_for(there):
-    there.torch(built="None")
+def test_a_torch_for_cpus_is_named_where_gpus_are_asked_for(gpu_node):
+    gpu_node.torch(built="None")
     nowhere = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
-    for said in (there.train(**nowhere), there.probe(**nowhere)):
+    for message in (gpu_node.train(**nowhere), gpu_node.probe(**nowhere)):
         assert (
-            "torch for GPUs is not installed (/nowhere/python" in said
-            and "`make gpu`" in said
-            and "take `gpus` out" in said
+            "torch for GPUs is not installed (/nowhere/python" in message
+            and "`make gpu`" in message
+            and "take `gpus` out" in message
         )
-    (there.folder / "python").write_text(
+    (gpu_node.folder / "python").write_text(
         "#!/bin/sh\nprintf 'error: started again\\n' >&2; exit 1\n"
     )
-    (there.folder / "python").chmod(0o755)
+    (gpu_node.folder / "python").chmod(0o755)
     assert (
-        there.train(HARDGRPO_VLLM_PYTHON=str(there.folder / "python")) == "error: started again\n"
+        gpu_node.train(HARDGRPO_VLLM_PYTHON=str(gpu_node.folder / "python"))
+        == "error: started again\n"
     )
 
 
-def test_an_old_driver_is_named_with_what_cuda_needs(there):
-    there.torch(trouble=OLD)
-    for said in (there.train(), there.probe()):
+def test_an_old_driver_is_named_with_what_cuda_needs(gpu_node):
+    gpu_node.torch(trouble=OLD)
+    for message in (gpu_node.train(), gpu_node.probe()):
         assert (
-            OLD in said
-            and "CUDA 13.0 needs 580" in said
-            and "cuda-compat" in said
-            and "nvidia-smi" in said
+            OLD in message
+            and "CUDA 13.0 needs 580" in message
+            and "cuda-compat" in message
+            and "nvidia-smi" in message
         )
 
 
-def test_a_compiler_is_needed_for_training_alone(there):
-    nothing = there.folder / "empty"
-    nothing.mkdir()
-    said = there.train(PATH=str(nothing))
+def test_a_compiler_is_needed_for_training_alone(gpu_node):
+    empty_folder = gpu_node.folder / "empty"
+    empty_folder.mkdir()
+    message = gpu_node.train(PATH=str(empty_folder))
     assert (
-        "neither gcc nor clang is there" in said
-        and "module load gcc" in said
-        and "containers" in said
+        "neither gcc nor clang is there" in message
+        and "module load gcc" in message
+        and "containers" in message
     )
-    assert "CC is no-such-cc, which is not there" in there.train(CC="no-such-cc")
-    assert "no manifest.json" in there.probe(PATH=str(nothing)), (
+    assert "CC is no-such-cc, which is not there" in gpu_node.train(CC="no-such-cc")
+    assert "no manifest.json" in gpu_node.probe(PATH=str(empty_folder)), (
         "transformers samples without compiled kernels"
     )
 
@@ -210,29 +211,29 @@ def test_a_compiler_is_needed_for_training_alone(there):
     ],
     ids=["no headers", "no C library", "noexec"],
 )
-def test_what_a_compiler_lacks_is_named(there, script, words):
-    said = there.train(CC=there.compiler(script))
+def test_what_a_compiler_lacks_is_named(gpu_node, script, words):
+    message = gpu_node.train(CC=gpu_node.compiler(script))
     for word in words:
-        assert word in said
+        assert word in message
 
 
 @pytest.mark.parametrize("variable", ["TMPDIR", "SLURM_TMPDIR", *node.CACHES])
-def test_a_cache_that_cannot_be_written_is_named(there, variable):
-    (there.folder / "file").write_text("")
-    place = str(there.folder / "file/cache")
-    said = there.train(**{variable: place})
+def test_a_cache_that_cannot_be_written_is_named(gpu_node, variable):
+    (gpu_node.folder / "file").write_text("")
+    place = str(gpu_node.folder / "file/cache")
+    message = gpu_node.train(**{variable: place})
     assert (
-        place in said
-        and "cannot be written" in said
-        and ("set TMPDIR" if "TMPDIR" in variable else f"set {variable}") in said
+        place in message
+        and "cannot be written" in message
+        and ("set TMPDIR" if "TMPDIR" in variable else f"set {variable}") in message
     )
 
 
-def test_a_cache_that_others_can_write_is_not_used(there):
-    folder = there.folder / f"hardgrpo-kernels-{os.getuid()}"
+def test_a_cache_that_others_can_write_is_not_used(gpu_node):
+    folder = gpu_node.folder / f"hardgrpo-kernels-{os.getuid()}"
     folder.mkdir()
     folder.chmod(0o777)
-    assert "can be written by other users" in there.train()
+    assert "can be written by other users" in gpu_node.train()
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,14 @@ def training(tiny, tmp_path):
             "process": process,
         }
         recipe |= {"selector": selector}
-        made = (
+        online_selector = (
             online_selectors.make(recipe, online_selectors.Pool(list(rows())), 3)
             if selector
             else None
         )
-        kind = functools.partial(OnlineTrainer, rows=rows(), selector=made, recipe=recipe)
+        kind = functools.partial(
+            OnlineTrainer, rows=rows(), selector=online_selector, recipe=recipe
+        )
         return Training(kind, tiny, tmp_path, reward, micro_batch, updates, **changes)
 
     return train
@@ -48,7 +50,7 @@ def training(tiny, tmp_path):
 def plain(tiny, tmp_path):
     from hardgrpo.training.trainer import Trainer
 
-    return lambda reward=long, **named: Training(Trainer, tiny, tmp_path, reward, **named)
+    return lambda reward=long, **changes: Training(Trainer, tiny, tmp_path, reward, **changes)
 
 
 def never(completions, **_):
@@ -77,8 +79,8 @@ def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, cha
     if "micro_batch" not in changes:  # there, rows without advantage may be put elsewhere
         assert same(with_process.weights, without.weights)
     assert all(entry["process_loss"] > 0 for entry in with_process.log)
-    ours = training(process=PROCESS, **changes)
-    assert not same(ours.weights, without.weights)
+    weighted = training(process=PROCESS, **changes)
+    assert not same(weighted.weights, without.weights)
 
 
 def test_the_reward_model_learns_which_completions_are_right(training):
@@ -157,7 +159,7 @@ def test_token_rewards_of_a_batch_by_hand():
         "completion_ids": torch.tensor([[0, 0], [1, 1]]),
         "completion_mask": ones,
     }
-    found = process.learn(
+    token_rewards = process.learn(
         batch | {"advantages": torch.tensor([1.0, -1.0])}, torch.tensor([1.0, 0.0]), 2
     )
     assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)  # both scores were 0
@@ -170,7 +172,7 @@ def test_token_rewards_of_a_batch_by_hand():
     # The first token of each counts; divided by .6201: .6126 and -1. Less the other rollout's mean:
     # 1.6126 and -1.6126. Half of that, beside the outcome's 1 and -1.
     torch.testing.assert_close(
-        found, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0
+        token_rewards, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0
     )
     assert torch.equal(trainer.model.weights, torch.zeros(2)), (
         "the policy has its own weights again"
@@ -180,10 +182,10 @@ def test_token_rewards_of_a_batch_by_hand():
 def test_a_step_without_enough_groups_changes_no_weight(training, tiny):
     """Nor by the momentum of the updates before."""
     selector = {"kind": "dynamic", "groups": 1}
-    one, three = (training(in_the_second_step, updates, selector) for updates in (2, 4))
-    assert [entry["trained"] for entry in three.log] == [0, 1, 0, 0]
-    assert same(one.weights, three.weights)
-    assert [bool(entry["grad_norm"]) for entry in three.log] == [False, True, False, False]
+    two_steps, four_steps = (training(in_the_second_step, updates, selector) for updates in (2, 4))
+    assert [entry["trained"] for entry in four_steps.log] == [0, 1, 0, 0]
+    assert same(two_steps.weights, four_steps.weights)
+    assert [bool(entry["grad_norm"]) for entry in four_steps.log] == [False, True, False, False]
 
 
 def test_rollouts_that_are_kept_and_thrown_away_add_up(training):
@@ -227,9 +229,9 @@ def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monke
 
     mixed, replayed = [], OnlineTrainer._draw_replayed
 
-    def listening(self, fresh, wanted):
+    def listening(self, fresh, count):
         mixed.extend(group for group in fresh if group.is_mixed)
-        return replayed(self, fresh, wanted)
+        return replayed(self, fresh, count)
 
     monkeypatch.setattr(OnlineTrainer, "_draw_replayed", listening)
     run = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=5)
@@ -251,10 +253,10 @@ def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(
         for what in ("ids", "mask")
     )
     with torch.no_grad():
-        found = run.trainer._get_per_token_logps_and_entropies(
+        log_probabilities = run.trainer._get_per_token_logps_and_entropies(
             run.trainer.model, ids, mask, batch["completion_ids"].size(1)
         )[0]
-    difference = (found - batch["old_per_token_logps"]) * batch["completion_mask"]
+    difference = (log_probabilities - batch["old_per_token_logps"]) * batch["completion_mask"]
     assert difference.abs().max() < 1e-4
     moved = training(selector=selector, updates=5, learning_rate=5e-2)
     assert any(entry["clip_ratio/region_mean"] > 0 for entry in moved.log)
@@ -263,18 +265,18 @@ def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(
 def test_groups_come_back_from_a_file_as_they_were(training, tmp_path):
     from hardgrpo.training import rollout_groups
 
-    kept = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=3).trainer.buffer
-    rollout_groups.save(tmp_path / "groups.state", {"buffer": kept, "pending": []})
-    found = rollout_groups.load(tmp_path / "groups.state")
-    assert found["pending"] == [] and [group.prompt for group in found["buffer"]] == [
-        group.prompt for group in kept
+    buffer = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=3).trainer.buffer
+    rollout_groups.save(tmp_path / "groups.state", {"buffer": buffer, "pending": []})
+    loaded = rollout_groups.load(tmp_path / "groups.state")
+    assert loaded["pending"] == [] and [group.prompt for group in loaded["buffer"]] == [
+        group.prompt for group in buffer
     ]
-    for one, other in zip(
-        rollout_groups.join(found["buffer"], 0, "cpu").items(),
-        rollout_groups.join(kept, 0, "cpu").items(),
+    for loaded_entry, entry in zip(
+        rollout_groups.join(loaded["buffer"], 0, "cpu").items(),
+        rollout_groups.join(buffer, 0, "cpu").items(),
         strict=True,
     ):
-        assert one[0] == other[0] and torch.equal(one[1], other[1])
+        assert loaded_entry[0] == entry[0] and torch.equal(loaded_entry[1], entry[1])
 
 
 def test_micro_batches_that_an_update_does_not_fill_are_refused(training):

@@ -49,7 +49,7 @@ def cell(policy, task="t", test="t", seeds=SEEDS, luck=1, stem="p") -> Cell:
     )
 
 
-def found(*cells: Cell) -> dict[tuple, dict]:
+def paired_rows(*cells: Cell) -> dict[tuple, dict]:
     rows = paired.paired(list(cells))
     assert all(row.keys() == set(registry.SUMMARIES["paired"].columns) for row in rows)
     by_key = {
@@ -60,7 +60,7 @@ def found(*cells: Cell) -> dict[tuple, dict]:
     return by_key
 
 
-def same(row: dict, values: np.ndarray) -> bool:
+def has_interval_of(row: dict, values: np.ndarray) -> bool:
     expected = statistics.mean_interval(values)
     shown = [
         row["difference"],
@@ -77,33 +77,35 @@ def same(row: dict, values: np.ndarray) -> bool:
 
 def test_policies_are_paired_by_problem_and_seed_at_checkpoints_by_k_and_by_tier():
     hard, easy = cell("hard"), cell("easy")
-    rows = found(hard, easy)
+    rows = paired_rows(hard, easy)
     key = lambda what, at: ("t", "t", "hard", "easy", what, at)
     assert list(rows) == [
         key("checkpoint", "15"), key("pass@k", "2"), key("pass@k", "4"), key("tier", "1"), key("tier", "2"), key("tier", "10"),
     ]  # fmt: skip
-    assert same(rows[key("checkpoint", "15")], hard.rates(15) - easy.rates(15))
+    assert has_interval_of(rows[key("checkpoint", "15")], hard.rates(15) - easy.rates(15))
     of_tier = (hard.rates(30) - easy.rates(30))[:, 4:]
-    assert same(rows[key("tier", "10")], of_tier)
-    any_right = lambda one: (one.rates(30) > 0).astype(float)
-    assert same(rows[key("pass@k", "4")], any_right(hard) - any_right(easy)), "of four samples"
-    assert found(hard, cell("easy", seeds=[0, 1, 3])) == {}, "other seeds are no pairs"
+    assert has_interval_of(rows[key("tier", "10")], of_tier)
+    any_right = lambda trained_cell: (trained_cell.rates(30) > 0).astype(float)
+    assert has_interval_of(rows[key("pass@k", "4")], any_right(hard) - any_right(easy)), (
+        "of four samples"
+    )
+    assert paired_rows(hard, cell("easy", seeds=[0, 1, 3])) == {}, "other seeds are no pairs"
 
 
 def test_leads_are_compared_on_two_tests_of_the_same_problems_only():
     cells = [cell(policy, "t", test) for test in ("t", "ample") for policy in ("hard", "easy")]
-    others = [cell(policy, "t", "other", stem="q") for policy in ("hard", "easy")]
-    rows = {key: row for key, row in found(*cells, *others).items() if key[4] == "test"}
+    other_cells = [cell(policy, "t", "other", stem="q") for policy in ("hard", "easy")]
+    rows = {key: row for key, row in paired_rows(*cells, *other_cells).items() if key[4] == "test"}
     assert list(rows) == [("t", "t", "hard", "easy", "test", "ample")]
-    one, other, there, other_there = (each.rates(30) for each in cells)
-    assert same(*rows.values(), (one - other) - (there - other_there))
+    hard, easy, hard_ample, easy_ample = (test_cell.rates(30) for test_cell in cells)
+    assert has_interval_of(*rows.values(), (hard - easy) - (hard_ample - easy_ample))
 
 
 def test_the_same_policy_trained_on_two_tasks_is_paired_on_a_test():
-    one, other = cell("all", "t", "far"), cell("all", "u", "far")
-    rows = found(one, other, cell("hard", "u", "near"))
+    trained_on_t, trained_on_u = cell("all", "t", "far"), cell("all", "u", "far")
+    rows = paired_rows(trained_on_t, trained_on_u, cell("hard", "u", "near"))
     assert list(rows) == [("t", "far", "all", "all", "trained on", "u")]
-    assert same(*rows.values(), one.rates(30) - other.rates(30))
+    assert has_interval_of(*rows.values(), trained_on_t.rates(30) - trained_on_u.rates(30))
 
 
 def test_a_paired_difference_is_narrower_than_an_unpaired_one_where_problems_are_alike():
@@ -119,22 +121,22 @@ def test_a_paired_difference_is_narrower_than_an_unpaired_one_where_problems_are
         [frame({15: base, 30: base - up}) for _ in SEEDS],
         SEEDS,
     )
-    one, other = make("hard", 0.0), make("easy", 0.25)
-    row = found(one, other)["t", "t", "hard", "easy", "checkpoint", "15"]
+    hard, easy = make("hard", 0.0), make("easy", 0.25)
+    row = paired_rows(hard, easy)["t", "t", "hard", "easy", "checkpoint", "15"]
     unpaired = np.hypot(
         *(
             np.ptp([e.low, e.high])
-            for e in (statistics.mean_interval(c.rates(15)) for c in (one, other))
+            for e in (statistics.mean_interval(c.rates(15)) for c in (hard, easy))
         )
     )
     assert row["difference_high"] - row["difference_low"] == 0 and unpaired > 0.5
 
 
 def test_gains_of_the_easiest_and_the_hardest_tier_in_points_and_in_log_odds():
-    (row,) = paired.tier_trends([one := cell("random")])
+    (row,) = paired.tier_trends([random_cell := cell("random")])
     assert row.keys() == set(registry.SUMMARIES["tier_trends"].columns)
     assert (row["easiest"], row["hardest"], row["problems"], row["seeds"]) == ("1", "10", 2, 3)
-    base, trained = one.base_rates(), one.rates(30)
+    base, trained = random_cell.base_rates(), random_cell.rates(30)
     easy, hard = slice(0, 2), slice(4, 6)
     expected = statistics.contrast_interval((trained - base)[:, easy], (trained - base)[:, hard])
     assert [row["points"], row["points_low"]] == pytest.approx([expected.estimate, expected.low])
@@ -178,7 +180,7 @@ def test_a_ceiling_makes_points_fall_with_the_tier_and_log_odds_rise():
 
 def test_a_tier_that_is_always_solved_has_no_log_odds_and_one_tier_no_row():
     full = frame({0: [1, 1, 0.5, 0.5, 0.5, 0.5]})
-    one = Cell(
+    solved_cell = Cell(
         "m",
         "t",
         "t",
@@ -188,17 +190,19 @@ def test_a_tier_that_is_always_solved_has_no_log_odds_and_one_tier_no_row():
         [frame({15: [1] * 6, 30: [1, 1, 0.5, 0.5, 0.75, 0.5]}) for _ in SEEDS],
         SEEDS,
     )
-    (row,) = paired.tier_trends([one])
+    (row,) = paired.tier_trends([solved_cell])
     assert np.isnan([row["log_odds"], row["log_odds_low"], row["log_odds_high"]]).all() and row[
         "points"
     ] == pytest.approx(-0.125)
-    alike = Cell(
+    one_tier_cell = Cell(
         "m",
         "t",
         "t",
         "random",
         "r",
-        *([each.assign(tier="1") for each in of] for of in (one.bases, one.runs)),
+        *([table.assign(tier="1") for table in of] for of in (solved_cell.bases, solved_cell.runs)),
         SEEDS,
     )
-    assert paired.tier_trends([alike]) == [] and paired.tier_trends([]) == [] == paired.paired([])
+    assert paired.tier_trends([one_tier_cell]) == [] and paired.tier_trends(
+        []
+    ) == [] == paired.paired([])

@@ -68,10 +68,10 @@ def test_a_plan_says_what_each_arm_of_a_study_buys():
     assert rows["swaps", "agreement_lowest, mini_rest"] == 50, (
         "the majority's answers for the rest cost nothing"
     )
-    said = label_counts.format_lines(label_counts.planned_labels(CONFIG, "mini_labels"))
+    plan_text = label_counts.format_lines(label_counts.planned_labels(CONFIG, "mini_labels"))
     assert (
-        "         0  random, mini_majority" in said
-        and "  mini_labels, swaps, a pool of 500" in said
+        "         0  random, mini_majority" in plan_text
+        and "  mini_labels, swaps, a pool of 500" in plan_text
     )
     assert (
         label_counts.format_lines(label_counts.planned_labels(CONFIG, "recordings"))

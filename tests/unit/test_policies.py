@@ -17,7 +17,7 @@ BUDGETS = st.floats(0.01, 1.0)
 SEEDS = st.integers(0, 5)
 
 
-def chosen(pool, rule, seed, **kwargs):
+def select(pool, rule, seed, **kwargs):
     try:
         return policies.select(pool, rule, seed, **kwargs)
     except UserError:
@@ -26,7 +26,7 @@ def chosen(pool, rule, seed, **kwargs):
 
 @given(POOLS, st.sampled_from(["hard", "easy", "random"]), BUDGETS, SEEDS)
 def test_a_budget_gives_its_floor_without_duplicates(pool, rule, budget, seed):
-    subset = chosen(pool, rule, seed, budget=budget)
+    subset = select(pool, rule, seed, budget=budget)
     size = policies.subset_size(budget, len(pool))
     assert size <= budget * len(pool) + 1e-6 < size + 1 + 1e-6
     if size == 0:
@@ -38,7 +38,7 @@ def test_a_budget_gives_its_floor_without_duplicates(pool, rule, budget, seed):
 
 @given(POOLS, st.floats(0.01, 0.5), SEEDS)
 def test_hard_and_easy_are_disjoint_when_the_pool_holds_both(pool, budget, seed):
-    hard, easy = (chosen(pool, rule, seed, budget=budget) for rule in ("hard", "easy"))
+    hard, easy = (select(pool, rule, seed, budget=budget) for rule in ("hard", "easy"))
     assert (hard is None) == (easy is None) == (policies.subset_size(budget, len(pool)) == 0)
     if hard:
         assert not set(hard.ids) & set(easy.ids)
@@ -47,16 +47,16 @@ def test_hard_and_easy_are_disjoint_when_the_pool_holds_both(pool, budget, seed)
 @given(POOLS, BUDGETS, SEEDS)
 def test_no_prompt_left_out_is_harder_than_one_in_hard(pool, budget, seed):
     for rule, sign in (("hard", 1), ("easy", -1)):
-        subset = chosen(pool, rule, seed, budget=budget)
-        left = [sign * pool[i] for i in pool if subset and i not in subset.ids]
-        if left:
-            assert max(sign * pool[i] for i in subset.ids) <= min(left)
+        subset = select(pool, rule, seed, budget=budget)
+        left_out = [sign * pool[i] for i in pool if subset and i not in subset.ids]
+        if left_out:
+            assert max(sign * pool[i] for i in subset.ids) <= min(left_out)
 
 
 @given(POOLS, st.floats(0.01, 0.5), SEEDS)
 def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget, seed):
     subset, size = (
-        chosen(pool, "middle", seed, budget=budget),
+        select(pool, "middle", seed, budget=budget),
         policies.subset_size(budget, len(pool)),
     )
     centre, low, high = policies._quartiles(list(pool.values()))
@@ -64,9 +64,11 @@ def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget
         assert size == 0 or sum(low <= rate <= high for rate in pool.values()) < size
         return
     assert all(low <= pool[i] <= high for i in subset.ids)
-    left = [abs(pool[i] - centre) for i in pool if i not in subset.ids and low <= pool[i] <= high]
-    if left:
-        assert max(abs(pool[i] - centre) for i in subset.ids) <= min(left) + 1e-12
+    left_out = [
+        abs(pool[i] - centre) for i in pool if i not in subset.ids and low <= pool[i] <= high
+    ]
+    if left_out:
+        assert max(abs(pool[i] - centre) for i in subset.ids) <= min(left_out) + 1e-12
 
 
 @given(POOLS, BUDGETS, SEEDS)
@@ -80,9 +82,9 @@ def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget,
         "easy_by_order": sorted(ids, key=lambda i: -pool[i])[:size],
         "middle_by_rank": by_rate[start : start + size],
     }
-    for rule, those in expected.items():
-        subset = chosen(pool, rule, seed, budget=budget)
-        assert (subset.ids if subset else []) == those
+    for rule, expected_ids in expected.items():
+        subset = select(pool, rule, seed, budget=budget)
+        assert (subset.ids if subset else []) == expected_ids
         if subset and subset.tied:
             assert subset.tied_chosen < subset.tied, "ties that were all chosen decided nothing"
 
@@ -90,20 +92,20 @@ def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget,
 def test_the_random_choice_of_the_released_code_is_that_of_datasets():
     datasets = pytest.importorskip("datasets")
     pool = {f"p{i}": 0.5 for i in range(125)}
-    theirs = datasets.Dataset.from_dict({"id": list(pool)}).shuffle(seed=42)["id"][:12]
-    assert policies.select(pool, "random_42", 3, budget=0.1).ids == list(theirs)
+    shuffled_ids = datasets.Dataset.from_dict({"id": list(pool)}).shuffle(seed=42)["id"][:12]
+    assert policies.select(pool, "random_42", 3, budget=0.1).ids == list(shuffled_ids)
 
 
 @given(POOLS, BUDGETS, SEEDS)
 def test_nearest_half_leaves_no_nearer_prompt_out(pool, budget, seed):
     subset, distance = (
-        chosen(pool, "nearest_half", seed, budget=budget),
+        select(pool, "nearest_half", seed, budget=budget),
         lambda i: abs(pool[i] - 0.5),
     )
     assert (subset is None) == (policies.subset_size(budget, len(pool)) == 0)
-    left = [distance(i) for i in pool if subset and i not in subset.ids]
-    if left:
-        assert max(map(distance, subset.ids)) <= min(left) + 1e-12
+    left_out = [distance(i) for i in pool if subset and i not in subset.ids]
+    if left_out:
+        assert max(map(distance, subset.ids)) <= min(left_out) + 1e-12
 
 
 def test_nearest_half_breaks_ties_on_both_sides_of_it_by_the_seed():
@@ -119,21 +121,21 @@ def test_nearest_half_breaks_ties_on_both_sides_of_it_by_the_seed():
 @given(POOLS, BUDGETS, SEEDS)
 def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed):
     subset, size = (
-        chosen(pool, "hard_solvable", seed, budget=budget),
+        select(pool, "hard_solvable", seed, budget=budget),
         policies.subset_size(budget, len(pool)),
     )
     if subset is None:
         assert size == 0 or sum(rate > 0 for rate in pool.values()) < size
     else:
         assert all(pool[i] > 0 for i in subset.ids)
-        left = [pool[i] for i in pool if i not in subset.ids and pool[i] > 0]
-        assert not left or max(pool[i] for i in subset.ids) <= min(left)
+        left_out = [pool[i] for i in pool if i not in subset.ids and pool[i] > 0]
+        assert not left_out or max(pool[i] for i in subset.ids) <= min(left_out)
 
 
 @given(POOLS, st.floats(0.05, 1.0), SEEDS)
 def test_base_wrong_and_base_right_split_the_pool(pool, threshold, seed):
     wrong, right, matched = (
-        chosen(pool, rule, seed, threshold=threshold)
+        select(pool, rule, seed, threshold=threshold)
         for rule in ("base_wrong", "base_right", "base_right_matched")
     )
     ids = [set(s.ids) if s else set() for s in (wrong, right)]
@@ -156,16 +158,16 @@ def tiered_pools(draw):
 def test_low_tiers_takes_the_problems_up_to_a_tier_and_no_others(tiered, highest, seed):
     pool, tiers = tiered
     low = {i for i, tier in tiers.items() if tier is not None and tier <= highest}
-    subset = chosen(pool, "low_tiers", seed, highest_tier=highest, tiers=tiers)
+    subset = select(pool, "low_tiers", seed, highest_tier=highest, tiers=tiers)
     if not low:
         assert subset is None
         return
     assert set(subset.ids) == low and len(subset.ids) == len(low)
     assert (subset.tied, subset.tied_chosen) == (0, 0), "chance decides nothing"
-    other = policies.select(
+    reseeded = policies.select(
         dict.fromkeys(pool, 0.5), "low_tiers", seed + 1, highest_tier=highest, tiers=tiers
     )
-    assert set(other.ids) == low, "neither pass rates nor the seed matter"
+    assert set(reseeded.ids) == low, "neither pass rates nor the seed matter"
 
 
 @given(tiered_pools(), st.sampled_from([1, 2.5, 3, 4]), SEEDS)
@@ -174,7 +176,7 @@ def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_s
 ):
     pool, tiers = tiered
     low, matched = (
-        chosen(pool, rule, seed, highest_tier=highest, tiers=tiers)
+        select(pool, rule, seed, highest_tier=highest, tiers=tiers)
         for rule in ("low_tiers", "low_tiers_matched")
     )
     assert (low is None) == (matched is None)
@@ -191,13 +193,13 @@ def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_s
     )
     # As many low problems that are other ones: the same draw, for it looks at neither tier nor pass
     # rate.
-    others = dict(zip(pool, reversed(list(tiers.values()))))
+    reversed_tiers = dict(zip(pool, reversed(list(tiers.values()))))
     swapped = policies.select(
         {i: 1 - rate for i, rate in pool.items()},
         "low_tiers_matched",
         seed,
         highest_tier=highest,
-        tiers=others,
+        tiers=reversed_tiers,
     )
     assert set(swapped.ids) == set(matched.ids)
 
@@ -235,22 +237,22 @@ def test_a_rule_by_tier_without_tiers_is_an_error(rule, tiers, highest, words):
 @pytest.mark.parametrize("rule", ["low_tiers", "low_tiers_matched"])
 def test_a_rule_by_tier_does_not_depend_on_the_order_of_the_pool(rule):
     pool, tiers = {f"p{i}": i / 20 for i in range(20)}, {f"p{i}": i % 4 for i in range(20)}
-    one, other = (
+    subset, reordered = (
         policies.select(p, rule, 3, highest_tier=1, tiers=tiers)
         for p in (pool, dict(reversed(pool.items())))
     )
-    assert one == other
+    assert subset == reordered
 
 
 @given(POOLS, st.sampled_from(["hard", "easy", "random", "middle"]), st.floats(0.1, 0.5), SEEDS)
 def test_a_subset_does_not_depend_on_the_order_of_the_pool(pool, rule, budget, seed):
     backwards = dict(reversed(pool.items()))  # a pool without a subset has none in either order
-    assert chosen(pool, rule, seed, budget=budget) == chosen(backwards, rule, seed, budget=budget)
+    assert select(pool, rule, seed, budget=budget) == select(backwards, rule, seed, budget=budget)
 
 
 @given(POOLS, BUDGETS, SEEDS)
 def test_ties_at_the_boundary_are_counted(pool, budget, seed):
-    subset = chosen(pool, "hard", seed, budget=budget)
+    subset = select(pool, "hard", seed, budget=budget)
     if subset is None:
         assert policies.subset_size(budget, len(pool)) == 0
         return
@@ -264,11 +266,11 @@ def test_ties_at_the_boundary_are_counted(pool, budget, seed):
 
 def test_seeds_break_ties_differently_and_the_same_seed_alike():
     pool = {f"p{i}": 0.0 for i in range(100)}
-    first, again, other = (
+    ids, repeated_ids, reseeded_ids = (
         policies.select(pool, "hard", seed, budget=0.1).ids for seed in (0, 0, 1)
     )
-    assert first == again
-    assert set(first) != set(other)
+    assert ids == repeated_ids
+    assert set(ids) != set(reseeded_ids)
 
 
 def test_a_worked_example():
@@ -291,8 +293,8 @@ def test_a_share_a_number_and_money_that_pay_for_as_many_prompts_choose_the_same
     size = min(size, pool)
     rates = {str(i): (i * 7 % 11) / 11 for i in range(pool)}
     ways = [size / pool, {"prompts": size}, {"money": 0.3 * size, "label_price": 0.3}]
-    found = [policies.select(rates, rule, 0, budget=budget) for budget in ways]
-    assert found[0] == found[1] == found[2] and len(found[0].ids) == size
+    subsets = [policies.select(rates, rule, 0, budget=budget) for budget in ways]
+    assert subsets[0] == subsets[1] == subsets[2] and len(subsets[0].ids) == size
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ CLAIMS = claims.read(ROOT / "paper/claims.yaml")
 FOLDER = ROOT / "results/published"
 
 
-def needed(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
+def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
     return power.required_seeds(
         CONFIG, study, claims, published.read(FOLDER), published.read_readings(FOLDER), "h100"
     )
@@ -39,8 +39,9 @@ def test_what_a_design_can_detect_by_hand():
             for name, problems in {"t": 500, "u": 15}.items()
         },
     }
-    of = lambda seeds, **more: power.detectable_effects(
-        config | {"studies": {"s": config["studies"]["s"] | {"seeds": list(range(seeds))} | more}},
+    of = lambda seeds, **changes: power.detectable_effects(
+        config
+        | {"studies": {"s": config["studies"]["s"] | {"seeds": list(range(seeds))} | changes}},
         "s",
     )
     rows = of(3)
@@ -51,9 +52,9 @@ def test_what_a_design_can_detect_by_hand():
     by_hand = 5.653**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + 2.8016**2 * 0.02 / 500
     assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
     assert rows[1]["gain"] > rows[0]["gain"], "fewer problems"
-    found = [row["difference"] for seeds in (3, 5, 10) for row in of(seeds)[:1]]
-    assert found[0] > 1.7 * found[1] > 1.7 * 1.5 * found[2], "seeds buy most"
-    assert of(1)[0]["difference"] < found[0], "one seed: of these runs alone, and said to be"
+    differences = [row["difference"] for seeds in (3, 5, 10) for row in of(seeds)[:1]]
+    assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], "seeds buy most"
+    assert of(1)[0]["difference"] < differences[0], "one seed: of these runs alone, and said to be"
     assert rows[0]["primary"] == rows[0]["difference"], "two policies, one task: one comparison"
     four = of(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
     by_hand = (
@@ -75,7 +76,7 @@ def test_what_a_design_can_detect_by_hand():
 
 def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_have():
     claim = {"id": "c", "test": "difference", "policy": "hard", "minus": "random"}
-    tasks = lambda **change: {row["task"] for row in needed("paper", [claim | change])}
+    tasks = lambda **change: {row["task"] for row in required_seeds("paper", [claim | change])}
     assert "gsm8k" in tasks()
     assert tasks(recipe="as_written", minus_recipe="as_written") == tasks()
     assert (
@@ -90,26 +91,28 @@ def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_ha
 
 
 def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():
-    rows = needed("paper")
+    rows = required_seeds("paper")
     assert {(row["claim"], row["model"], row["task"]) for row in rows} >= {
         ("hard_over_random", "qwen3-4b", "gsm8k"), ("hard_over_easy", "llama-3.1-8b-instruct", "gsm8k"),
     }  # fmt: skip
-    (one,) = [
+    (published_row,) = [
         row
         for row in rows
         if (row["claim"], row["model"], row["task"]) == ("hard_over_random", "qwen3-4b", "gsm8k")
     ]
-    assert one["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
+    assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
     for row in rows:
         # the primary claim, on two tasks
         comparisons = 2 if row["claim"] == "hard_over_random" else 1
-        found = lambda seeds, row=row, by=comparisons: (
+        is_detected = lambda seeds, row=row, by=comparisons: (
             power.smallest_effect(CONFIG, row["task"], seeds, 2, by) <= abs(row["published"])
         )
         if row["takes"] is None:
-            assert not found(power.MOST_SEEDS) and row["gpu_hours"] is None
+            assert not is_detected(power.MOST_SEEDS) and row["gpu_hours"] is None
         else:
-            assert found(row["takes"]) and (row["takes"] == 2 or not found(row["takes"] - 1))
+            assert is_detected(row["takes"]) and (
+                row["takes"] == 2 or not is_detected(row["takes"] - 1)
+            )
             assert (row["takes"] <= row["seeds"]) == (row["detectable"] <= abs(row["published"]))
     cheap, dear = (
         next(row for row in rows if row["model"] == model and row["claim"] == "hard_over_easy")
@@ -126,7 +129,7 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
 def test_a_study_finds_what_it_aims_at(study):
     """In at least one cell; the plan says in which."""
     aims = CONFIG["studies"][study]["aims_at"]
-    rows = [row for row in needed(study) if row["aims"]]
+    rows = [row for row in required_seeds(study) if row["aims"]]
     assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(
         aims
     )

@@ -90,7 +90,7 @@ def test_what_a_node_has_is_no_problem(request_):
 
 
 @pytest.mark.parametrize(
-    "request_, said",
+    "request_, message",
     [
         (
             Request("train", "gpus", gpus=1),
@@ -143,9 +143,9 @@ def test_what_a_node_has_is_no_problem(request_):
         ),
     ],
 )
-def test_what_no_node_has_is_said_with_what_there_is(request_, said):
+def test_what_no_node_has_is_said_with_what_there_is(request_, message):
     (line,) = problems(request_)
-    assert line.startswith("rule train: ") and said in line
+    assert line.startswith("rule train: ") and message in line
 
 
 @pytest.mark.parametrize(
@@ -194,16 +194,16 @@ def test_no_partition_and_no_default():
 
 
 def test_accounts_are_compared_where_the_cluster_tells_them():
-    mine = Request("train", account="Lab_A")
-    assert problems(mine, accounts={"lab_a", "lab_b"}) == problems(mine, accounts=None) == []
-    (line,) = problems(mine, accounts={"lab_b"})
+    request = Request("train", account="Lab_A")
+    assert problems(request, accounts={"lab_a", "lab_b"}) == problems(request, accounts=None) == []
+    (line,) = problems(request, accounts={"lab_b"})
     assert (
         "slurm_account: 'Lab_A' is not among your accounts (lab_b); correct slurm_account" in line
     )
 
 
 @pytest.mark.parametrize(
-    "asked, device, same",
+    "requested, device, matches",
     [
         ("h100", "NVIDIA H100 80GB HBM3", True),
         ("nvidia_h100_80gb_hbm3", "NVIDIA H100 PCIe", True),
@@ -218,7 +218,9 @@ def test_accounts_are_compared_where_the_cluster_tells_them():
         ("h100", "Graphics Device", True),
     ],
 )
-def test_the_kind_of_gpu_is_compared_where_its_name_says_one(asked, device, same, monkeypatch):
+def test_the_kind_of_gpu_is_compared_where_its_name_says_one(
+    requested, device, matches, monkeypatch
+):
     import torch
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -227,27 +229,27 @@ def test_the_kind_of_gpu_is_compared_where_its_name_says_one(asked, device, same
         "get_device_properties",
         lambda _: SimpleNamespace(name=device, total_memory=80 * 10**9),
     )
-    if same:
-        environments.check_gpus(1, asked, 70.0)
+    if matches:
+        environments.check_gpus(1, requested, 70.0)
     else:
-        with pytest.raises(UserError, match=f"GPU 0 is a {device}, requested: {asked}"):
-            environments.check_gpus(1, asked, 70.0)
+        with pytest.raises(UserError, match=f"GPU 0 is a {device}, requested: {requested}"):
+            environments.check_gpus(1, requested, 70.0)
     with pytest.raises(UserError, match="has 75 GiB, the run needs about 76|requested"):
-        environments.check_gpus(1, asked, 76.0)
+        environments.check_gpus(1, requested, 76.0)
 
 
 @pytest.fixture
 def environment(monkeypatch):
     """What a scheduler sets, for this test."""
 
-    def told(**entries):
+    def set_environment(**entries):
         for name in ("CUDA_VISIBLE_DEVICES", environments.REHEARSAL):
             monkeypatch.setenv(name, "")  # so that what the code sets is taken back
             monkeypatch.delenv(name)
             if name in entries:
                 monkeypatch.setenv(name, entries[name])
 
-    return told
+    return set_environment
 
 
 def test_the_grant_is_what_was_asked_for(environment):

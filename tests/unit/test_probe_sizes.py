@@ -17,7 +17,7 @@ from hardgrpo.runtime import files
 from hardgrpo.selection import policies, probe_sizes
 
 
-def enumerated(
+def enumerate_probes(
     correct: int, total: int, samples: int, group: int
 ) -> dict[int, tuple[float, float, float]]:
     """{c: (probability, share of mixed groups, pass rate of the others)} over all probes and groups
@@ -25,10 +25,10 @@ def enumerated(
     outcomes = [1] * correct + [0] * (total - correct)
     by_c: dict[int, list[tuple[float, float]]] = {}
     for probe in itertools.combinations(range(total), samples):
-        others = [outcomes[i] for i in range(total) if i not in probe]
-        groups = [sum(chosen) for chosen in itertools.combinations(others, group)]
+        held_out = [outcomes[i] for i in range(total) if i not in probe]
+        groups = [sum(chosen) for chosen in itertools.combinations(held_out, group)]
         mixed = np.mean([0 < count < group for count in groups])
-        by_c.setdefault(sum(outcomes[i] for i in probe), []).append((mixed, np.mean(others)))
+        by_c.setdefault(sum(outcomes[i] for i in probe), []).append((mixed, np.mean(held_out)))
     number = sum(map(len, by_c.values()))
     return {c: (len(rows) / number, *np.mean(rows, axis=0)) for c, rows in by_c.items()}
 
@@ -39,7 +39,7 @@ def enumerated(
 )
 def test_a_prompt_behaves_as_all_its_probes_and_groups_do(correct, total, samples, group):
     behaviour = probe_sizes.by_correct(np.array([correct]), np.array([total]), samples, group)
-    expected = enumerated(correct, total, samples, group)
+    expected = enumerate_probes(correct, total, samples, group)
     for c in range(samples + 1):
         if c not in expected:
             assert behaviour["share"][c] == pytest.approx(0, abs=1e-12)

@@ -38,7 +38,7 @@ def clone(tmp_path) -> Path:
     return folder
 
 
-def recorded(folder: Path, **variables: str) -> tuple:
+def record_version(folder: Path, **variables: str) -> tuple:
     code = "import json; from hardgrpo.runtime import provenance; print(json.dumps(provenance.version_of_code()))"
     environment = os.environ | {"PYTHONPATH": str(folder / "src")} | variables
     done = subprocess.run(
@@ -54,27 +54,28 @@ def recorded(folder: Path, **variables: str) -> tuple:
 
 
 def test_a_clone_with_and_without_changes(clone, tmp_path):
-    assert recorded(clone) == (True, False)
+    assert record_version(clone) == (True, False)
     (clone / "untracked").write_text("")
-    assert recorded(clone) == (True, False)
-    assert recorded(clone, GIT_DIR=str(tmp_path / "elsewhere"), GIT_WORK_TREE="/") == (
+    assert record_version(clone) == (True, False)
+    assert record_version(clone, GIT_DIR=str(tmp_path / "elsewhere"), GIT_WORK_TREE="/") == (
         True,
         False,
     ), "as in a hook of git"
     (clone / "src/hardgrpo/runtime/files.py").write_text("")
-    assert recorded(clone) == (True, True)
+    assert record_version(clone) == (True, True)
 
 
 def test_where_git_cannot_tell_it_is_unknown(clone, tmp_path):
     (tmp_path / "bin").mkdir()
-    assert recorded(clone, PATH=str(tmp_path / "bin")) == (False, None), "no git"
+    assert record_version(clone, PATH=str(tmp_path / "bin")) == (False, None), "no git"
     (tmp_path / "bin/git").write_text(REFUSES)
     (tmp_path / "bin/git").chmod(0o755)
-    assert recorded(clone, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}") == (False, None), (
-        "the folder is another user's"
-    )
+    assert record_version(clone, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}") == (
+        False,
+        None,
+    ), "the folder is another user's"
     shutil.rmtree(clone / ".git")
-    assert recorded(clone) == (False, None), "no repository"
+    assert record_version(clone) == (False, None), "no repository"
     git(clone.parent, "init", "--quiet")
     git(clone.parent, "commit", "--quiet", "--allow-empty", "--message=none")
-    assert recorded(clone) == (False, None), "a copy within another repository"
+    assert record_version(clone) == (False, None), "a copy within another repository"

@@ -32,7 +32,7 @@ def test_every_number_names_its_place_and_known_things():
         assert (
             np.isfinite(row["number"]) and row["number"] / published.SCALE.get(row["unit"], 1e5) < 1
         ), row
-    assert {here for _, here in READINGS} <= CONFIG["tasks"].keys()
+    assert {task for _, task in READINGS} <= CONFIG["tasks"].keys()
     assert {
         task for row in ROWS for task in (row["task"], row["eval_task"]) if row["policy"] and task
     } <= {t for t, _ in READINGS}
@@ -86,7 +86,7 @@ def test_one_problem_of_fifteen_is_within_the_exact_interval_of_every_policy():
     """AIME 2025-I: 6 of 15 against 5 of 15; more boxes, fewer of them right; the two parts add up
     to the change in mean accuracy."""
     cell = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "aime2025", "seeds": 3}
-    rows = compared(
+    rows = compare(
         pass_at_k=[
             cell
             | {
@@ -137,7 +137,7 @@ CELL = {
 }
 
 
-def compared(**tables) -> list[dict]:
+def compare(**tables) -> list[dict]:
     labelled = {
         name: [
             row | {"arm": arms.label(row.get("policy", ""), row.get("recipe", ""), "as_written")}
@@ -148,7 +148,7 @@ def compared(**tables) -> list[dict]:
     return published.compare(TABLES | labelled, ROWS, READINGS)
 
 
-def gain(value, half=0.01, **others) -> dict:
+def gain(value, half=0.01, **columns) -> dict:
     return (
         CELL
         | {
@@ -157,12 +157,12 @@ def gain(value, half=0.01, **others) -> dict:
             "gain_low": value - half,
             "gain_high": value + half,
         }
-        | others
+        | columns
     )
 
 
 def test_a_gain_stands_beside_the_published_one():
-    rows = compared(
+    rows = compare(
         gains=[
             gain(0.34),
             gain(0.5, policy="easy"),
@@ -178,7 +178,7 @@ def test_a_gain_stands_beside_the_published_one():
 
 
 def test_a_published_task_may_be_read_in_several_ways():
-    rows = compared(
+    rows = compare(
         gains=[
             gain(0.1, task=task, eval_task=task)
             for task in ("shuffled_objects", "shuffled_objects_seven")
@@ -191,8 +191,8 @@ def test_a_published_task_may_be_read_in_several_ways():
 
 
 def test_a_number_is_the_same_as_far_as_it_was_printed():
-    same = lambda value: compared(gains=[gain(value)])[0]["same_when_rounded"]
-    assert same(0.34194) and not same(0.3421)
+    is_equal = lambda value: compare(gains=[gain(value)])[0]["same_when_rounded"]
+    assert is_equal(0.34194) and not is_equal(0.3421)
 
 
 def test_the_base_model_and_transfer_between_tasks():
@@ -204,11 +204,11 @@ def test_the_base_model_and_transfer_between_tasks():
         "pass_high": 0.6,
         "base": 1 / 3,
     }
-    rows = compared(pass_at_k=[passes, passes | {"policy": "easy"}])
+    rows = compare(pass_at_k=[passes, passes | {"policy": "easy"}])
     assert Counter(row["policy"] for row in rows) == {"base": 1, "hard": 1, "easy": 1}
     assert next(row for row in rows if row["policy"] == "base")["here"] == pytest.approx(1 / 3)
     numeric = {"model": "qwen2.5-3b-instruct", "eval_task": "math_numeric", "policy": "all"}
-    (row,) = compared(
+    (row,) = compare(
         gains=[gain(0.3, task="gsm8k_1024", **numeric), gain(0.2, task="math", **numeric)]
     )
     assert (row["quantity"], row["task"], row["published"], row["inside"]) == (
@@ -238,23 +238,23 @@ def test_averages_over_models_stand_beside_the_blog_posts():
         for model, values in {"qwen3-4b": (0.8, 0.7, 0.75), "phi-4": (0.9, 0.8, 0.85)}.items()
         for policy, value in zip(("base_wrong", "base_right_matched", "all"), values)
     ]
-    rows = [row for row in compared(accuracy=accuracy) if row["model"] == "average"]
-    found = {(row["policy"], row["quantity"]): (row["published"], row["here"]) for row in rows}
-    assert found["base_wrong", "accuracy"] == (0.85, pytest.approx(0.85)) and found[
+    rows = [row for row in compare(accuracy=accuracy) if row["model"] == "average"]
+    values = {(row["policy"], row["quantity"]): (row["published"], row["here"]) for row in rows}
+    assert values["base_wrong", "accuracy"] == (0.85, pytest.approx(0.85)) and values[
         "all", "accuracy"
     ] == (0.82, pytest.approx(0.8))
-    relative = found["base_wrong", "relative_to_base_right_matched"]
+    relative = values["base_wrong", "relative_to_base_right_matched"]
     assert relative == (pytest.approx(0.143), pytest.approx((0.8 / 0.7 + 0.9 / 0.8) / 2 - 1))
-    alone = compared(accuracy=accuracy[:3])
+    alone = compare(accuracy=accuracy[:3])
     assert not [row for row in alone if row["model"] == "average"], "one model is no average"
 
 
 def test_studies_that_measured_nothing_that_was_published_give_no_rows():
     fit = {"task": "all", "r_squared": 0.5, "r_squared_low": 0.1, "r_squared_high": 0.8}
     assert (
-        compared(gains=[gain(0.34, model="tiny", task="swaps", eval_task="swaps")], fit=[fit]) == []
+        compare(gains=[gain(0.34, model="tiny", task="swaps", eval_task="swaps")], fit=[fit]) == []
     )
-    assert [row["quantity"] for row in compared(gains=[gain(0.34)], fit=[fit])] == [
+    assert [row["quantity"] for row in compare(gains=[gain(0.34)], fit=[fit])] == [
         "gain",
         "largest_gain",
         "r_squared",

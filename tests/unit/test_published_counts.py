@@ -291,9 +291,11 @@ def test_the_middle_is_that_of_the_policy(counts):
         chosen = np.zeros(5)
         for prompt in policies.select(pass_rates, "middle", 0, budget=budget).ids:
             chosen[int(prompt[1])] += 1
-        taken = probe_sizes.choose_shares(shares, ranks, budget)
+        chosen_shares = probe_sizes.choose_shares(shares, ranks, budget)
         for rank in np.unique(ranks[~np.isnan(ranks)]):
-            assert 100 * taken[ranks == rank].sum() == pytest.approx(chosen[ranks == rank].sum())
+            assert 100 * chosen_shares[ranks == rank].sum() == pytest.approx(
+                chosen[ranks == rank].sum()
+            )
 
 
 def analysis(kind: str, **changes) -> dict:
@@ -337,7 +339,9 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
 # --------------------------------------------------------------------------------------------------
 
 
-def enumerated(correct: int, after: int, samples: int, probe: int, group: int) -> dict[int, list]:
+def enumerate_probes(
+    correct: int, after: int, samples: int, probe: int, group: int
+) -> dict[int, list]:
     """{c: [(probability, values)]} of one prompt over all probes, measuring samples and groups, by
     enumeration."""
     outcomes, outcomes_after = (
@@ -346,21 +350,23 @@ def enumerated(correct: int, after: int, samples: int, probe: int, group: int) -
     mean_mixed = lambda pool: np.mean(
         [0 < sum(members) < group for members in itertools.combinations(pool, group)]
     )
-    rest = samples - probe
-    solved = np.mean([any(members) for members in itertools.combinations(outcomes_after, rest)])
+    remaining_samples = samples - probe
+    solved = np.mean(
+        [any(members) for members in itertools.combinations(outcomes_after, remaining_samples)]
+    )
     by_c: dict[int, list] = {}
     probes = list(itertools.combinations(range(samples), probe))
     for chosen in probes:
-        others = [outcomes[i] for i in range(samples) if i not in chosen]
+        held_out = [outcomes[i] for i in range(samples) if i not in chosen]
         values = {
-            "before": np.mean(others),
-            "gain": after / samples - np.mean(others),
-            "mixed_before": mean_mixed(others),
+            "before": np.mean(held_out),
+            "gain": after / samples - np.mean(held_out),
+            "mixed_before": mean_mixed(held_out),
             "mixed": mean_mixed(outcomes_after),
-            "solved_before": float(any(others)),
+            "solved_before": float(any(held_out)),
             "solved": solved,
-            "newly_solved": 0.0 if any(others) else solved,
-            "lost": 1 - solved if any(others) else 0.0,
+            "newly_solved": 0.0 if any(held_out) else solved,
+            "lost": 1 - solved if any(held_out) else 0.0,
         }
         by_c.setdefault(sum(outcomes[i] for i in chosen), []).append((1 / len(probes), values))
     return by_c
@@ -379,7 +385,7 @@ def test_prompts_of_each_difficulty_are_measured_as_by_enumeration():
             case
             for seed in after
             for base, trained in zip(correct, seed)
-            for case in enumerated(base, trained, 6, 3, 2).get(c, [])
+            for case in enumerate_probes(base, trained, 6, 3, 2).get(c, [])
         ]
         weights = np.array([weight for weight, _ in cases])
         assert row["prompts"] == pytest.approx(weights.sum() / 2)
@@ -405,12 +411,14 @@ def test_the_interval_over_all_prompts_is_the_projects_own():
         row for row in count_tables.choices_after(counts, entry) if row["rule"] == "random"
     ]
     assert (random["gain"], random["gain_low"]) == pytest.approx((expected.estimate, expected.low))
-    (first, *_, last) = [
+    (pass_at_1, *_, pass_at_32) = [
         row for row in count_tables.pass_at_each_k(counts, entry) if row["seed"] is None
     ]
-    assert (first["gain"], first["gain_high"]) == pytest.approx((expected.estimate, expected.high))
+    assert (pass_at_1["gain"], pass_at_1["gain_high"]) == pytest.approx(
+        (expected.estimate, expected.high)
+    )
     solved = (np.stack(after) > 0).mean() - (correct > 0).mean()
-    assert last["k"] == 32 and last["gain"] == pytest.approx(solved)
+    assert pass_at_32["k"] == 32 and pass_at_32["gain"] == pytest.approx(solved)
     numbers = count_tables.solved_counts(counts, entry)
     assert np.mean(
         [row["only_after"] - row["only_before"] for row in numbers]

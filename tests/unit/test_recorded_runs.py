@@ -127,7 +127,7 @@ def test_a_lenient_grade_is_shown_where_it_differs():
     assert rows["all", "base", "lenient", "all", "accuracy", "last_5"]["value"] == 1
 
 
-def published(
+def write_recording(
     folder, name: str, values: list[float], base_value: float
 ) -> tuple[str, str, str, str]:
     rows = [
@@ -150,9 +150,9 @@ def test_published_accuracies_have_the_widest_interval_and_runs_of_different_bas
     tmp_path,
 ):
     runs = [
-        published(tmp_path, "all", [0.8] * 6, 0.5),
-        published(tmp_path, "hard30", [0.1, 0.7, 0.7, 0.7, 0.7, 0.7], 0.5),
-        published(tmp_path, "random_42", [0.6] * 6, 0.4),
+        write_recording(tmp_path, "all", [0.8] * 6, 0.5),
+        write_recording(tmp_path, "hard30", [0.1, 0.7, 0.7, 0.7, 0.7, 0.7], 0.5),
+        write_recording(tmp_path, "random_42", [0.6] * 6, 0.4),
     ]
     rows = {
         key: row

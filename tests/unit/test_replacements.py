@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from test_beside_vllm import trained
+from test_beside_vllm import train
 from test_trainer import tiny
 from trl.generation import vllm_generation
 from typing_extensions import override
@@ -72,20 +72,20 @@ def test_each_method_of_a_library_that_a_trainer_replaces_is_marked(kind):
     )
 
 
-@pytest.mark.parametrize("other", ["renamed", "not used"])
+@pytest.mark.parametrize("replacement", ["renamed", "not used"])
 def test_a_trl_that_sends_the_weights_in_another_way_ends_the_run_before_an_update(
-    tiny, tmp_path, monkeypatch, other
+    tiny, tmp_path, monkeypatch, replacement
 ):
     StandIn.install(monkeypatch)
     kind = vllm_generation.VLLMGeneration
-    if other == "renamed":
+    if replacement == "renamed":
         monkeypatch.delattr(kind, "_iter_named_params")
     else:
         monkeypatch.setattr(kind, "sync_weights", lambda generation: None)
     with pytest.raises(
         UserError, match="^trl .*VLLMGeneration .*_iter_named_params, which this project replaces"
     ):
-        trained(tiny, tmp_path)
+        train(tiny, tmp_path)
 
 
 def test_a_reference_policy_whose_layers_are_no_groups_is_refused():
@@ -116,15 +116,17 @@ def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(
     again."""
     StandIn.install(monkeypatch)
     changes = {"updates": 4, "checkpoint_every": 2, "learning_rate": 1e-12}
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    first = trained(tiny, whole, save_strategy="steps", **changes).vllm_generation.llm.rollouts
-    shutil.copytree(whole / "checkpoint-2", resumed / "checkpoint-2")
+    uninterrupted, resumed = tmp_path / "whole", tmp_path / "resumed"
+    first_rollouts = train(
+        tiny, uninterrupted, save_strategy="steps", **changes
+    ).vllm_generation.llm.rollouts
+    shutil.copytree(uninterrupted / "checkpoint-2", resumed / "checkpoint-2")
     (resumed / "checkpoint-2/rng_state.pth").rename(resumed / "checkpoint-2/rng_state_0.pth")
-    again = trained(
+    resumed_trainer = train(
         tiny, resumed, save_strategy="steps", resume_from=resumed / "checkpoint-2", **changes
     )
-    rollouts = again.vllm_generation.llm.rollouts
-    assert len(first) == 64 and len(rollouts) == 32, "of four updates and of two"
-    assert rollouts[:16] != first[:16], (
+    rollouts = resumed_trainer.vllm_generation.llm.rollouts
+    assert len(first_rollouts) == 64 and len(rollouts) == 32, "of four updates and of two"
+    assert rollouts[:16] != first_rollouts[:16], (
         "the same prompts and weights with the numbers of the first update"
     )

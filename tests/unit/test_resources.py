@@ -40,7 +40,7 @@ def empty_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def requested(resources: dict, wildcards: Wildcards) -> dict:
+def evaluate(resources: dict, wildcards: Wildcards) -> dict:
     """The values of resources, without those that are not set."""
     values = {name: value(wildcards) for name, value in resources.items()}
     return {name: value for name, value in values.items() if value is not None}
@@ -76,7 +76,7 @@ def test_a_longest_runtime_that_is_no_number_of_minutes_is_refused(minutes):
 
 
 def test_a_job_with_gpus_requests_their_kind_and_partition():
-    values = requested(machine(CLUSTER).for_gpus(lambda wildcards: 2), job())
+    values = evaluate(machine(CLUSTER).for_gpus(lambda wildcards: 2), job())
     place = values.pop("place")
     assert values == {
         "gpu": 2,
@@ -89,14 +89,14 @@ def test_a_job_with_gpus_requests_their_kind_and_partition():
 
 
 def test_a_job_without_gpus_requests_no_kind_of_them():
-    values = requested(machine(CLUSTER).for_gpus(lambda wildcards: 0), job())
+    values = evaluate(machine(CLUSTER).for_gpus(lambda wildcards: 0), job())
     place = values.pop("place")
     assert values == {"gpu": 0, "slurm_partition": "cpu", "constraint": "ib"}
     assert place == "no GPU in partition cpu"
 
 
 def test_jobs_with_gpus_go_to_the_only_partition_that_is_named():
-    values = requested(machine({"slurm_partition": "cpu"}).for_gpus(lambda wildcards: 1), job())
+    values = evaluate(machine({"slurm_partition": "cpu"}).for_gpus(lambda wildcards: 1), job())
     assert values["slurm_partition"] == "cpu"
 
 

@@ -109,11 +109,11 @@ def test_tests_are_the_task_itself_and_others_for_the_models_that_they_name():
 
 
 def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
-    first = settings.first_recipe(
+    first_recipe = settings.first_recipe(
         {"arms": [{"policy": "hard", "recipe": ["as_written", "finish_only"]}]}
     )
     labels = {
-        recipe: arms.label("hard", recipe, first)
+        recipe: arms.label("hard", recipe, first_recipe)
         for recipe in ("as_written", "finish_only", "recorded")
     }
     assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
@@ -192,10 +192,12 @@ def test_a_recorded_model_has_the_runs_that_were_recorded():
 
 
 def test_of_a_policy_in_two_rounds_what_both_chose_is_summarised():
-    named = [path for path in paths.subsets(CONFIG, "mini_online") if "agreement_in_rounds" in path]
-    assert len(named) == 20 and all(path.endswith("/second.json") for path in named)
-    assert {paths.choice_of(path)[2] for path in named} == {"agreement_in_rounds"}
-    assert paths.choice_of(named[0]) == ("tiny-seed0", "swaps", "agreement_in_rounds")
+    subset_paths = [
+        path for path in paths.subsets(CONFIG, "mini_online") if "agreement_in_rounds" in path
+    ]
+    assert len(subset_paths) == 20 and all(path.endswith("/second.json") for path in subset_paths)
+    assert {paths.choice_of(path)[2] for path in subset_paths} == {"agreement_in_rounds"}
+    assert paths.choice_of(subset_paths[0]) == ("tiny-seed0", "swaps", "agreement_in_rounds")
     assert paths.subsets(paths.of_study(CONFIG, "mini_online"), "mini_online") == paths.subsets(
         CONFIG, "mini_online"
     )
@@ -205,23 +207,23 @@ def test_inputs_hold_the_model_that_chooses_for_another():
     config = copy.deepcopy(CONFIG)
     config["policies"]["half_by_small"]["probed_by"] = "qwen2.5-0.5b-instruct"
     config["studies"]["budget"]["arms"] += [{"policy": "half_by_small", "recipe": "as_written"}]
-    wanted = paths.inputs(config, "budget")
+    inputs = paths.inputs(config, "budget")
     assert [
-        f"results/models/{name}/manifest.json" in wanted
+        f"results/models/{name}/manifest.json" in inputs
         for name in ("qwen3-4b", "qwen2.5-0.5b-instruct")
     ] == [True, True]
 
 
 def test_each_recipe_is_billed_for_its_own_gpus():
-    found = settings.prices(CONFIG, "variants")["gpus"]["qwen3-4b"]
-    assert list(found) == settings.recipes_of(CONFIG["studies"]["variants"]) and (
-        found["as_written"],
-        found["as_written_full"],
+    gpus = settings.prices(CONFIG, "variants")["gpus"]["qwen3-4b"]
+    assert list(gpus) == settings.recipes_of(CONFIG["studies"]["variants"]) and (
+        gpus["as_written"],
+        gpus["as_written_full"],
     ) == (1, 2)
     assert settings.prices(CONFIG, "recordings")["gpus"] == {
         f"qwen3-{size}b-recorded": {} for size in (4, 8, 14)
     }
-    prices = {"gpu_hour": 2.5, "gpus": {"m": found}, "label": {}}
+    prices = {"gpu_hour": 2.5, "gpus": {"m": gpus}, "label": {}}
     numbers = dict.fromkeys(("gain", "finishing", "correctness"), 0.1)
     numbers |= {f"{name}{end}": 0.1 for name in numbers for end in ("_low", "_high")}
     row = lambda recipe: SimpleNamespace(

@@ -20,10 +20,10 @@ def studies(draw):
     jobs = []
     for number in range(count):
         rule = draw(st.sampled_from(["probe", "train_grpo", "evaluate_run", "summarize"]))
-        wanted = draw(st.integers(0, gpus)) if rule != "summarize" else 0
+        job_gpus = draw(st.integers(0, gpus)) if rule != "summarize" else 0
         estimate = Estimate(
             draw(st.floats(1, 1000)),
-            gpus=wanted,
+            gpus=job_gpus,
             kept_bytes=draw(st.integers(0, 9)),
             scratch_bytes=draw(st.integers(0, 9)),
         )
@@ -39,7 +39,7 @@ def test_every_schedule_keeps_the_laws(drawn):
     plans.schedule(jobs, setting)
     for job in jobs:
         assert job.end >= job.start + job.estimate.seconds
-        assert all(jobs[other].end <= job.start for other in job.needs), (
+        assert all(jobs[needed_job].end <= job.start for needed_job in job.needs), (
             "a job waits for what it needs"
         )
     for moment in {job.start for job in jobs}:
@@ -65,9 +65,9 @@ def test_gpus_are_given_to_one_job_at_a_time(drawn):
         assert len(set(job.lanes)) == job.estimate.gpus and set(job.lanes) <= set(
             range(setting.gpus)
         )
-        for other in jobs[: job.number]:
-            if job.start < other.end and other.start < job.end:
-                assert not set(job.lanes) & set(other.lanes)
+        for earlier_job in jobs[: job.number]:
+            if job.start < earlier_job.end and earlier_job.start < job.end:
+                assert not set(job.lanes) & set(earlier_job.lanes)
 
 
 @given(studies())

@@ -222,18 +222,18 @@ def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monk
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("left", [b"", bytes(65)])
-def test_a_seal_that_a_power_cut_has_left_empty_is_none(table, left):
-    seals.seal_path(table).write_bytes(left)
+@pytest.mark.parametrize("content", [b"", bytes(65)])
+def test_a_seal_that_a_power_cut_has_left_empty_is_none(table, content):
+    seals.seal_path(table).write_bytes(content)
     assert files.read_text(table) == "gain\n0.25\n"
 
 
-@pytest.mark.parametrize("first", [b"gain\n0.25\n", b"gain\n"])
+@pytest.mark.parametrize("first_bytes", [b"gain\n0.25\n", b"gain\n"])
 def test_what_was_read_while_another_process_wrote_it_or_was_read_wrong_once_is_read_again(
-    table, monkeypatch, first
+    table, monkeypatch, first_bytes
 ):
     files.write_rows(table, ["gain"], [{"gain": 0.5}])
-    reads = iter([first, table.read_bytes()])
+    reads = iter([first_bytes, table.read_bytes()])
     monkeypatch.setattr(seals.Path, "read_bytes", lambda path: next(reads))
     assert files.read_text(table) == "gain\n0.5\n"
 
@@ -328,12 +328,12 @@ def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_p
 
 
 def test_a_damaged_line_of_a_probes_store_does_not_count_nor_do_those_after_it(tmp_path):
-    kept = store.Store(tmp_path / "store")
+    probe_store = store.Store(tmp_path / "store")
     batches = [[{"id": "a", "sample": sample, "completion": "red"}] for sample in range(3)]
     for batch in batches:
-        kept.add(batch)
-    assert kept.batches() == batches
-    kept.path.write_bytes(
-        kept.path.read_bytes().replace(b'1, "completion": "red"', b'1, "completion": "rad"')
+        probe_store.add(batch)
+    assert probe_store.batches() == batches
+    probe_store.path.write_bytes(
+        probe_store.path.read_bytes().replace(b'1, "completion": "red"', b'1, "completion": "rad"')
     )
-    assert kept.batches() == batches[:1] and kept.batches() == batches[:1]
+    assert probe_store.batches() == batches[:1] and probe_store.batches() == batches[:1]

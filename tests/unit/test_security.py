@@ -38,7 +38,7 @@ CODE = {
 
 
 def test_every_line_names_a_test_that_exists():
-    known = set(
+    test_names = set(
         re.findall(
             r"^def (test_\w+)\(",
             "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py")),
@@ -52,19 +52,22 @@ def test_every_line_names_a_test_that_exists():
     ][1:]
     assert len(rows) > 20
     for what, _, tests in rows:
-        named = re.findall(r"`(\w+)`", tests)
-        assert named and set(named) <= known, (what.strip(), set(named) - known)
+        row_tests = re.findall(r"`(\w+)`", tests)
+        assert row_tests and set(row_tests) <= test_names, (
+            what.strip(),
+            set(row_tests) - test_names,
+        )
 
 
 def test_nothing_loads_code_or_pickle():
     forbidden = r"\bimport (?:pickle|dill|joblib|shelve|marshal|tarfile)\b|\btorch\.load\(|pickle\.loads?\(|allow_pickle=True|trust_remote_code=True|yaml\.(?:unsafe_|full_)?load\((?!text, _Yaml)|shell=True|os\.system\(|extractall\("
-    found = {
+    hits = {
         str(path.relative_to(ROOT)): hit[0]
         for path, text in CODE.items()
         for hit in [re.search(forbidden, text)]
         if hit
     }
-    assert found == {}
+    assert hits == {}
     assert '"trust_remote_code": False' in CODE[ROOT / "src/hardgrpo/training/recipes.py"]
 
 
@@ -153,8 +156,8 @@ def test_no_value_of_the_configuration_reaches_a_shell(world):
 def test_text_is_no_command_of_tex_and_no_tag():
     text = "\\input{/etc/passwd} $x$ 5% & #1 a_b ^ ~ {} \x1b[31m \x00 <script>alert('x')</script> \u202e \u2028\u2029"
     escaped = latex.escape(text)
-    for known in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
-        escaped = escaped.replace(known, "")
+    for replacement in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
+        escaped = escaped.replace(replacement, "")
     assert not set(escaped) & set("\\$%&#_^~{}\x1b\x00\u202e\u2028\u2029")
     assert not set(str(web.render(text))) & set("<>'\"")
 

@@ -29,44 +29,44 @@ def pool(rates: list[float], **facts) -> online_selectors.Pool:
     return online_selectors.Pool([f"p{i:04d}" for i in range(len(rates))], **facts)
 
 
-def sampled(rate: float, rng: random.Random) -> float:
+def sample_share(rate: float, rng: random.Random) -> float:
     return sum(rng.random() < rate for _ in range(GROUP)) / GROUP
 
 
-def simulated(
+def simulate(
     selector, rates: list[float], steps: int, seed: int = 0
 ) -> list[online_selectors.PromptBatch]:
     """What a selector asks for in so many steps, if its prompts have these pass rates."""
-    rng, asked = random.Random(seed), []
+    rng, batches = random.Random(seed), []
     for step in range(1, steps + 1):
         room = ROOM
         while room:
             call = selector.ask(step, room)
             assert 0 < len(call.ids) <= room
-            selector.tell(step, call, [sampled(rates[int(i[1:])], rng) for i in call.ids])
-            asked.append(call)
+            selector.tell(step, call, [sample_share(rates[int(i[1:])], rng) for i in call.ids])
+            batches.append(call)
             room -= len(call.ids)
-    return asked
+    return batches
 
 
-def rates_of(asked: list[online_selectors.PromptBatch], rates: list[float]) -> np.ndarray:
-    return np.array([rates[int(i[1:])] for call in asked for i in call.ids if call.trains])
+def rates_of(batches: list[online_selectors.PromptBatch], rates: list[float]) -> np.ndarray:
+    return np.array([rates[int(i[1:])] for call in batches for i in call.ids if call.trains])
 
 
 SPREAD = [i / 199 for i in range(200)]
 
 
-def embedded(rates: list[float]) -> np.ndarray:
+def make_embeddings(rates: list[float]) -> np.ndarray:
     """Embeddings that say how difficult a prompt is, in four ways, beside as much noise."""
     noise = np.random.Generator(np.random.PCG64(5)).normal(size=(len(rates), 4))
     signals = [np.array(rates) ** power for power in (0.5, 1, 2, 3)]
     return online_selectors.standardise(np.column_stack([*signals, noise]))
 
 
-def made(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **keys):
+def make_selector(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **keys):
     facts = {}
     if kind == "targeted":
-        facts["embeddings"] = embedded(rates)
+        facts["embeddings"] = make_embeddings(rates)
         keys = {"reference": 12, "every": 6, "sharpness": 0.05} | keys
     if kind == "curriculum":
         facts["measures"] = dict(zip(pool(rates).ids, rates))
@@ -76,55 +76,59 @@ def made(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **keys):
 
 @pytest.mark.parametrize("kind", online_selectors.KINDS)
 def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
-    whole, rng = made(kind), random.Random(1)
+    restored, rng = make_selector(kind), random.Random(1)
     for step in range(1, 31):
         if step in (4, 9, 16, 23):  # through a file, as in a checkpoint
-            state, whole = json.loads(json.dumps(whole.state())), made(kind)
-            whole.restore(state)
+            state, restored = json.loads(json.dumps(restored.state())), make_selector(kind)
+            restored.restore(state)
         room = ROOM
         while room:
-            call = whole.ask(step, room)
-            shares = [sampled(SPREAD[int(i[1:])], rng) for i in call.ids]
-            whole.tell(step, call, shares)
+            call = restored.ask(step, room)
+            shares = [sample_share(SPREAD[int(i[1:])], rng) for i in call.ids]
+            restored.tell(step, call, shares)
             room -= len(call.ids)
-    undisturbed, rng = made(kind), random.Random(1)
-    again = []
+    undisturbed, rng = make_selector(kind), random.Random(1)
+    undisturbed_batches = []
     for step in range(1, 31):
         room = ROOM
         while room:
             call = undisturbed.ask(step, room)
-            undisturbed.tell(step, call, [sampled(SPREAD[int(i[1:])], rng) for i in call.ids])
-            again.append(call)
+            undisturbed.tell(step, call, [sample_share(SPREAD[int(i[1:])], rng) for i in call.ids])
+            undisturbed_batches.append(call)
             room -= len(call.ids)
-    assert whole.ask(31, ROOM) == undisturbed.ask(31, ROOM)
-    assert whole.state() == undisturbed.state()
+    assert restored.ask(31, ROOM) == undisturbed.ask(31, ROOM)
+    assert restored.state() == undisturbed.state()
 
 
 @pytest.mark.parametrize("kind", online_selectors.KINDS)
 def test_the_seed_decides_what_is_drawn(kind):
-    one, same, other = (simulated(made(kind, seed=seed), SPREAD, 5) for seed in (1, 1, 2))
-    assert one == same
-    assert one != other or kind == "curriculum"  # which is sorted by pass rates without a tie
+    batches, repeated_batches, reseeded_batches = (
+        simulate(make_selector(kind, seed=seed), SPREAD, 5) for seed in (1, 1, 2)
+    )
+    assert batches == repeated_batches
+    assert (
+        batches != reseeded_batches or kind == "curriculum"
+    )  # which is sorted by pass rates without a tie
 
 
 def test_dynamic_sampling_goes_through_the_pool_in_shuffled_epochs():
-    asked = [i for call in simulated(made("dynamic"), SPREAD, 75) for i in call.ids]
-    epochs = [asked[start : start + 200] for start in range(0, 600, 200)]
+    ids = [i for call in simulate(make_selector("dynamic"), SPREAD, 75) for i in call.ids]
+    epochs = [ids[start : start + 200] for start in range(0, 600, 200)]
     assert all(sorted(epoch) == pool(SPREAD).ids for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2]
 
 
 def test_beta_draws_prompts_near_one_half_after_it_has_seen_the_pool():
-    drawn = simulated(made("beta"), SPREAD, 150)
-    first, last = rates_of(drawn[:20], SPREAD), rates_of(drawn[-50:], SPREAD)
+    drawn = simulate(make_selector("beta"), SPREAD, 150)
+    first_rates, last_rates = rates_of(drawn[:20], SPREAD), rates_of(drawn[-50:], SPREAD)
     spread = np.abs(np.array(SPREAD) - 0.5).mean()  # of a random draw: 0.25
-    assert abs(np.abs(first - 0.5).mean() - spread) < 0.05
-    assert np.abs(last - 0.5).mean() < 0.6 * spread
+    assert abs(np.abs(first_rates - 0.5).mean() - spread) < 0.05
+    assert np.abs(last_rates - 0.5).mean() < 0.6 * spread
 
 
 def test_beta_keeps_the_posterior_of_its_paper():
     """By hand: Beta(1, 1), then 6 of 8, then 2 of 8, discounted by one half."""
-    selector = made("beta")
+    selector = make_selector("beta")
     for share in (6 / 8, 2 / 8):
         selector.tell(1, online_selectors.PromptBatch(["p0003"]), [share])
     a, b = 1.0, 1.0
@@ -138,7 +142,7 @@ def test_skip_leaves_out_what_was_without_a_signal():
     """Half of the pool is always right, a quarter always wrong: both are drawn ever less, and never
     quite given up."""
     rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
-    drawn = simulated(made("skip", rates), rates, 300)
+    drawn = simulate(make_selector("skip", rates), rates, 300)
     mixed = [np.mean(rates_of(part, rates) == 0.5) for part in (drawn[:25], drawn[-100:])]
     assert abs(mixed[0] - 0.25) < 0.08  # the first epoch: as the pool
     assert mixed[1] > 0.6
@@ -147,7 +151,7 @@ def test_skip_leaves_out_what_was_without_a_signal():
 
 def test_skip_samples_with_the_probability_of_its_paper():
     """After z groups that were all right: p^z, not below the least."""
-    selector = made("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
+    selector = make_selector("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
     ids = pool([1.0] * 4000).ids
     for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
         selector.streaks = {i: ["right", times] for i in ids}
@@ -158,7 +162,7 @@ def test_skip_samples_with_the_probability_of_its_paper():
 
 
 def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
-    selector = made("skip", step=0.05)
+    selector = make_selector("skip", step=0.05)
     ids = pool(SPREAD).ids[:ROOM]
     selector.epochs.position = len(SPREAD)
     selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)
@@ -180,8 +184,8 @@ def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
 
 def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
     rates = [1.0] * 8 + [0.0] * 8
-    selector = made("skip", rates)
-    simulated(selector, rates, 100)
+    selector = make_selector("skip", rates)
+    simulate(selector, rates, 100)
     assert selector.explore == {"right": 0.05, "wrong": 0.05}
     for step in range(200):
         selector.tell(step, online_selectors.PromptBatch(["p0000"] * ROOM), [0.5] * ROOM)
@@ -189,7 +193,7 @@ def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
 
 
 def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
-    drawn = simulated(made("targeted"), SPREAD, 60)
+    drawn = simulate(make_selector("targeted"), SPREAD, 60)
     cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
     # 60 steps, every 6 of them 12 anchor prompts
     assert sum(len(call.ids) for call in cycles) == 10 * 12
@@ -199,7 +203,7 @@ def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
 def test_targeted_draws_with_the_weights_of_its_paper():
     """exp(-|predicted - 1/2| / sharpness): the first of each draw is a draw in proportion to the
     weights."""
-    selector = made("targeted", [0.0, 0.25, 0.5], reference=2, sharpness=0.25)
+    selector = make_selector("targeted", [0.0, 0.25, 0.5], reference=2, sharpness=0.25)
     selector.anchor_prompts, selector.shares = [0, 1], [0.0, 0.25]
     selector.predicted = np.array([0.0, 0.25, 0.5])
     count = np.zeros(3)
@@ -214,11 +218,11 @@ def test_targeted_draws_with_the_weights_of_its_paper():
 def test_attention_is_the_softmax_of_scaled_products():
     embeddings = np.random.Generator(np.random.PCG64(2)).normal(size=(6, 16))
     shares, anchor_prompts = np.array([0.0, 0.5, 1.0]), np.array([0, 1, 2])
-    found = online_selectors.attend(embeddings @ embeddings[anchor_prompts].T / 4, shares)
+    predictions = online_selectors.attend(embeddings @ embeddings[anchor_prompts].T / 4, shares)
     for row in range(6):
         scores = [float(embeddings[row] @ embeddings[r]) / 16**0.5 for r in anchor_prompts]
         weights = [np.exp(score) for score in scores]
-        assert found[row] == pytest.approx(
+        assert predictions[row] == pytest.approx(
             sum(w * s for w, s in zip(weights, shares)) / sum(weights)
         )
 
@@ -226,8 +230,8 @@ def test_attention_is_the_softmax_of_scaled_products():
 def test_standardised_embeddings_have_the_paper_s_scores_as_products():
     raw = np.random.Generator(np.random.PCG64(3)).normal(3, 7, size=(50, 16))
     scaled = (raw - raw.mean(axis=0)) / raw.std(axis=0)
-    found = online_selectors.standardise(raw)
-    assert np.allclose(found @ found.T, scaled @ scaled.T / 16**0.5)
+    standardised = online_selectors.standardise(raw)
+    assert np.allclose(standardised @ standardised.T, scaled @ scaled.T / 16**0.5)
     # a column that is the same everywhere says nothing
     assert np.isfinite(online_selectors.standardise(np.ones((5, 3)))).all()
 
@@ -237,14 +241,14 @@ def test_standardised_embeddings_have_the_paper_s_scores_as_products():
 )
 def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
     rng = np.random.Generator(np.random.PCG64(seed))
-    found = online_selectors.predict_pass_rates(
+    predictions = online_selectors.predict_pass_rates(
         online_selectors.standardise(rng.normal(size=(30, 4))),
         np.arange(len(shares)),
         np.array(shares),
     )
-    assert ((found >= 0) & (found <= 1)).all()
+    assert ((predictions >= 0) & (predictions <= 1)).all()
     if len(set(shares)) == 1:
-        assert np.allclose(found, shares[0])
+        assert np.allclose(predictions, shares[0])
 
 
 def test_embeddings_that_say_nothing_reverse_no_prediction():
@@ -270,8 +274,8 @@ def test_embeddings_that_say_nothing_reverse_no_prediction():
 )
 def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
     keys = chosen | {"kind": "targeted", "buffer": 8}
-    selector = made("targeted", steps=60, **chosen)
-    drawn = simulated(selector, SPREAD, 60)
+    selector = make_selector("targeted", steps=60, **chosen)
+    drawn = simulate(selector, SPREAD, 60)
     trains = sum(len(call.ids) for call in drawn if call.trains)
     updates = (
         sum(groups > 0 for groups in selector_settings.new_groups_per_step(recipe(**keys)))
@@ -286,7 +290,9 @@ def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
 def test_a_curriculum_gives_both_ends_of_the_pool_as_many_rollouts(size):
     rates = [i / size for i in range(size)]
     drawn = [
-        i for call in simulated(made("curriculum", rates, steps=50), rates, 50) for i in call.ids
+        i
+        for call in simulate(make_selector("curriculum", rates, steps=50), rates, 50)
+        for i in call.ids
     ]
     times = [drawn.count(i) for i in pool(rates).ids]
     assert abs(times[0] - times[-1]) <= max(1, round(50 * ROOM / size) / 4) and min(times) >= (
@@ -296,7 +302,7 @@ def test_a_curriculum_gives_both_ends_of_the_pool_as_many_rollouts(size):
 
 @pytest.mark.parametrize(("order", "sign"), [("easy_first", -1), ("hard_first", 1)])
 def test_a_curriculum_goes_once_through_the_sorted_pool(order, sign):
-    drawn = simulated(made("curriculum", order=order), SPREAD, 40)
+    drawn = simulate(make_selector("curriculum", order=order), SPREAD, 40)
     means = [np.mean(rates_of([call], SPREAD)) for call in drawn]
     assert all(sign * (later - earlier) >= 0 for earlier, later in zip(means, means[1:]))
     assert sorted({means[0], means[-1]}) == pytest.approx(
@@ -309,13 +315,13 @@ def test_a_curriculum_by_tier_takes_low_tiers_as_easy():
     ids = [f"p{i:04d}" for i in range(100)]
     tiers = {i: int(i[1:]) % 4 + 1 for i in ids}
     selector = online_selectors.make(recipe("curriculum", 10), online_selectors.Pool(ids, tiers), 0)
-    seen = [np.mean([tiers[i] for i in selector.ask(step, ROOM).ids]) for step in (1, 5, 10)]
-    assert seen[0] == 1 and 1 < seen[1] < 4 and seen[2] == 4
+    mean_tiers = [np.mean([tiers[i] for i in selector.ask(step, ROOM).ids]) for step in (1, 5, 10)]
+    assert mean_tiers[0] == 1 and 1 < mean_tiers[1] < 4 and mean_tiers[2] == 4
 
 
 @pytest.mark.parametrize("kind", [kind for kind in online_selectors.KINDS if kind != "targeted"])
 def test_a_pool_smaller_than_a_step_is_repeated(kind):
-    drawn = simulated(made(kind, [0.2, 0.5, 0.8]), [0.2, 0.5, 0.8], 4)
+    drawn = simulate(make_selector(kind, [0.2, 0.5, 0.8]), [0.2, 0.5, 0.8], 4)
     assert sum(len(call.ids) for call in drawn) == 4 * ROOM
 
 
@@ -323,7 +329,7 @@ def test_more_anchor_prompts_than_prompts_are_refused_in_one_line():
     with pytest.raises(
         UserError, match=r"selector\.reference is 12, but the pool has 5 prompts; lower it"
     ):
-        made("targeted", [0.5] * 5)
+        make_selector("targeted", [0.5] * 5)
 
 
 def test_defaults_are_those_of_the_papers():

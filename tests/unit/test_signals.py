@@ -11,43 +11,48 @@ from hypothesis import strategies as st
 from hardgrpo.selection import signals
 
 
-def said(*answers, **more):
+def completion_rows(*answers, **columns):
     return [
-        {"completion": "" if answer is None else f"so #### {answer}", **more} for answer in answers
+        {"completion": "" if answer is None else f"so #### {answer}", **columns}
+        for answer in answers
     ]
 
 
 def test_signals_by_hand():
-    found = signals.measure(said("red", "blue", "Red", None), "final_word")
-    assert (found["agreement"], found["answered_share"]) == (0.5, 0.75), (
+    measured = signals.measure(completion_rows("red", "blue", "Red", None), "final_word")
+    assert (measured["agreement"], measured["answered_share"]) == (0.5, 0.75), (
         "case is forgiven; without an answer it agrees with none"
     )
-    assert found["entropy"] == pytest.approx(-(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3)))
-    assert found["mean_tokens"] is None and found["log_probability"] is None, "not known"
-    known = signals.measure(said("1", "1", tokens=4) + said("1", "2", tokens=6), "final_number")
-    assert known["mean_tokens"] == 5
+    assert measured["entropy"] == pytest.approx(
+        -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
+    )
+    assert measured["mean_tokens"] is None and measured["log_probability"] is None, "not known"
+    with_tokens = signals.measure(
+        completion_rows("1", "1", tokens=4) + completion_rows("1", "2", tokens=6), "final_number"
+    )
+    assert with_tokens["mean_tokens"] == 5
 
 
 def test_without_any_answer_the_entropy_is_unknown_and_the_agreement_none():
-    found = signals.measure(said(None, None), "final_word")
-    assert found["entropy"] is None and found["agreement"] == found["answered_share"] == 0
+    measured = signals.measure(completion_rows(None, None), "final_word")
+    assert measured["entropy"] is None and measured["agreement"] == measured["answered_share"] == 0
 
 
 def test_answers_that_mean_the_same_are_one():
-    assert signals.measure(said("12", "12.0", "12"), "final_number")["agreement"] == 1
+    assert signals.measure(completion_rows("12", "12.0", "12"), "final_number")["agreement"] == 1
 
 
 @given(st.lists(st.sampled_from([None, "red", "blue", "pink"]), min_size=1, max_size=12))
 def test_order_never_matters_and_bounds_hold(answers):
-    one = signals.measure(said(*answers), "final_word")
+    measured = signals.measure(completion_rows(*answers), "final_word")
     random.Random(0).shuffle(answers)
-    assert signals.measure(said(*answers), "final_word") == pytest.approx(one)
-    assert 0 <= one["agreement"] <= one["answered_share"] <= 1
-    if one["entropy"] is None:
-        assert one["answered_share"] == 0
+    assert signals.measure(completion_rows(*answers), "final_word") == pytest.approx(measured)
+    assert 0 <= measured["agreement"] <= measured["answered_share"] <= 1
+    if measured["entropy"] is None:
+        assert measured["answered_share"] == 0
     else:
-        assert 0 <= one["entropy"] <= math.log(3) + 1e-12
-        assert (one["entropy"] == 0) == (one["agreement"] == one["answered_share"])
+        assert 0 <= measured["entropy"] <= math.log(3) + 1e-12
+        assert (measured["entropy"] == 0) == (measured["agreement"] == measured["answered_share"])
 
 
 def test_no_answer_can_reach_a_signal():
@@ -57,7 +62,7 @@ def test_no_answer_can_reach_a_signal():
 
 
 def test_the_majority_is_the_most_frequent_answer_and_the_first_of_several():
-    texts = [one["completion"] for one in said("red", None, "blue", "Blue", "red")]
+    texts = [row["completion"] for row in completion_rows("red", None, "blue", "Blue", "red")]
     assert signals.majority_rewards(texts, "final_word") == [1, 0, 0, 0, 1], "red was given first"
     assert signals.majority_rewards(texts[1:], "final_word") == [0, 1, 1, 0]
     assert signals.majority_rewards(["", ""], "final_word") == [0, 0]
@@ -65,9 +70,9 @@ def test_the_majority_is_the_most_frequent_answer_and_the_first_of_several():
 
 @given(st.lists(st.sampled_from([None, "red", "blue", "pink"]), min_size=1, max_size=12))
 def test_the_majority_is_as_large_as_the_agreement_says(answers):
-    texts = [one["completion"] for one in said(*answers)]
+    texts = [row["completion"] for row in completion_rows(*answers)]
     rewards = signals.majority_rewards(texts, "final_word")
     assert sum(rewards) / len(texts) == pytest.approx(
-        signals.measure(said(*answers), "final_word")["agreement"]
+        signals.measure(completion_rows(*answers), "final_word")["agreement"]
     )
     assert len({text.lower() for text, reward in zip(texts, rewards) if reward}) <= 1

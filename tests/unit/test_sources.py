@@ -237,10 +237,12 @@ def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
 @given(st.integers(1, 40), st.data())
 def test_only_and_except_of_one_list_share_out_the_rows(count, data):
     rows = [{"question": f"q{n}"} for n in range(count)]
-    named = data.draw(st.lists(st.integers(0, count - 1), max_size=count))
-    only, but = (sources.choose_rows(rows, {key: named}, "f") for key in ("only", "except"))
-    assert sorted(only + but, key=lambda pair: pair[0]) == list(enumerate(rows))
-    assert {n for n, _ in only} == set(named)
+    row_numbers = data.draw(st.lists(st.integers(0, count - 1), max_size=count))
+    selected, excepted = (
+        sources.choose_rows(rows, {key: row_numbers}, "f") for key in ("only", "except")
+    )
+    assert sorted(selected + excepted, key=lambda pair: pair[0]) == list(enumerate(rows))
+    assert {n for n, _ in selected} == set(row_numbers)
 
 
 @given(st.integers(1, 40), st.integers(1, 6))
@@ -381,8 +383,8 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
         "key": "k",
     }
     assert problem(row) == {"id": "a7", "question": "q", "answer": 4, "tier": 2}
-    named = {"question": "prompt", "answer": "gold", "tier": "grade", "id": "key"}
-    assert problem(row, columns=named) == {
+    column_names = {"question": "prompt", "answer": "gold", "tier": "grade", "id": "key"}
+    assert problem(row, columns=column_names) == {
         "id": "k",
         "question": "p",
         "answer": "g",
@@ -459,16 +461,16 @@ def test_a_card_names_no_file_outside_of_its_dataset(tmp_path, path):
     (tmp_path / "secret.jsonl").write_text('{"question": "secret", "answer": 1}\n')
     folder = tmp_path / "dataset"
     folder.mkdir()
-    named = path.format(outside=tmp_path)
+    outside_path = path.format(outside=tmp_path)
     (folder / "README.md").write_text(
-        f"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: '{named}'\n---\n"
+        f"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: '{outside_path}'\n---\n"
     )
     with pytest.raises(
         UserError, match=r"README\.md: .* is a file outside of the dataset's folder"
     ):
         sources.read_rows(folder, split="train")
     (folder / "README.md").write_text(
-        (folder / "README.md").read_text().replace(named, "mine.jsonl")
+        (folder / "README.md").read_text().replace(outside_path, "mine.jsonl")
     )
     (folder / "mine.jsonl").write_text('{"question": "mine", "answer": 1}\n')
     assert sources.read_rows(folder, split="train") == [{"question": "mine", "answer": 1}]

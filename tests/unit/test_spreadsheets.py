@@ -19,7 +19,7 @@ ROWS = [
 ]
 
 
-def written(rows, delimiter=",", line_end="\r\n", quoting=csv.QUOTE_MINIMAL, before="") -> str:
+def write_text(rows, delimiter=",", line_end="\r\n", quoting=csv.QUOTE_MINIMAL, before="") -> str:
     buffer = io.StringIO(newline="")
     writer = csv.DictWriter(
         buffer, list(rows[0]), delimiter=delimiter, lineterminator=line_end, quoting=quoting
@@ -33,12 +33,12 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
     source = {"kind": "files", "train": list(names) if len(names) > 1 else names[0]} | (
         source or {}
     )
-    more = ["--unlabelled"] if unlabelled else []
+    flags = ["--unlabelled"] if unlabelled else []
     return in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", json.dumps(source), "--files", *names,
-                   "--grader", grader, *more, "--output", "P.jsonl")  # fmt: skip
+                   "--grader", grader, *flags, "--output", "P.jsonl")  # fmt: skip
 
 
-def refused(done, *words):
+def check_refusal(done, *words):
     """One line, status 1."""
     assert (
         done.returncode == 1 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
@@ -58,14 +58,14 @@ def refused(done, *words):
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 def test_a_table_is_read_by_its_own_delimiter(tmp_path, delimiter, encoding, line_end, quoting):
     (tmp_path / "mine.csv").write_bytes(
-        written(ROWS, delimiter, line_end, quoting).encode(encoding)
+        write_text(ROWS, delimiter, line_end, quoting).encode(encoding)
     )
     assert sources.read_rows(tmp_path / "mine.csv") == ROWS
 
 
 @pytest.mark.parametrize("name", ["mine.tsv", "mine.csv", "MINE.TSV", "Mine.CSV"])
 def test_a_name_of_any_case_is_that_of_a_table(tmp_path, name):
-    (tmp_path / name).write_bytes(written(ROWS, "\t").encode())
+    (tmp_path / name).write_bytes(write_text(ROWS, "\t").encode())
     assert sources.read_rows(tmp_path / name) == ROWS
 
 
@@ -74,13 +74,13 @@ def test_a_name_of_any_case_is_that_of_a_table(tmp_path, name):
 @pytest.mark.parametrize("line", ["sep={}\n", '"sep={}"\r\n', "SEP={}\r\n", "sep={}\r"])
 def test_excels_line_that_names_the_delimiter_is_followed(tmp_path, mark, delimiter, line):
     (tmp_path / "mine.csv").write_bytes(
-        written(ROWS, delimiter, before=mark + line.format(delimiter)).encode()
+        write_text(ROWS, delimiter, before=mark + line.format(delimiter)).encode()
     )
     assert sources.read_rows(tmp_path / "mine.csv") == ROWS
 
 
 def test_a_line_of_excel_that_another_spreadsheet_saved_as_a_row_is_skipped(tmp_path):
-    (tmp_path / "mine.csv").write_bytes(written(ROWS, ",", before="sep=;,,\r\n").encode())
+    (tmp_path / "mine.csv").write_bytes(write_text(ROWS, ",", before="sep=;,,\r\n").encode())
     assert sources.read_rows(tmp_path / "mine.csv") == ROWS
 
 
@@ -126,27 +126,27 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 def test_any_cell_comes_back_whatever_delimits(tmp_path, header, count, delimiter, quoting, data):
     rows = [{name: data.draw(CELLS) for name in header} for _ in range(count)]
     path = tmp_path / "mine.csv"
-    path.write_bytes(written(rows, delimiter, quoting=quoting).encode())
+    path.write_bytes(write_text(rows, delimiter, quoting=quoting).encode())
     assert sources.read_rows(path) == rows
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (written(ROWS[:2]).encode("utf-16-le"), "UTF-16 text without a byte order mark"),
-        (written(ROWS[:2]).encode("utf-16-be"), "UTF-16 text without a byte order mark"),
-        (written(ROWS).encode("utf-16-le"), "not UTF-8 text"),
-        (written(ROWS).encode("utf-32"), "UTF-32"),
+        (write_text(ROWS[:2]).encode("utf-16-le"), "UTF-16 text without a byte order mark"),
+        (write_text(ROWS[:2]).encode("utf-16-be"), "UTF-16 text without a byte order mark"),
+        (write_text(ROWS).encode("utf-16-le"), "not UTF-8 text"),
+        (write_text(ROWS).encode("utf-32"), "UTF-32"),
         (
-            written(ROWS).encode("cp1252"),
+            write_text(ROWS).encode("cp1252"),
             "not UTF-8 text; save the file as UTF-8 (in Excel: CSV UTF-8)",
         ),
-        (written(ROWS).encode("utf-16")[:-1], "not UTF-8 text"),
+        (write_text(ROWS).encode("utf-16")[:-1], "not UTF-8 text"),
     ],
 )
 def test_another_encoding_is_refused_with_what_to_do(tmp_path, data, words):
     (tmp_path / "mine.csv").write_bytes(data)
-    refused(prepare(tmp_path, "mine.csv"), "mine.csv: ", words, "save the file as UTF-8")
+    check_refusal(prepare(tmp_path, "mine.csv"), "mine.csv: ", words, "save the file as UTF-8")
 
 
 # --- columns that are suggested
@@ -169,7 +169,7 @@ def test_another_encoding_is_refused_with_what_to_do(tmp_path, data, words):
 )
 def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, text, suggestion):
     (tmp_path / name).write_text(text)
-    refused(
+    check_refusal(
         prepare(tmp_path, name, unlabelled=False),
         f"{name}: row ",
         "no column '",
@@ -185,7 +185,7 @@ def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tm
     text = '\ufeff\n{"question": "a"}\n\n\n{"question": "b"}\n   \n{"question": " "}\n'
     (tmp_path / "mine.jsonl").write_text(text)
     assert sources.read(tmp_path / "mine.jsonl").places == ["row 2", "row 5", "row 7"]
-    refused(prepare(tmp_path, "mine.jsonl"), "mine.jsonl: row 7: the question is empty")
+    check_refusal(prepare(tmp_path, "mine.jsonl"), "mine.jsonl: row 7: the question is empty")
     (tmp_path / "mine.jsonl").write_bytes(text.replace('" "', '"c"').encode("utf-16"))
     assert [row["question"] for row in sources.read_rows(tmp_path / "mine.jsonl")] == [
         "a",
@@ -203,11 +203,11 @@ def test_a_row_of_a_table_is_named_as_a_spreadsheet_and_as_an_editor_count(tmp_p
         "row 4 (line 6)",
         "row 7 (line 9)",
     ]
-    refused(prepare(tmp_path, "mine.csv"), "mine.csv: row 7 (line 9): the question is empty")
+    check_refusal(prepare(tmp_path, "mine.csv"), "mine.csv: row 7 (line 9): the question is empty")
     (tmp_path / "mine.csv").write_bytes(line_end.join(["sep=;", *lines]).encode())
-    refused(prepare(tmp_path, "mine.csv"), "mine.csv: row 7 (line 10): the question is empty")
+    check_refusal(prepare(tmp_path, "mine.csv"), "mine.csv: row 7 (line 10): the question is empty")
     (tmp_path / "mine.csv").write_bytes(line_end.join([*lines[:5], 'e;"f" g']).encode())
-    refused(prepare(tmp_path, "mine.csv"), "mine.csv: line 6: not valid CSV")
+    check_refusal(prepare(tmp_path, "mine.csv"), "mine.csv: line 6: not valid CSV")
 
 
 BAD_LINES = {
@@ -227,35 +227,35 @@ def test_the_first_five_wrong_lines_and_their_number_are_told(tmp_path, problem,
     bad, word = BAD_LINES[problem]
     lines = ['{"question": "q", "answer": 1}', bad, ""] * count
     (tmp_path / "mine.jsonl").write_text("\n".join(lines))
-    message = refused(
+    message = check_refusal(
         prepare(tmp_path, "mine.jsonl", unlabelled=False), f"mine.jsonl: {word} 2", problem
     )
     places = [2 + 3 * number for number in range(count)]
     assert ("rows are wrong" in message) == (count > 1)
     if count > 1:
-        told = message.partition(f"{count} rows are wrong: ")[2]
+        listing = message.partition(f"{count} rows are wrong: ")[2]
         assert all(
-            (f"{word} {place}" in told) == (number < 5) for number, place in enumerate(places)
+            (f"{word} {place}" in listing) == (number < 5) for number, place in enumerate(places)
         ), message
 
 
 def test_rows_that_are_wrong_in_different_ways_are_told_apart(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,answer\na,,1\nb,q,\nb,r,1\nc,s,2\n")
-    message = refused(
+    message = check_refusal(
         prepare(tmp_path, "mine.csv", unlabelled=False),
         "row 2: the question is empty",
         "2 rows are wrong",
     )
     assert "row 3 (the answer is missing)" in message
     (tmp_path / "mine.csv").write_text("id,question,answer\n" + "a,q,1\n" * 9)
-    message = refused(
+    message = check_refusal(
         prepare(tmp_path, "mine.csv", unlabelled=False),
         "row 3: id 'a' is already in row 2",
         "8 rows are wrong",
     )
     assert "row 7" in message and "row 8" not in message
     (tmp_path / "mine.csv").write_text("question,answer\n" + "q\n" * 6 + "q,1,2\n")
-    refused(
+    check_refusal(
         prepare(tmp_path, "mine.csv", unlabelled=False),
         "row 2: more or fewer cells",
         "7 rows are wrong: row 2, row 3",
@@ -276,7 +276,7 @@ def test_recordings_and_trajectories_are_held_to_the_same(tmp_path):
     (tmp_path / "R.jsonl").write_text(
         "\n\n".join(line.replace('["1", "2"]', "[]") for line in good)
     )
-    refused(
+    check_refusal(
         in_process.run(tmp_path, "import_recording", *arguments),
         "R.jsonl: row 1: 'completions'",
         "9 rows are wrong: row 1, row 3, row 5",
@@ -285,7 +285,7 @@ def test_recordings_and_trajectories_are_held_to_the_same(tmp_path):
     (tmp_path / "R.jsonl").write_text(
         "\n\n".join([*good[:7], good[7].replace('"1", "2"', '"1"'), good[8]])
     )
-    refused(
+    check_refusal(
         in_process.run(tmp_path, "compare_choices", *choices),
         "R.jsonl: row 15: 1 completions",
         "as many as in row 1 (2)",
@@ -302,7 +302,7 @@ def test_recordings_and_trajectories_are_held_to_the_same(tmp_path):
         "--output",
         "D.csv",
     ]
-    refused(
+    check_refusal(
         in_process.run(tmp_path, "measure_difficulty", *measured),
         "C.jsonl: row 2: no problem has the id 'x0'",
         "7 rows are wrong",
@@ -320,7 +320,7 @@ def test_recordings_and_trajectories_are_held_to_the_same(tmp_path):
         "--later",
         "L.csv",
     ]
-    refused(
+    check_refusal(
         in_process.run(tmp_path, "import_trajectory", *trajectory),
         "T.csv: row 3: correct is 9 of 4",
         "6 rows are wrong",
@@ -354,9 +354,9 @@ def test_empty_rows_and_nameless_empty_columns_are_left_out(tmp_path, text):
 
 def test_nameless_columns_that_hold_something_are_not_left_out(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,,\na,q,x,\nb,r,,y\n")
-    refused(prepare(tmp_path, "mine.csv"), "column '' occurs twice in the header")
+    check_refusal(prepare(tmp_path, "mine.csv"), "column '' occurs twice in the header")
     (tmp_path / "mine.csv").write_text("id,question\na,q,x\n")
-    refused(
+    check_refusal(
         prepare(tmp_path, "mine.csv"), "row 2: more or fewer cells than the header's 2 (here 3)"
     )
 
@@ -403,13 +403,13 @@ def test_rows_without_an_id_are_numbered_over_all_files(tmp_path):
 def test_what_is_wrong_with_one_of_several_files_names_that_file(tmp_path, second, words):
     (tmp_path / "a.csv").write_text("id,question,answer\na1,q1,1\na2,q2,2\n")
     (tmp_path / "b.csv").write_text(second)
-    refused(prepare(tmp_path, "a.csv", "b.csv", unlabelled=False), *words)
+    check_refusal(prepare(tmp_path, "a.csv", "b.csv", unlabelled=False), *words)
 
 
 def test_wrong_rows_of_several_files_are_told_with_their_files(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("question,answer\nq,\n")
-    refused(
+    check_refusal(
         prepare(tmp_path, "a.csv", "b.csv", unlabelled=False),
         "a.csv: row 2: the answer",
         "2 rows are wrong: row 2, b.csv: row 2",

@@ -45,23 +45,23 @@ def test_one_that_was_never_finished_is_removed_without_a_word(state, capsys):
 
 
 @pytest.mark.parametrize(
-    ("there", "here"), [(None, "in float32"), ("in float32", None), ("in float32", "otherwise")]
+    ("stored", "current"), [(None, "in float32"), ("in float32", None), ("in float32", "otherwise")]
 )
-def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, there, here):
-    facts = {"arithmetic": there} if there else {}
+def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored, current):
+    facts = {"arithmetic": stored} if stored else {}
     for step in (2, 4, 6):
         provenance.write_manifest(states.checkpoint(state, step), **facts)
     states.thin(state, 2)  # keeps the model alone of the oldest
     with pytest.raises(errors.UserError) as refused:
-        states.resume_point(state, 2, here)
+        states.resume_point(state, 2, current)
     for words in (
         "checkpoint-2: ",
-        here or "as the first version",
-        there or "as the first version",
+        current or "as the first version",
+        stored or "as the first version",
         f"delete {state} to train",
     ):
         assert words in str(refused.value)
-    assert states.resume_point(state, 2, there) == 6, "nothing is removed"
+    assert states.resume_point(state, 2, stored) == 6, "nothing is removed"
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
@@ -96,15 +96,15 @@ def test_what_finished_runs_keep_is_forgotten_for_those_that_snakemake_has_seen_
     run = Path("results/training/run/provenance.json")
     files.write_json(run, {"state": "abc"})
     states.finish(state, 6, 2, keep=True)
-    other = state.with_name("other.finished")
-    other.mkdir()
+    other_state = state.with_name("other.finished")
+    other_state.mkdir()
     damaged = run.with_name("damaged.json")
     damaged.write_text(json.dumps({"state": ["abc"]})[:-1])
     states.forget([damaged, run.with_name("missing.json")], state.parent)
     assert len(list(state.parent.glob("*.finished"))) == 2
     files.write_json("results/training/other/provenance.json", {"state": ["abc"]})
     states.forget([damaged, run, "results/training/other/provenance.json"], state.parent)
-    assert list(state.parent.iterdir()) == [other]
+    assert list(state.parent.iterdir()) == [other_state]
 
 
 def test_what_an_earlier_attempt_left_is_replaced(state):

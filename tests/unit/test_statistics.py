@@ -76,9 +76,9 @@ def test_pass_at_k_is_bounded_and_grows_with_k(n, data):
 
 @given(arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 30)), elements=st.floats(-1, 1)))
 def test_an_interval_holds_its_estimate_and_turns_with_the_sign(values):
-    one, other = statistics.mean_interval(values), statistics.mean_interval(-values)
-    assert one.low <= one.estimate + 1e-12 and one.estimate <= one.high + 1e-12
-    assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-9)
+    interval, negated = statistics.mean_interval(values), statistics.mean_interval(-values)
+    assert interval.low <= interval.estimate + 1e-12 and interval.estimate <= interval.high + 1e-12
+    assert (interval.low, interval.high) == pytest.approx((-negated.high, -negated.low), abs=1e-9)
 
 
 def test_the_interval_by_hand():
@@ -91,8 +91,8 @@ def test_the_interval_by_hand():
     half = np.sqrt(
         4.302652729911275**2 * over_seeds + 4.302652729911275**2 * (over_problems - interaction)
     )
-    got = statistics.mean_interval(values)
-    assert (got.high - got.low) / 2 == pytest.approx(half, rel=1e-9)
+    interval = statistics.mean_interval(values)
+    assert (interval.high - interval.low) / 2 == pytest.approx(half, rel=1e-9)
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -107,8 +107,8 @@ def test_intervals_of_gains_cover_with_few_seeds(seeds):
         base = rng.binomial(samples, b, problems) / samples
         p = np.clip(b + lift + rng.normal(0, 0.02, (seeds, 1)), 0, 1)
         values = rng.binomial(samples, p) / samples - base
-        got = statistics.mean_interval(values)
-        covered += got.low <= TRUE_GAIN <= got.high
+        interval = statistics.mean_interval(values)
+        covered += interval.low <= TRUE_GAIN <= interval.high
     assert 0.93 <= covered / replications <= 0.995
 
 
@@ -133,8 +133,8 @@ TRUE_GAIN = true_gain()
     )
 )
 def test_p_is_below_5_per_cent_where_the_interval_excludes_zero(values):
-    found, interval = statistics.components(values), statistics.mean_interval(values)
-    p = statistics.p_value(found)
+    components, interval = statistics.components(values), statistics.mean_interval(values)
+    p = statistics.p_value(components)
     assert 0 <= p <= 1
     if abs(abs(interval.estimate) - (interval.high - interval.estimate)) > 1e-9:
         assert (p < 0.05) == (not interval.low <= 0 <= interval.high)
@@ -146,9 +146,9 @@ def test_p_by_hand():
     assert statistics.p_value(statistics.components(values)) == pytest.approx(
         stats.ttest_1samp([0.1, 0.2, 0.6], 0).pvalue
     )
-    one = np.array([[0.1, 0.3, 0.8, 0.2]])  # one seed: a t test over problems
-    assert statistics.p_value(statistics.components(one)) == pytest.approx(
-        stats.ttest_1samp(one[0], 0).pvalue
+    one_seed = np.array([[0.1, 0.3, 0.8, 0.2]])  # one seed: a t test over problems
+    assert statistics.p_value(statistics.components(one_seed)) == pytest.approx(
+        stats.ttest_1samp(one_seed[0], 0).pvalue
     )
     assert statistics.p_value(statistics.components(np.zeros((3, 4)))) == 1
     assert statistics.p_value(statistics.components(np.full((3, 4), 0.5))) == 0
@@ -159,9 +159,9 @@ def test_components_of_many_studies_are_those_of_each():
     values = np.random.default_rng(3).random((4, 2, 3, 7))
     many = statistics.components(values)
     for i, j in itertools.product(range(4), range(2)):
-        one = statistics.components(values[i, j])
+        components = statistics.components(values[i, j])
         assert (many.over_seeds[i, j], many.over_problems[i, j]) == pytest.approx(
-            (one.over_seeds, one.over_problems)
+            (components.over_seeds, components.over_problems)
         )
     assert statistics.p_value(many)[1, 1] == pytest.approx(
         statistics.p_value(statistics.components(values[1, 1]))
@@ -173,11 +173,11 @@ def test_holm_and_mcnemar_by_hand():
     assert statistics.holm([0.02, np.nan, 0.6])[[0, 2]] == pytest.approx([0.04, 0.6]) and np.isnan(
         statistics.holm([np.nan])[0]
     )
-    one, other = np.array([1, 1, 1, 1, 0, 1, 0]), np.array([0, 0, 0, 0, 1, 1, 0])
-    assert statistics.mcnemar(one, other) == (4, 1, pytest.approx(2 * 6 / 32)), (
+    grades, other_grades = np.array([1, 1, 1, 1, 0, 1, 0]), np.array([0, 0, 0, 0, 1, 1, 0])
+    assert statistics.mcnemar(grades, other_grades) == (4, 1, pytest.approx(2 * 6 / 32)), (
         "of 5 that differ at most 1: (1 + 5)/32, twice"
     )
-    assert statistics.mcnemar(one, one) == (0, 0, 1.0)
+    assert statistics.mcnemar(grades, grades) == (0, 0, 1.0)
 
 
 @pytest.mark.slow  # statsmodels takes 0.2 s a call
@@ -188,10 +188,10 @@ def test_holm_and_mcnemar_by_hand():
     )
 )
 def test_holm_is_that_of_statsmodels(p_values):
-    known = ~np.isnan(p_values)
-    expected = multitest.multipletests(p_values[known], method="holm")[1] if known.any() else []
+    has_p = ~np.isnan(p_values)
+    expected = multitest.multipletests(p_values[has_p], method="holm")[1] if has_p.any() else []
     corrected = statistics.holm(p_values)
-    assert corrected[known].tolist() == list(expected) and np.isnan(corrected[~known]).all()
+    assert corrected[has_p].tolist() == list(expected) and np.isnan(corrected[~has_p]).all()
 
 
 def test_the_noise_that_seeds_share():
@@ -210,11 +210,11 @@ def test_the_noise_that_seeds_share():
         expected, rel=0.02
     )
     # three seeds without any noise of their own
-    same = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)
-    assert statistics.shared_noise(same - base[:, None]).mean() == pytest.approx(
+    shared = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)
+    assert statistics.shared_noise(shared - base[:, None]).mean() == pytest.approx(
         0.1 * 0.9 / samples / problems, rel=0.05
     )
-    assert statistics.shared_noise(same - same[:, [2, 0, 1]]).max() == 0
+    assert statistics.shared_noise(shared - shared[:, [2, 0, 1]]).max() == 0
     assert np.isnan(statistics.shared_noise(independent[:, :1])[0]) and np.isnan(
         statistics.shared_noise(independent[..., :1])[0]
     )
@@ -244,13 +244,13 @@ def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
     ]
     rng = np.random.default_rng(9)
     effect = statistics.smallest_detectable(0.04**2 / 3, 0.0, 3)
-    found = rng.normal(effect, 0.04, (20_000, 3, 1)) + np.zeros(5)
-    assert (statistics.p_value(statistics.components(found)) < 0.05).mean() == pytest.approx(
+    differences = rng.normal(effect, 0.04, (20_000, 3, 1)) + np.zeros(5)
+    assert (statistics.p_value(statistics.components(differences)) < 0.05).mean() == pytest.approx(
         0.8, abs=0.015
     )
     effect = statistics.smallest_detectable(0.0, 0.3**2 / 200, 3)
-    found = rng.normal(effect, 0.3, (3000, 1, 200)).repeat(3, axis=1)
-    assert (statistics.p_value(statistics.components(found)) < 0.05).mean() == pytest.approx(
+    differences = rng.normal(effect, 0.3, (3000, 1, 200)).repeat(3, axis=1)
+    assert (statistics.p_value(statistics.components(differences)) < 0.05).mean() == pytest.approx(
         0.8, abs=0.03
     )
     assert statistics.smallest_detectable(np.nan, 0.01, 1) == pytest.approx(0.28, abs=0.001), (
@@ -315,20 +315,22 @@ def test_a_contrast_of_two_groups_of_problems_covers():
             mean + seeds + rng.normal(0, 0.2, (1, n)) + rng.normal(0, 0.1, (4, n))
             for mean, n in ((0.1, 40), (0.3, 25))
         )
-        got = statistics.contrast_interval(easy, hard)
-        covered += got.low <= -0.2 <= got.high
-        narrow += got.high - got.low < np.hypot(
+        interval = statistics.contrast_interval(easy, hard)
+        covered += interval.low <= -0.2 <= interval.high
+        narrow += interval.high - interval.low < np.hypot(
             *(i.high - i.low for i in map(statistics.mean_interval, (easy, hard)))
         )
     assert 0.93 <= covered / 1000 <= 0.985 and narrow > 950
-    one = statistics.contrast_interval(easy[:1], hard[:1])
+    one_seed = statistics.contrast_interval(easy[:1], hard[:1])
     by_hand = np.sqrt(
         sum(
             (stats.t.ppf(0.975, x.size - 1) ** 2) * x.var(ddof=1) / x.size
             for x in (easy[:1], hard[:1])
         )
     )
-    assert (one.high - one.low) / 2 == pytest.approx(by_hand), "one seed: over problems only"
+    assert (one_seed.high - one_seed.low) / 2 == pytest.approx(by_hand), (
+        "one seed: over problems only"
+    )
     assert np.isnan(statistics.contrast_interval(easy, hard[:, :1]).low), (
         "one problem tells nothing about others"
     )
@@ -356,8 +358,8 @@ def test_regression_on_two_by_hand():
 
 def test_one_seed_gives_no_interval_for_new_seeds():
     values = np.random.default_rng(0).random((1, 50))
-    got = statistics.mean_interval(values)
-    assert (got.high - got.low) / 2 == pytest.approx(
+    interval = statistics.mean_interval(values)
+    assert (interval.high - interval.low) / 2 == pytest.approx(
         stats.t.ppf(0.975, 49) * values.std(ddof=1) / np.sqrt(50)
     ), "over problems only"
     assert np.isnan(statistics.seeds_interval(np.array([0.4])).low)

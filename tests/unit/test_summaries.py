@@ -221,8 +221,10 @@ def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_p
 def test_gains_and_differences_by_hand(tmp_path):
     """Two seeds and four problems: both targets, pooled, the tests and what could be detected are
     columns of each row."""
-    found = cells(tmp_path)
-    gained = {(row["policy"], row["recipe"]): row for row in gains_and_differences.gains(found)}
+    loaded_cells = cells(tmp_path)
+    gained = {
+        (row["policy"], row["recipe"]): row for row in gains_and_differences.gains(loaded_cells)
+    }
     assert list(gained) == [("all", "slow"), ("low", "slow"), ("low", "fast")]
     assert gained["all", "slow"]["gain"] == pytest.approx(10 / 16 - 3 / 8)
     for row in gained.values():
@@ -235,18 +237,18 @@ def test_gains_and_differences_by_hand(tmp_path):
     assert len({row["mdd"] for row in gained.values()}) == 1, (
         "what a design can detect is the same for all policies"
     )
-    rows = gains_and_differences.differences(found)
+    rows = gains_and_differences.differences(loaded_cells)
     # all by recipe slow and low by recipe fast differ in policy and recipe: their difference would
     # answer nothing.
     assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows] == [
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast")
     ]  # fmt: skip
-    values = found[0].rates(30) - found[1].rates(30)
+    values = loaded_cells[0].rates(30) - loaded_cells[1].rates(30)
     assert rows[0]["p"] == pytest.approx(float(statistics.p_value(statistics.components(values))))
     assert [row["p_holm"] for row in rows] == pytest.approx(
         list(statistics.holm([row["p"] for row in rows]))
     )
-    shared = statistics.shared_noise(found[0].grades(30) - found[1].grades(30))
+    shared = statistics.shared_noise(loaded_cells[0].grades(30) - loaded_cells[1].grades(30))
     half = (
         12.706204736432095**2 * statistics.components(values).over_seeds + statistics.Z**2 * shared
     ) ** 0.5
@@ -255,8 +257,11 @@ def test_gains_and_differences_by_hand(tmp_path):
 
 def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if path.endswith("seed0")}
-    found = cells(tmp_path, runs=runs, study=STUDY | {"seeds": [0]})
-    for row in (*gains_and_differences.gains(found), *gains_and_differences.differences(found)):
+    loaded_cells = cells(tmp_path, runs=runs, study=STUDY | {"seeds": [0]})
+    for row in (
+        *gains_and_differences.gains(loaded_cells),
+        *gains_and_differences.differences(loaded_cells),
+    ):
         name = "gain" if "gain" in row else "difference"
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, (
             "over problems"
@@ -264,7 +269,9 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
         assert np.isnan(
             [row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]
         ).all()
-    assert gains_and_differences.mcnemar(found) == [], "two samples a problem are no single grade"
+    assert gains_and_differences.mcnemar(loaded_cells) == [], (
+        "two samples a problem are no single grade"
+    )
 
 
 def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
@@ -282,14 +289,19 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast"),
     ]  # fmt: skip
     # First samples: base 0 1 1 0, all/seed0 1 1 1 1, so two are right in the run alone.
-    first = rows[0]
-    assert (first["only_this"], first["only_other"], first["difference"], first["p"]) == (
+    first_row = rows[0]
+    assert (
+        first_row["only_this"],
+        first_row["only_other"],
+        first_row["difference"],
+        first_row["p"],
+    ) == (
         2,
         0,
         0.5,
         pytest.approx(0.5),
     )
-    assert first["p_holm"] == pytest.approx(1.0) and first["problems"] == 4
+    assert first_row["p_holm"] == pytest.approx(1.0) and first_row["problems"] == 4
 
 
 @pytest.mark.slow
@@ -327,12 +339,12 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
     write("m/base/t.csv.gz", 0, outcomes[0])
     write("m/t/slow/all/seed0/t.csv.gz", 5, outcomes[1])
     write("m/t/slow/all/seed1/t.csv.gz", 5, outcomes[0][::-1])
-    found = load(folder, HAND | {"studies": {"hand": study}})
-    by_group = decomposition.decomposition(found)
+    loaded_cells = load(folder, HAND | {"studies": {"hand": study}})
+    by_group = decomposition.decomposition(loaded_cells)
     assert {(row["tier"], row["grading"]) for row in by_group} == set(
         itertools.product([None, "0", "1", "2"], ["task", "strict", "lenient"])
     )
-    for row in [*by_group, *decomposition.decomposition_runs(found)]:
+    for row in [*by_group, *decomposition.decomposition_runs(loaded_cells)]:
         assert abs(row["finishing"] + row["correctness"] - row["gain"]) < 1e-12
         assert row["truncated"] == pytest.approx(1 - row["answered"]) and row["tokens"] >= 10
 
@@ -355,7 +367,7 @@ def updates_of(*lengths):
     return frames
 
 
-def spent(monkeypatch, updates, held_constant):
+def parity_rows(monkeypatch, updates, held_constant):
     recipe = {"reward": "correct"}
     monkeypatch.setattr(
         training_logs.Spec,
@@ -373,7 +385,9 @@ def spent(monkeypatch, updates, held_constant):
 
 def test_what_training_cost_is_told_by_policy(monkeypatch):
     updates = updates_of(3, 3, 3, 3)
-    rows = spent(monkeypatch, updates, ["updates", "prompts", "rollouts", "completion_tokens"])
+    rows = parity_rows(
+        monkeypatch, updates, ["updates", "prompts", "rollouts", "completion_tokens"]
+    )
     assert [(row["policy"], row["seed"], row["updates"], row["prompts"], row["rollouts"]) for row in rows] == [
         ("all", 0, 3, 24, 192), ("low", 0, 3, 24, 192), ("all", 1, 3, 24, 192), ("low", 1, 3, 24, 192),
     ]  # fmt: skip
@@ -511,12 +525,12 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
 
 def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):
     with pytest.raises(UserError) as stopped:
-        spent(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
+        parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
     assert str(stopped.value) == (
         "m/t: the study holds prompts constant, but slow/all/seed0 has 24 and slow/low/seed1 has 16;"
         " train the runs with one recipe or take it out of held_constant"
     )
-    assert len(spent(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, (
+    assert len(parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, (
         "what is not held constant may differ"
     )
 
@@ -524,9 +538,9 @@ def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(m
 def test_wall_time_is_read_from_beside_the_updates_and_may_be_gone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     updates = updates_of(2, 2)
-    one, other = updates
+    run, other_run = updates
     files.write_rows(
-        f"results/training/{one.path}/timing.csv",
+        f"results/training/{run.path}/timing.csv",
         ["step", "seconds"],
         [{"step": 1, "seconds": 1.5}, {"step": 2, "seconds": 2}],
     )

@@ -45,28 +45,28 @@ SOURCE = {
 
 def test_a_grpo_run_has_the_specification_and_the_hash_that_it_had_before_there_was_another_objective():
     assert SPEC.digest("a", "b") == "f1daf4c5dc90069c"
-    found = Spec.from_study(
+    fields = Spec.from_study(
         CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini", "hard", 0)
     ).fields()
-    assert list(found) == [
+    assert list(fields) == [
         "model", "task", "policy", "recipe", "seed", "model_folder", "problems", "subset", "prompt", "chat", "grader",
         "completion_tokens", "training",
     ]  # fmt: skip
     assert (
         paths.more_inputs("swaps", CONFIG["recipes"]["mini"]) == {}
-        and "solutions" not in Spec(**found).fields()
+        and "solutions" not in Spec(**fields).fields()
     )
 
 
 def test_a_run_on_worked_solutions_names_them_and_its_hash_follows(tmp_path):
-    found = Spec.from_study(
+    fields = Spec.from_study(
         CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini_sft", "hard", 0)
     ).fields()
-    assert found["solutions"] == "results/tasks/swaps/solutions.jsonl"
-    spec = Spec(**found)
+    assert fields["solutions"] == "results/tasks/swaps/solutions.jsonl"
+    spec = Spec(**fields)
     assert spec.digest() != dataclasses.replace(spec, solutions="others.jsonl").digest()
     (tmp_path / "spec.yaml").write_text(
-        yaml.safe_dump({key: value for key, value in found.items() if key != "solutions"})
+        yaml.safe_dump({key: value for key, value in fields.items() if key != "solutions"})
     )
     with pytest.raises(UserError, match="'solutions' is missing"):
         Spec.read(str(tmp_path / "spec.yaml"))
@@ -127,7 +127,7 @@ ROWS = {
 }  # fmt: skip
 
 
-def worked(
+def worked_solutions(
     tmp_path, format: str, grader: str, rows: list[dict] | None = None
 ) -> list[tuple[dict, str]]:
     path = tmp_path / "rows.jsonl"
@@ -154,7 +154,7 @@ def worked(
 def test_a_row_of_each_format_has_its_worked_solution_in_the_form_that_the_grader_reads(
     tmp_path, format, grader, expected
 ):
-    solved = worked(tmp_path, format, grader)
+    solved = worked_solutions(tmp_path, format, grader)
     assert [text for _, text in solved] == [expected]
     assert solutions.correct_solutions(solved, grader, "t") == [
         {"id": "b-train-0000", "solution": expected}
@@ -165,16 +165,20 @@ def test_a_row_without_a_solution_is_named(tmp_path):
     with pytest.raises(
         UserError, match=r"rows.jsonl: row 2: no worked solution in column 'worked'; add it"
     ):
-        worked(
+        worked_solutions(
             tmp_path,
             "columns",
             "number_strict",
             [ROWS["columns"], {"question": "And?", "answer": "5", "worked": " "}],
         )
     with pytest.raises(UserError, match=r"row 1: no worked solution in column 'solution'"):
-        worked(tmp_path, "math", "math", [{"problem": "What?", "answer": "4", "level": 1}])
+        worked_solutions(
+            tmp_path, "math", "math", [{"problem": "What?", "answer": "4", "level": 1}]
+        )
     with pytest.raises(UserError, match="task t: its source has no worked solutions"):
-        worked(tmp_path, "choices", "choice_letter", [{"input": "(A) a\n(B) b", "target": "(A)"}])
+        worked_solutions(
+            tmp_path, "choices", "choice_letter", [{"input": "(A) a\n(B) b", "target": "(A)"}]
+        )
 
 
 def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_are_an_error(
@@ -185,17 +189,21 @@ def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_a
         for text in ("so \\boxed{4}", "so \\boxed{5}")
     )
     rows = [good | {"question": f"{number}?"} for number in range(199)]
-    kept = solutions.correct_solutions(
-        worked(tmp_path, "columns", "number_strict", [bad, *rows]), "number_strict", "task t, train"
+    correct = solutions.correct_solutions(
+        worked_solutions(tmp_path, "columns", "number_strict", [bad, *rows]),
+        "number_strict",
+        "task t, train",
     )
-    assert len(kept) == 199 and kept[0]["id"] == "b-train-0001"
+    assert len(correct) == 199 and correct[0]["id"] == "b-train-0001"
     assert (
         "of 1 of 200 problems right: 'b-train-0000' (4); they are left out"
         in capsys.readouterr().out
     )
     with pytest.raises(UserError, match="of 1 of 3 problems right.*choose another grader"):
         solutions.correct_solutions(
-            worked(tmp_path, "columns", "number_strict", [bad, *rows[:2]]), "number_strict", "t"
+            worked_solutions(tmp_path, "columns", "number_strict", [bad, *rows[:2]]),
+            "number_strict",
+            "t",
         )
 
 
@@ -209,8 +217,8 @@ def test_generated_problems_have_their_shortest_solution_without_slips(family, g
     )
     assert len(solutions.correct_solutions(solved, grader, "t")) == 12
     for problem, text in solved:
-        others = generated.solutions(family, problem["question"])
-        assert text in others and len(text) == min(map(len, others))
+        all_solutions = generated.solutions(family, problem["question"])
+        assert text in all_solutions and len(text) == min(map(len, all_solutions))
         assert "has" not in text.split(), "nothing is restated"
 
 
@@ -314,9 +322,9 @@ def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretra
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
-    found = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
-    assert set(found) == set(problems)
-    for identity, text in found.items():
+    texts = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
+    assert set(texts) == set(problems)
+    for identity, text in texts.items():
         messages = tuple(tasks.messages(spec.prompt, problems[identity]["question"]))
         (prompt,) = engines.tokenize(tokenizer, [Request(messages, 0, 1.0)], spec.chat)
         solution = tokenizer(worked[identity], add_special_tokens=False)["input_ids"]
@@ -339,26 +347,29 @@ def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_argum
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
-    one, two = tokenizer.convert_ids_to_tokens(tokenizer("red blue")["input_ids"])
-    other = copy.deepcopy(tokenizer)
-    other.chat_template = (
+    red_token, blue_token = tokenizer.convert_ids_to_tokens(tokenizer("red blue")["input_ids"])
+    other_tokenizer = copy.deepcopy(tokenizer)
+    other_tokenizer.chat_template = (
         "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %}"
         + tokenizer.eos_token
         + " "
-        + one
+        + red_token
         + "{% endif %}"
         "{% endfor %}{% if add_generation_prompt %} {% if quick %}"
-        + two
+        + blue_token
         + "{% else %}"
-        + one
+        + red_token
         + "{% endif %}{% endif %}"
     )
-    found = supervised.tokenize_solutions(
-        dataclasses.replace(spec, chat={"quick": True}), problems, list(problems)[:1], other
+    texts = supervised.tokenize_solutions(
+        dataclasses.replace(spec, chat={"quick": True}),
+        problems,
+        list(problems)[:1],
+        other_tokenizer,
     )
-    (text,) = found.values()
+    (text,) = texts.values()
     mark = text["completion_mask"].index(1)
-    assert tokenizer.convert_ids_to_tokens(text["input_ids"])[mark - 1] == two
+    assert tokenizer.convert_ids_to_tokens(text["input_ids"])[mark - 1] == blue_token
     assert (
         text["input_ids"][-1] == tokenizer.eos_token_id
         and text["input_ids"].count(tokenizer.eos_token_id) == 1
@@ -369,24 +380,25 @@ def test_a_solution_beyond_the_completion_limit_is_left_out_whole_and_said(world
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
-    whole = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
-    lengths = {identity: sum(text["completion_mask"]) for identity, text in whole.items()}
+    texts = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
+    lengths = {identity: sum(text["completion_mask"]) for identity, text in texts.items()}
     limit = sorted(set(lengths.values()))[-2]
-    found = supervised.tokenize_solutions(
+    texts_within_limit = supervised.tokenize_solutions(
         dataclasses.replace(spec, completion_tokens=limit), problems, list(problems), tokenizer
     )
     assert (
-        set(found) == {identity for identity, length in lengths.items() if length <= limit}
-        and len(found) < 12
+        set(texts_within_limit)
+        == {identity for identity, length in lengths.items() if length <= limit}
+        and len(texts_within_limit) < 12
     )
-    assert all(found[identity] == whole[identity] for identity in found), (
-        "at the limit it is kept, end token and all"
-    )
-    said = capsys.readouterr().out
+    assert all(
+        texts_within_limit[identity] == texts[identity] for identity in texts_within_limit
+    ), "at the limit it is kept, end token and all"
+    output = capsys.readouterr().out
     assert (
-        f"{12 - len(found)} of 12 chosen prompts have one of more than {limit} tokens: t-train-"
-        in said
-        and "left out" in said
+        f"{12 - len(texts_within_limit)} of 12 chosen prompts have one of more than {limit} tokens: t-train-"
+        in output
+        and "left out" in output
     )
     with pytest.raises(
         UserError,
@@ -401,8 +413,8 @@ def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path,
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
-    (first, text), *_ = worked.items()
-    (tmp_path / "one.jsonl").write_text(json.dumps({"id": first, "solution": text}) + "\n")
+    (first_id, text), *_ = worked.items()
+    (tmp_path / "one.jsonl").write_text(json.dumps({"id": first_id, "solution": text}) + "\n")
     assert set(
         supervised.tokenize_solutions(
             dataclasses.replace(spec, solutions=str(tmp_path / "one.jsonl")),
@@ -410,19 +422,19 @@ def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path,
             list(problems),
             tokenizer,
         )
-    ) == {first}
+    ) == {first_id}
     assert (
         "11 of 12 chosen prompts have no worked solution: t-train-0001" in capsys.readouterr().out
     )
 
 
-def trained(world, folder, micro_batch=None, **changes):
+def train(world, folder, micro_batch=None, **changes):
     """A finished training: its trainer, and the batches that it has computed."""
     from hardgrpo.training import supervised
 
     spec, problems, _, tokenizer = world
     spec = dataclasses.replace(spec, training=SFT | changes)
-    made = supervised.build_trainer(
+    trainer = supervised.build_trainer(
         spec,
         problems,
         list(problems),
@@ -431,13 +443,13 @@ def trained(world, folder, micro_batch=None, **changes):
         recipes.Hardware(0, 1, micro_batch),
         "none",
     )
-    made.args.save_strategy, batches, compute = "no", [], made.compute_loss
-    made.compute_loss = lambda model, inputs, **named: (
+    trainer.args.save_strategy, batches, compute = "no", [], trainer.compute_loss
+    trainer.compute_loss = lambda model, inputs, **keywords: (
         batches.append(inputs),
-        compute(model, inputs, **named),
+        compute(model, inputs, **keywords),
     )[1]
-    made.train()
-    return made, batches
+    trainer.train()
+    return trainer, batches
 
 
 @pytest.mark.slow
@@ -448,22 +460,22 @@ def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is
     from hardgrpo.training import supervised
 
     spec, problems, _, tokenizer = world
-    made, batches = trained(world, tmp_path, micro_batch)
+    trainer, batches = train(world, tmp_path, micro_batch)
     texts = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
     order = recipes.schedule(list(problems), 3, 4, spec.seed)
-    seen = [
+    trained_rows = [
         row
         for batch in batches
         for row in zip(batch["input_ids"], batch["labels"], batch["attention_mask"])
     ]
-    assert len(seen) == 12 and len(batches) == (3 if micro_batch is None else 6)
-    for identity, (ids, labels, mask) in zip(order, seen):
+    assert len(trained_rows) == 12 and len(batches) == (3 if micro_batch is None else 6)
+    for identity, (ids, labels, mask) in zip(order, trained_rows):
         text = texts[identity]
         assert ids[mask.bool()].tolist() == text["input_ids"]
         assert labels[labels != -100].tolist() == [
-            i for i, kept in zip(text["input_ids"], text["completion_mask"]) if kept
+            i for i, is_trained in zip(text["input_ids"], text["completion_mask"]) if is_trained
         ]
-    log = [entry for entry in made.state.log_history if "loss" in entry]
+    log = [entry for entry in trainer.state.log_history if "loss" in entry]
     for number, entry in enumerate(log):
         trained_on = [
             sum(texts[identity]["completion_mask"])
@@ -479,8 +491,8 @@ def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_s
 ):
     from transformers import AutoModelForCausalLM
 
-    whole, batches = trained(world, tmp_path)
-    parts, _ = trained(world, tmp_path, 1)
+    in_one_batch, batches = train(world, tmp_path)
+    parts, _ = train(world, tmp_path, 1)
     model = AutoModelForCausalLM.from_pretrained(world[0].model_folder, dtype=torch.float32)
     with torch.no_grad():
         scores = model(
@@ -490,8 +502,8 @@ def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_s
         scores[:, :-1].flatten(0, 1), batches[0]["labels"][:, 1:].flatten(), ignore_index=-100
     )
     losses = [
-        [entry["loss"] for entry in made.state.log_history if "loss" in entry]
-        for made in (whole, parts)
+        [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        for trainer in (in_one_batch, parts)
     ]
     assert losses[0][0] == pytest.approx(by_hand.item(), rel=1e-4)
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
@@ -499,8 +511,8 @@ def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_s
 
 @pytest.mark.slow
 def test_the_loss_falls(world, tmp_path):
-    made, _ = trained(world, tmp_path, updates=30, checkpoint_every=30)
-    losses = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
+    trainer, _ = train(world, tmp_path, updates=30, checkpoint_every=30)
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert losses[-1] < 0.6 * losses[0], losses
 
 

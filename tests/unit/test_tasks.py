@@ -22,18 +22,18 @@ def program(folder, name, *arguments):
 
 
 def prepare(folder, source, *paths, task="mine", split="train", **options):
-    given = [
+    option_arguments = [
         part
         for key, value in options.items()
         for part in ([f"--{key}"] if value is True else [f"--{key}", value])
     ]
     return program(
-        folder, "prepare_task", "--task", task, "--split", split, "--source", json.dumps(source), "--files", *paths, *given,
+        folder, "prepare_task", "--task", task, "--split", split, "--source", json.dumps(source), "--files", *paths, *option_arguments,
         "--output", "P.jsonl",
     )  # fmt: skip
 
 
-def refused(done, *words):
+def check_refusal(done, *words):
     """One line, status 1, nothing written."""
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
@@ -108,15 +108,15 @@ def test_a_table_and_json_lines_of_the_same_rows_are_the_same_problems(tmp_path)
     ]
     table(tmp_path / "mine.csv", list(rows[0]), [row.values() for row in rows])
     lines(tmp_path / "mine.jsonl", rows)
-    one, other = (
+    table_problems, line_problems = (
         tasks.prepare("mine", FILES, "train", [str(tmp_path / f"mine.{kind}")])
         for kind in ("csv", "jsonl")
     )
     drop = lambda problems: [
         {key: value for key, value in p.items() if key != "source"} for p in problems
     ]
-    assert drop(one) == drop(other)
-    assert [p["id"] for p in one] == [f"mine-train-{n:04d}" for n in range(12)]
+    assert drop(table_problems) == drop(line_problems)
+    assert [p["id"] for p in table_problems] == [f"mine-train-{n:04d}" for n in range(12)]
 
 
 def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
@@ -143,7 +143,7 @@ def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
 )  # fmt: skip
 def test_a_table_that_makes_no_task_is_refused_with_its_row(tmp_path, header, rows, words):
     table(tmp_path / "mine.csv", header, rows)
-    assert refused(prepare(tmp_path, FILES, "mine.csv", grader="number_lenient"), *words)
+    assert check_refusal(prepare(tmp_path, FILES, "mine.csv", grader="number_lenient"), *words)
     assert not (tmp_path / "P.jsonl").exists()
 
 
@@ -156,7 +156,7 @@ def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_e
             {"question": "c?", "answer": "unreadable"},
         ],
     )
-    assert refused(
+    assert check_refusal(
         prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient"),
         "mine.jsonl: row 1: no column 'answer'",
     )
@@ -190,7 +190,7 @@ MATHS = {"kind": "hub", "format": "math"}
 
 
 def problems_of(data, source, task="mine", split="train"):
-    paths = [str(data / each["local"]) for each in source[split]]
+    paths = [str(data / entry["local"]) for entry in source[split]]
     return tasks.prepare(task, source, split, paths)
 
 
@@ -199,14 +199,17 @@ def test_parts_follow_each_other_and_every_problem_knows_where_it_comes_from(dat
         "train": [part("two.jsonl", name="algebra"), part("one.jsonl", {"only": [9, 0]})],
         "problems": 8,
     }
-    found = problems_of(data, source)
-    assert [p["question"] for p in found] == [f"two {n}?" for n in range(6)] + ["one 0?", "one 9?"]
-    assert [p["id"] for p in found] == [f"maths-train-{n:04d}" for n in range(8)]
-    assert [p["row"] for p in found] == [0, 1, 2, 3, 4, 5, 0, 9]
-    assert [p["source"] for p in found] == ["someone/maths/algebra/test"] * 6 + [
+    problems = problems_of(data, source)
+    assert [p["question"] for p in problems] == [f"two {n}?" for n in range(6)] + [
+        "one 0?",
+        "one 9?",
+    ]
+    assert [p["id"] for p in problems] == [f"maths-train-{n:04d}" for n in range(8)]
+    assert [p["row"] for p in problems] == [0, 1, 2, 3, 4, 5, 0, 9]
+    assert [p["source"] for p in problems] == ["someone/maths/algebra/test"] * 6 + [
         "someone/maths/test"
     ] * 2
-    assert [p["tier"] for p in found] == [1, 2, 3, 4, 5, 1, 1, 5]
+    assert [p["tier"] for p in problems] == [1, 2, 3, 4, 5, 1, 1, 5]
 
 
 def test_two_conditions_of_a_dataset_share_their_ids(data):
@@ -216,8 +219,8 @@ def test_two_conditions_of_a_dataset_share_their_ids(data):
 
 @given(st.sets(st.integers(0, 9), min_size=1, max_size=9))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_halves_by_only_and_except_of_one_list_share_out_the_questions(data, named):
-    rows = sorted(named)
+def test_halves_by_only_and_except_of_one_list_share_out_the_questions(data, row_numbers):
+    rows = sorted(row_numbers)
     source = MATHS | {
         "train": [part("one.jsonl", {"only": rows})],
         "test": [part("one.jsonl", {"except": rows})],
@@ -230,8 +233,8 @@ def test_halves_by_only_and_except_of_one_list_share_out_the_questions(data, nam
 
 def test_keeping_numbers_leaves_the_ids_as_they_are_and_counts_before(data):
     source = MATHS | {"train": [part("one.jsonl")], "problems": 10}
-    kept, everything = problems_of(data, source | {"keep": "numeric"}), problems_of(data, source)
-    assert kept == [p for p in everything if p["answer"] != r"\pi"] and len(kept) == 7
+    numeric, everything = problems_of(data, source | {"keep": "numeric"}), problems_of(data, source)
+    assert numeric == [p for p in everything if p["answer"] != r"\pi"] and len(numeric) == 7
     with pytest.raises(
         UserError, match="no problems are left in the train split; check its rows and keep"
     ):
@@ -241,15 +244,15 @@ def test_keeping_numbers_leaves_the_ids_as_they_are_and_counts_before(data):
 def test_another_number_of_rows_is_refused_with_both_numbers(data):
     source = MATHS | {"train": [part("one.jsonl"), part("two.jsonl")], "problems": 17}
     done = prepare(data, source, "one.jsonl", "two.jsonl")
-    assert refused(
+    assert check_refusal(
         done,
         "one.jsonl, two.jsonl: 16 problems, but the train split of task 'mine' has 17",
         "truncated or another version",
     )
-    assert refused(
+    assert check_refusal(
         prepare(data, source, "one.jsonl"), "the train split has 2 parts, but 1 files are given"
     )
-    assert refused(
+    assert check_refusal(
         prepare(data, MATHS | {"train": [part("one.jsonl", {"only": [10]})]}, "one.jsonl"),
         "one.jsonl: row 10 is chosen, but there are 10",
     )
@@ -258,17 +261,19 @@ def test_another_number_of_rows_is_refused_with_both_numbers(data):
 def test_the_lock_holds_a_dataset_to_what_it_was_the_first_time(data):
     source = MATHS | {"train": [part("one.jsonl")]}
     assert prepare(data, source, "one.jsonl", lock="inputs.lock").returncode == 0
-    lock, first = (data / "inputs.lock").read_text(), (data / "P.jsonl").read_text()
+    lock, first_problems = (data / "inputs.lock").read_text(), (data / "P.jsonl").read_text()
     assert json.loads(lock)["problems"]["mine/train"]["rows"] == 10
     rows = files.read_jsonl(data / "one.jsonl", {})
     rows[3]["answer"] = "33"
     lines(data / "one.jsonl", rows)
-    assert refused(
+    assert check_refusal(
         prepare(data, source, "one.jsonl", lock="inputs.lock"),
         "mine/train is not what inputs.lock says",
         "10 rows differs",
     )
-    assert (data / "inputs.lock").read_text() == lock and (data / "P.jsonl").read_text() == first
+    assert (data / "inputs.lock").read_text() == lock and (
+        data / "P.jsonl"
+    ).read_text() == first_problems
 
 
 @pytest.mark.slow
@@ -282,15 +287,15 @@ def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
     }
     done = prepare(data, source, "folder", "one.jsonl")
     assert done.returncode == 0, done.stderr
-    found = files.read_jsonl(data / "P.jsonl", {})
-    assert [(p["question"], p["row"]) for p in found] == [
+    problems = files.read_jsonl(data / "P.jsonl", {})
+    assert [(p["question"], p["row"]) for p in problems] == [
         ("two 1?", 1),
         ("two 3?", 3),
         ("two 5?", 5),
         ("one 3?", 3),
     ]
     wrong = MATHS | {"train": [part("folder", split="validation")]}
-    assert refused(
+    assert check_refusal(
         prepare(data, wrong, "folder"), "folder: no split 'validation'", "correct the task's source"
     )
 
@@ -299,7 +304,7 @@ def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
 # -----------------------------------------------------------------
 
 
-def numbered(count, unreadable):
+def make_problems(count, unreadable):
     return [
         {
             "id": f"p{n}",
@@ -317,7 +322,7 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     capsys, count, data
 ):
     unreadable = data.draw(st.sets(st.integers(0, count - 1), max_size=8))
-    problems = numbered(count, unreadable)
+    problems = make_problems(count, unreadable)
     capsys.readouterr()
     if 100 * len(unreadable) > count:
         with pytest.raises(
@@ -326,11 +331,12 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
         ):
             tasks.readable_problems(problems, "number_lenient", "P.jsonl")
         return
-    kept = tasks.readable_problems(problems, "number_lenient", "P.jsonl")
-    assert kept == [problem for n, problem in enumerate(problems) if n not in unreadable]
-    said = capsys.readouterr().out
+    readable = tasks.readable_problems(problems, "number_lenient", "P.jsonl")
+    assert readable == [problem for n, problem in enumerate(problems) if n not in unreadable]
+    output = capsys.readouterr().out
     assert (
-        "warning: P.jsonl: grader 'number_lenient' cannot read" in said and "leave them out" in said
+        "warning: P.jsonl: grader 'number_lenient' cannot read" in output
+        and "leave them out" in output
     ) == bool(unreadable)
 
 
@@ -338,16 +344,22 @@ def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_i
     for hundreds in (1, 2, 3, 7):
         bad = range(hundreds)
         assert (
-            len(tasks.readable_problems(numbered(100 * hundreds, bad), "number_lenient", "P.jsonl"))
+            len(
+                tasks.readable_problems(
+                    make_problems(100 * hundreds, bad), "number_lenient", "P.jsonl"
+                )
+            )
             == 99 * hundreds
         )
         with pytest.raises(UserError, match=f"of {hundreds} of {100 * hundreds - 1} problems"):
-            tasks.readable_problems(numbered(100 * hundreds - 1, bad), "number_lenient", "P.jsonl")
+            tasks.readable_problems(
+                make_problems(100 * hundreds - 1, bad), "number_lenient", "P.jsonl"
+            )
 
 
 def test_many_unreadable_answers_are_counted_and_the_first_are_named():
     with pytest.raises(UserError) as caught:
-        tasks.readable_problems(numbered(100, range(7)), "number_lenient", "P.jsonl")
+        tasks.readable_problems(make_problems(100, range(7)), "number_lenient", "P.jsonl")
     assert (
         "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;"
         in str(caught.value)
@@ -434,5 +446,5 @@ def test_a_warning_shows_what_it_quotes(capsys):
     problems = [{"id": f"p{n}", "question": "q", "answer": str(n)} for n in range(200)]
     problems[5] |= {"id": "p5\x1b[2J", "answer": "\x1b]0;pwned\x07 \u202e"}
     assert len(tasks.readable_problems(problems, "number_lenient", "P.jsonl")) == 199
-    said = capsys.readouterr().out.rstrip("\n")
-    assert said.startswith("warning: P.jsonl") and said.isprintable() and r"p5\x1b[2J" in said
+    output = capsys.readouterr().out.rstrip("\n")
+    assert output.startswith("warning: P.jsonl") and output.isprintable() and r"p5\x1b[2J" in output

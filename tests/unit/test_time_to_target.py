@@ -16,11 +16,11 @@ def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
     """Seeds that are one seed many times: no spread. Plain GRPO goes from .2 to .6; the other is
     there after half of its rollouts."""
 
-    def told(plain: list[float], other: list[float], seeds: int = 6) -> list[dict]:
+    def table_rows(plain: list[float], other_accuracies: list[float], seeds: int = 6) -> list[dict]:
         one_seed = lambda accuracies: np.tile(np.array([0.2, *accuracies])[None, :], (seeds, 1))
-        return time_to_target(one_seed(plain), one_seed(other))
+        return time_to_target(one_seed(plain), one_seed(other_accuracies))
 
-    (row,) = told([0.4, 0.6], [0.6, 0.7])
+    (row,) = table_rows([0.4, 0.6], [0.6, 0.7])
     assert (row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) == (
         "all",
         "fast",
@@ -29,19 +29,21 @@ def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
     )
     assert row["target"] == pytest.approx(0.6)
     assert (row["share"], row["share_low"], row["share_high"], row["reached"]) == (0.5, 0.5, 0.5, 1)
-    (row,) = told([0.4, 0.6], [0.3, 0.5])
+    (row,) = table_rows([0.4, 0.6], [0.3, 0.5])
     assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), (
         "it never gets there"
     )
-    (row,) = told([0.7, 0.6], [0.7, 0.6])
+    (row,) = table_rows([0.7, 0.6], [0.7, 0.6])
     assert (row["share"], row["minus_share"]) == (1, pytest.approx(0.4)), (
         "what is alike takes as long, also where noise is there early"
     )
-    (row,) = told([0.4, 0.6], [0.6, 0.7], seeds=5)
+    (row,) = table_rows([0.4, 0.6], [0.6, 0.7], seeds=5)
     assert (row["share"], row["share_low"], row["reached"]) == (0.5, None, 1), (
         "five seeds: no interval"
     )
-    assert told([0.3, 0.1], [0.6, 0.7]) == [], "plain GRPO gains nothing that could be reached"
+    assert table_rows([0.3, 0.1], [0.6, 0.7]) == [], (
+        "plain GRPO gains nothing that could be reached"
+    )
 
 
 @pytest.mark.slow
@@ -62,7 +64,7 @@ def test_intervals_of_time_to_target_hold_the_truth_about_as_often_as_they_say()
     assert 0.86 * tries <= held < tries
 
 
-def time_to_target(plain: np.ndarray, other: np.ndarray) -> list[dict]:
+def time_to_target(plain: np.ndarray, other_accuracies: np.ndarray) -> list[dict]:
     """The table of two arms on one task, from accuracies (seeds, base and two checkpoints)."""
     seeds = list(range(len(plain)))
 
@@ -75,13 +77,13 @@ def time_to_target(plain: np.ndarray, other: np.ndarray) -> list[dict]:
         )  # fmt: skip
 
     updates = {}
-    for recipe, kept in (("slow", np.nan), ("fast", 40.0)):
+    for recipe, kept_rollouts in (("slow", np.nan), ("fast", 40.0)):
         for seed in seeds:
             updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame(
-                {"rollouts": [64.0] * 10, "kept": [kept] * 10}
+                {"rollouts": [64.0] * 10, "kept": [kept_rollouts] * 10}
             )
     return online_runs.time_to_target(
-        [cell("slow", plain), cell("fast", other)],
+        [cell("slow", plain), cell("fast", other_accuracies)],
         updates,
         {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]},
     )

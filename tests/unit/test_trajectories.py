@@ -50,9 +50,12 @@ def test_the_first_epochs_of_each_prompt_are_split_from_the_later_ones_whatever_
     tmp_path,
 ):
     prompts = read(tmp_path, HEAD + "a,5,1,8\na,0,2,8\na,2,3,8\nb,1,4,8\nb,3,5,8\nb,7,6,8\n")
-    first, later = trajectory_files.split(prompts, 2, "T.csv")
+    first_epochs, later_epochs = trajectory_files.split(prompts, 2, "T.csv")
     correct = lambda part: {name: [row["correct"] for row in rows] for name, rows in part.items()}
-    assert correct(first) == {"a": [2, 3], "b": [4, 5]} and correct(later) == {"a": [1], "b": [6]}
+    assert correct(first_epochs) == {"a": [2, 3], "b": [4, 5]} and correct(later_epochs) == {
+        "a": [1],
+        "b": [6],
+    }
     with pytest.raises(
         UserError,
         match="T.csv: prompt 'a' has 3 epochs, expected more than the 3 .*; lower chosen_from",
@@ -67,8 +70,8 @@ def test_a_stretch_is_the_same_share_of_the_epochs_of_each_prompt():
     rows += [
         {"id": "short", "epoch": e, "correct": 1 if e < 7 else 0, "rollouts": 4} for e in range(13)
     ]
-    (whole, table), *parts = trajectory_groups.by_stretch(pd.DataFrame(rows))
-    assert whole == (None, 0.0, 1.0) and list(table.epochs) == [20, 13]
+    (stretch, table), *parts = trajectory_groups.by_stretch(pd.DataFrame(rows))
+    assert stretch == (None, 0.0, 1.0) and list(table.epochs) == [20, 13]
     assert (
         table.mixed.to_dict() == {"long": 0, "short": pytest.approx(7 / 13)}
         and table.pass_rate["long"] == 1
@@ -95,19 +98,19 @@ def test_a_prompt_counts_by_the_share_of_seeds_that_chose_it():
 
 def test_the_jackknife_of_a_mean_is_students_interval():
     values = np.random.default_rng(0).random(30)
-    found = statistics.jackknife(
+    interval = statistics.jackknife(
         values.mean(), np.array([np.delete(values, i).mean() for i in range(30)])
     )
     half = stats.t.ppf(0.975, 29) * values.std(ddof=1) / np.sqrt(30)
-    assert (found.estimate, found.low, found.high) == pytest.approx(
+    assert (interval.estimate, interval.low, interval.high) == pytest.approx(
         (values.mean(), values.mean() - half, values.mean() + half)
     )
 
 
 @pytest.mark.parametrize("left_out", [[], [0.4], [0.0, 0.0, 0.0]])
 def test_where_nothing_varies_there_is_no_interval(left_out):
-    found = statistics.jackknife(0.4, np.array(left_out))
-    assert found.estimate == 0.4 and np.isnan([found.low, found.high]).all()
+    interval = statistics.jackknife(0.4, np.array(left_out))
+    assert interval.estimate == 0.4 and np.isnan([interval.low, interval.high]).all()
 
 
 def test_each_group_is_left_out_once_and_the_policy_chooses_again():
@@ -137,7 +140,7 @@ def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
 
     With about a hundred chosen prompts, whose outcomes are skewed, coverage is a little below 95 %.
     """
-    chance, found = np.random.default_rng(1), []
+    chance, intervals = np.random.default_rng(1), []
     for _ in range(150):
         p = chance.beta(0.35, 0.7, 300)
         names = [f"p{i}" for i in range(300)]
@@ -152,8 +155,10 @@ def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
         without = trajectory_groups.selections_without_groups(
             trajectory_groups.random_groups(names, trajectory_groups.GROUPS), rates, policy, seeds
         )
-        left_out = np.array([trajectory_groups.mean(mixed, others) for others in without])
-        found.append(statistics.jackknife(trajectory_groups.mean(mixed, weights), left_out))
-    truth = np.mean([one.estimate for one in found])
-    covered = np.mean([one.low <= truth <= one.high for one in found])
+        left_out = np.array(
+            [trajectory_groups.mean(mixed, other_weights) for other_weights in without]
+        )
+        intervals.append(statistics.jackknife(trajectory_groups.mean(mixed, weights), left_out))
+    truth = np.mean([interval.estimate for interval in intervals])
+    covered = np.mean([interval.low <= truth <= interval.high for interval in intervals])
     assert 0.88 <= covered <= 0.99, covered

@@ -18,9 +18,9 @@ from hardgrpo.selection import policies, predicted
 CONFIG = project_config.config()
 # As the programs get them: `rounds` is read by the workflow, which asks for each round's choice.
 UNLABELLED = {
-    name: {key: value for key, value in one.items() if key != "rounds"}
-    for name, one in CONFIG["policies"].items()
-    if one.get("by", "pass_rate") != "pass_rate"
+    name: {key: value for key, value in policy.items() if key != "rounds"}
+    for name, policy in CONFIG["policies"].items()
+    if policy.get("by", "pass_rate") != "pass_rate"
 }
 COLOURS = ["red", "blue", "pink", "green"]
 
@@ -41,13 +41,15 @@ def probe(tmp_path_factory):
     problems, samples = [], []
     for number in range(200):
         answer, sure = chance.choice(COLOURS), chance.random()
-        said = chance.choice([c for c in COLOURS if c != answer]) if number % 10 == 0 else answer
+        usual_answer = (
+            chance.choice([c for c in COLOURS if c != answer]) if number % 10 == 0 else answer
+        )
         problems.append({"id": f"p{number}", "question": f"question {number}", "answer": answer})
         for sample in range(8):
             text = (
                 ""
                 if chance.random() < 0.05
-                else f"#### {said if chance.random() < sure else chance.choice(COLOURS)}"
+                else f"#### {usual_answer if chance.random() < sure else chance.choice(COLOURS)}"
             )
             samples.append(
                 {
@@ -148,10 +150,10 @@ def test_nonsense_for_the_answers_changes_no_byte_of_the_subset(name, probe, tmp
     )
     assert choose(probe, tmp_path / "after", name, nonsense) == before
     if bought:
-        other = lambda problem: (
+        change_bought_answer = lambda problem: (
             problem | {"answer": "nonsense" if problem["id"] == min(bought) else problem["answer"]}
         )
-        assert choose(probe, tmp_path / "other", name, other) != before, (
+        assert choose(probe, tmp_path / "other", name, change_bought_answer) != before, (
             "the answers that were bought do matter"
         )
 
@@ -171,7 +173,7 @@ def test_what_was_bought_and_chosen_is_said(name, probe, tmp_path):
     }
     chosen = np.mean([signals[row["id"]]["agreement"] for row in rows])
     if name in ("agreement_lowest", "entropy_highest"):
-        assert chosen < sorted(one["agreement"] for one in signals.values())[40]
+        assert chosen < sorted(signal["agreement"] for signal in signals.values())[40]
 
 
 def test_questions_with_answers_are_refused(probe, tmp_path):
@@ -198,11 +200,11 @@ def test_questions_with_answers_are_refused(probe, tmp_path):
 # ----------------------------------------------------------------------------------------------
 
 
-def known_signals(count: int, **more) -> dict[str, dict]:
+def known_signals(count: int, **columns) -> dict[str, dict]:
     agreement = np.linspace(0, 1, count)
     blank = dict.fromkeys(policies.SIGNALS)
     return {
-        f"p{n}": blank | {"agreement": value, "entropy": 1 - value, "answered_share": 1.0} | more
+        f"p{n}": blank | {"agreement": value, "entropy": 1 - value, "answered_share": 1.0} | columns
         for n, value in enumerate(agreement)
     }
 
@@ -223,10 +225,13 @@ def test_predictions_follow_the_sample():
 
 
 def test_a_sample_that_separates_the_pool_still_gives_finite_predictions():
-    found = predicted.predict_pass_rates(
+    predictions = predicted.predict_pass_rates(
         known_signals(50), {"p1": 0.0, "p2": 0.0, "p40": 1.0, "p45": 1.0}
     )
-    assert np.isfinite(list(found.values())).all() and found["p0"] < 0.5 < found["p49"]
+    assert (
+        np.isfinite(list(predictions.values())).all()
+        and predictions["p0"] < 0.5 < predictions["p49"]
+    )
 
 
 @pytest.mark.parametrize("rate, word", [(0.0, "wrong"), (1.0, "right")])

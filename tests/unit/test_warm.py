@@ -157,7 +157,7 @@ def test_when_nobody_reads_what_it_prints_last_it_fails_without_a_traceback(star
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "said"),
+    ("code", "status", "output"),
     [
         ("sys.exit(3)", 3, ""),
         ("sys.exit(-1)", 255, ""),
@@ -168,9 +168,9 @@ def test_when_nobody_reads_what_it_prints_last_it_fails_without_a_traceback(star
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
     ],
 )
-def test_it_ends_as_the_program_ends(start, code, status, said):
+def test_it_ends_as_the_program_ends(start, code, status, output):
     process, *_ = start(code)
-    assert finish(process)[1] == said and process.returncode == status
+    assert finish(process)[1] == output and process.returncode == status
 
 
 def test_a_signal_reaches_the_program_once(start):
@@ -216,7 +216,7 @@ def test_the_code_beside_a_program_is_read_anew(start, world):
 
 
 def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
-    found = []
+    starts = []
     for environment in (
         {"DOES_WITHOUT": "1", "HARDGRPO_WARM": f"{world.sockets}/{os.getpid()}"},
         {},
@@ -224,18 +224,18 @@ def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
     ):
         process, how, *_ = world.start("print('done')", **environment)
         assert finish(process) == ("done\n", "")
-        found.append(how)
-    assert found == ["cold", "warm", "warm"]
+        starts.append(how)
+    assert starts == ["cold", "warm", "warm"]
 
 
 def test_other_threads_need_another_process(world):
-    one, how_one, _, parent = world.start("pass")
+    first_process, how_one, _, parent = world.start("pass")
     threads = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
-    two, how_two, _, other_parent = world.start(
+    second_process, how_two, _, other_parent = world.start(
         "import torch; print(torch.get_num_threads())", **threads
     )
     assert how_one == how_two == "warm" and parent and other_parent and parent != other_parent
-    assert finish(two)[0] == "2\n" and one.wait() == 0
+    assert finish(second_process)[0] == "2\n" and first_process.wait() == 0
 
 
 def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts_another(tmp_path):
@@ -246,8 +246,8 @@ def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts
     assert process.returncode == 1
     if sys.platform == "linux":
         assert gone(real)
-    again, how, *_ = world.start("pass")
-    assert how == "warm" and again.wait() == 0
+    next_process, how, *_ = world.start("pass")
+    assert how == "warm" and next_process.wait() == 0
     world.end()
 
 
@@ -305,10 +305,10 @@ def test_a_signal_after_the_server_has_died_is_no_traceback():
 
     from hardgrpo.runtime import warm
 
-    ours, theirs = socket.socketpair()
-    theirs.close()
-    warm._forward_signal(ours, signal.SIGTERM)
-    warm._forward_signal(ours, signal.SIGTERM)
+    client, server = socket.socketpair()
+    server.close()
+    warm._forward_signal(client, signal.SIGTERM)
+    warm._forward_signal(client, signal.SIGTERM)
 
 
 def test_streams_of_a_program_that_dies_while_it_asks_are_closed(world):
@@ -334,9 +334,9 @@ def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
     from hardgrpo.runtime import warm
 
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    ours, theirs = socket.socketpair()
-    theirs.close()
-    assert warm.hand_over(ours) == 1
+    client, server = socket.socketpair()
+    server.close()
+    assert warm.hand_over(client) == 1
     assert (
         capsys.readouterr().err
         == "error: the process that this program ran in was killed; start the same command again\n"
@@ -348,9 +348,9 @@ def test_what_comes_in_two_parts_is_received_whole():
 
     from hardgrpo.runtime import warm
 
-    ours, theirs = socket.socketpair()
-    ours.sendall(b"two ")
-    threading.Timer(0.1, ours.sendall, [b"parts"]).start()
-    assert warm._receive(theirs, 9) == b"two parts"
-    ours.close()
-    assert warm._receive(theirs, 1) == b"", "whoever sends is gone"
+    client, server = socket.socketpair()
+    client.sendall(b"two ")
+    threading.Timer(0.1, client.sendall, [b"parts"]).start()
+    assert warm._receive(server, 9) == b"two parts"
+    client.close()
+    assert warm._receive(server, 1) == b"", "whoever sends is gone"

@@ -182,18 +182,18 @@ def test_runs_that_spent_differently_stop_the_summary(finished):
     path = "results/training/tiny/swaps/mini/random/seed0/updates.csv"
     finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
     done = finished.snakemake("results/summaries/mini/parity.csv")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "holds updates constant, but mini/hard/seed0 has 4 and mini/random/seed0 has 3" in said
+    assert "holds updates constant, but mini/hard/seed0 has 4 and mini/random/seed0 has 3" in output
 
 
 def test_a_split_that_a_task_does_not_have_is_told(world):
     done = world.snakemake("-n", "results/tasks/aime2025/train.jsonl")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert (
         done.returncode != 0
-        and "config.yaml: tasks.aime2025.source.train" in said
-        and "Traceback" not in said
+        and "config.yaml: tasks.aime2025.source.train" in output
+        and "Traceback" not in output
     )
 
 

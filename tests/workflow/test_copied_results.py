@@ -23,11 +23,11 @@ def check_refused_and_kept(world: World, *words: str) -> None:
     """A run is refused with these words; after what the message says, everything is taken as it
     is."""
     done = world.snakemake()
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "--touch" in said
-    assert [part for part in words if part not in said] == []
-    kept = world.snakemake("--touch")
-    assert kept.returncode == 0, kept.stderr
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "--touch" in output
+    assert [part for part in words if part not in output] == []
+    touched = world.snakemake("--touch")
+    assert touched.returncode == 0, touched.stderr
     assert world.plan().keys().isdisjoint(TRAINS)
 
 

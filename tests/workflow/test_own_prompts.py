@@ -15,7 +15,16 @@ from conftest import ROOT, World
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks
-from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, check_order, chosen, make_world, probed
+from own_prompts import (
+    OVERLAY,
+    SAMPLES,
+    TASK,
+    as_csv,
+    check_order,
+    chosen,
+    make_world,
+    read_answers,
+)
 
 SAYINGS = [
     'Say "one",\nthen two',
@@ -53,8 +62,8 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
     assert answered.planned == {
         "fetch_model": 1, "prepare_task": 1, "compare_pool": 1, "fit_prompts": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
     }  # fmt: skip
-    made = {path.name for path in (answered.folder / "results").iterdir()}
-    assert made == {
+    folders = {path.name for path in (answered.folder / "results").iterdir()}
+    assert folders == {
         "models",
         "tasks",
         "pools",
@@ -76,18 +85,18 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
         assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), (
             "nothing is summarised"
         )
-    assert "Study mini" not in answered.said and "95 % interval" not in answered.said, (
+    assert "Study mini" not in answered.output and "95 % interval" not in answered.output, (
         "and no study is shown"
     )
     assert answered.plan("subset", "--configfile", "my.yaml") == {}
 
 
 def test_the_pass_rates_are_those_of_the_probe(answered):
-    answers = probed(answered)
+    answers = read_answers(answered)
     expected = {row["name"]: row["gold"].strip(".").lower() for row in TABLE}
     rates = {
-        name: sum(answer == expected[name] for answer in found) / SAMPLES
-        for name, found in answers.items()
+        name: sum(answer == expected[name] for answer in problem_answers) / SAMPLES
+        for name, problem_answers in answers.items()
     }
     difficulty = files.read_rows(
         answered.folder / "results/difficulty/mine/mine.csv",
@@ -95,7 +104,7 @@ def test_the_pass_rates_are_those_of_the_probe(answered):
     )
     assert {row["id"]: row["pass_rate"] for row in difficulty} == rates
     assert {row["id"]: row["answered"] for row in difficulty} == {
-        n: SAMPLES - found.count(None) for n, found in answers.items()
+        n: SAMPLES - problem_answers.count(None) for n, problem_answers in answers.items()
     }
     assert {row["id"]: row["tier"] for row in difficulty} == {
         row["name"]: row["level"] for row in TABLE
@@ -125,9 +134,9 @@ def test_what_was_chosen_is_said_and_written_down(answered):
     )
     assert (
         f"10 of 20 prompts by {json.dumps(facts['policy'])}, mean pass rate {sum(rates) / 10:.3f}"
-        in answered.said
+        in answered.output
     )
-    assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.said
+    assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.output
 
 
 def test_other_answers_are_measured_and_chosen_from_anew(answered, tmp_path):
@@ -169,8 +178,8 @@ def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
     }
     overlay = OVERLAY | {"subset": OVERLAY["subset"] | {"task": "long"}}
     overlay["tasks"] = {
-        name: TASK | {"source": TASK["source"] | {"train": name} | more}
-        for name, (more, _) in tables.items()
+        name: TASK | {"source": TASK["source"] | {"train": name} | changes}
+        for name, (changes, _) in tables.items()
     }
     overlay["tasks"]["long"] = TASK | {"completion_tokens": 64}
     overlay["models"] = OVERLAY["models"] | {
@@ -199,11 +208,11 @@ def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
         *targets,
         "results/probe/mine/long/shard0.jsonl.gz",
     )
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
-    found = [
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
+    errors = [
         line.partition("error: ")[2]
-        for line in said.splitlines()
+        for line in output.splitlines()
         if line.strip().startswith("error: ")
     ]
     expected = {
@@ -218,8 +227,8 @@ def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
         "results/tasks/long/train.jsonl: 20 of 20 prompts are too long for results/models/mine, whose context leaves 0 tokens",
     }  # fmt: skip
     for start in expected:
-        assert sum(line.startswith(start) for line in found) == 1, (start, found)
-    assert len(found) == len(expected)
+        assert sum(line.startswith(start) for line in errors) == 1, (start, errors)
+    assert len(errors) == len(expected)
 
 
 def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
@@ -229,11 +238,11 @@ def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
         OVERLAY | {"tasks": {"mine": TASK | {"source": {"kind": "files", "trian": "prompts.csv"}}}},
     )
     done = world.snakemake("subset", "--configfile", "my.yaml")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
     (line,) = [
         line
-        for line in said.splitlines()
+        for line in output.splitlines()
         if "tasks.mine.source: unknown key 'trian'; did you mean 'train'?" in line
     ]
     assert line.startswith("my.yaml:")
@@ -246,9 +255,9 @@ def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
 def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
     world = make_world(tmp_path, untrained)
     done = world.snakemake("subset", "--configfile", "my.yaml")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
-    assert "my data/prompts.csv" in said and not (world.folder / "results/models").exists(), (
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
+    assert "my data/prompts.csv" in output and not (world.folder / "results/models").exists(), (
         "told before the first job"
     )
 

@@ -39,30 +39,30 @@ def process_rewards(tmp_path_factory):
     return plan(World(tmp_path_factory.mktemp("plan") / "world"), "--study", "process_rewards")
 
 
-def by_stage(found: dict) -> dict:
+def by_stage(bill: dict) -> dict:
     return {
         (row["stage"], row["model"]): row["jobs"]
-        for row in found["table"]
+        for row in bill["table"]
         if row["stage"] != "light"
     }
 
 
 def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
-    world, found = paper
-    assert by_stage(found) == {
+    world, bill = paper
+    assert by_stage(bill) == {
         ("probing", "qwen3-4b"): 5, ("probing", "qwen3-14b"): 5, ("probing", "phi-4"): 5, ("probing", "llama-3.1-8b-instruct"): 4,
         ("training", "qwen3-4b"): 24, ("training", "qwen3-14b"): 24, ("training", "phi-4"): 24, ("training", "llama-3.1-8b-instruct"): 12,
         ("evaluation", "qwen3-4b"): 39, ("evaluation", "qwen3-14b"): 26, ("evaluation", "phi-4"): 26,
         ("evaluation", "llama-3.1-8b-instruct"): 13,
     }  # fmt: skip
     planned = sum(world.plan("--config", "study=paper", profile="slurm").values())
-    assert found["totals"]["jobs"] == planned - 1, "all but the target itself"
-    assert found["totals"]["gpu_hours"] == pytest.approx(
-        sum(job["gpu_hours"] for job in found["jobs"])
+    assert bill["totals"]["jobs"] == planned - 1, "all but the target itself"
+    assert bill["totals"]["gpu_hours"] == pytest.approx(
+        sum(job["gpu_hours"] for job in bill["jobs"])
     )
-    assert found["totals"]["cost"] == pytest.approx(2.5 * found["totals"]["gpu_hours"])
-    assert found["totals"]["wall_hours"] >= found["totals"]["gpu_hours"] / 8
-    stages = [job["name"].split()[0] for job in found["critical_path"]]
+    assert bill["totals"]["cost"] == pytest.approx(2.5 * bill["totals"]["gpu_hours"])
+    assert bill["totals"]["wall_hours"] >= bill["totals"]["gpu_hours"] / 8
+    stages = [job["name"].split()[0] for job in bill["critical_path"]]
     assert stages[:3] == ["fetch_model", "fit_prompts", "probe"] and {
         "train_grpo",
         "evaluate_run",
@@ -71,18 +71,18 @@ def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
 
 
 def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(world):
-    found = plan(world, "--study", "process_rewards")
+    bill = plan(world, "--study", "process_rewards")
     folder = world.folder / "results/plan"
-    hours = f"{found['totals']['gpu_hours']:.2f}"
-    assert re.search(rf"^total +\d+ +{hours}", found["text"], re.MULTILINE)
+    hours = f"{bill['totals']['gpu_hours']:.2f}"
+    assert re.search(rf"^total +\d+ +{hours}", bill["text"], re.MULTILINE)
     with open(folder / "plan.csv") as stream:
         rows = list(csv.DictReader(stream))
     assert sum(float(row["gpu_hours"]) for row in rows) == pytest.approx(
-        found["totals"]["gpu_hours"]
+        bill["totals"]["gpu_hours"]
     )
     with open(folder / "jobs.csv") as stream:
         assert sum(float(row["gpu_hours"]) for row in csv.DictReader(stream)) == pytest.approx(
-            found["totals"]["gpu_hours"]
+            bill["totals"]["gpu_hours"]
         )
     assert hours in (folder / "plan.html").read_text()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".seals"}
@@ -93,11 +93,11 @@ def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(
     assert {
         path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".seals"
     } == before
-    assert found["text"].strip() in done.stdout
+    assert bill["text"].strip() in done.stdout
     assert world.snakemake("plan", "--config", "study=process_rewards").returncode == 0
-    here = json.loads((folder / "plan.json").read_text())
-    assert here["totals"]["gpu_hours"] == pytest.approx(found["totals"]["gpu_hours"])
-    assert here["setting"] | {"gpus": 1, "cluster": False} == here["setting"], (
+    workflow_bill = json.loads((folder / "plan.json").read_text())
+    assert workflow_bill["totals"]["gpu_hours"] == pytest.approx(bill["totals"]["gpu_hours"])
+    assert workflow_bill["setting"] | {"gpus": 1, "cluster": False} == workflow_bill["setting"], (
         "the laptop profile has one GPU"
     )
 
@@ -115,29 +115,33 @@ def test_what_remains_after_some_runs_is_smaller_by_exactly_these(finished):
     after = plan(finished)
     finished.clear()
     before = plan(finished)
-    left, all_ = ({job["name"]: job for job in found["jobs"]} for found in (after, before))
-    assert {name for name, job in left.items() if job["stage"] == "training"} == {
+    remaining_jobs, all_ = ({job["name"]: job for job in bill["jobs"]} for bill in (after, before))
+    assert {name for name, job in remaining_jobs.items() if job["stage"] == "training"} == {
         f"train_grpo tiny swaps mini {policy} seed 1" for policy in ("hard", "random")
     }
-    assert all(left[name]["gpu_hours"] == all_[name]["gpu_hours"] for name in left)
-    gone = [job for name, job in all_.items() if name not in left]
-    assert {job["stage"] for job in gone} == {
+    assert all(
+        remaining_jobs[name]["gpu_hours"] == all_[name]["gpu_hours"] for name in remaining_jobs
+    )
+    finished_jobs = [job for name, job in all_.items() if name not in remaining_jobs]
+    assert {job["stage"] for job in finished_jobs} == {
         "pretraining",
         "probing",
         "training",
         "evaluation",
         "light",
     }
-    assert sum(job["gpu_hours"] for job in gone) > 0
+    assert sum(job["gpu_hours"] for job in finished_jobs) > 0
     for key in ("gpu_hours", "job_hours", "tokens_generated", "tokens_trained", "completions"):
-        of_gone = sum(job["seconds"] / 3600 if key == "job_hours" else job[key] for job in gone)
+        of_gone = sum(
+            job["seconds"] / 3600 if key == "job_hours" else job[key] for job in finished_jobs
+        )
         assert before["totals"][key] - after["totals"][key] == pytest.approx(of_gone, rel=1e-3), key
-    assert before["totals"]["jobs"] - after["totals"]["jobs"] == len(gone)
+    assert before["totals"]["jobs"] - after["totals"]["jobs"] == len(finished_jobs)
 
 
 def test_a_finished_study_leaves_nothing_to_pay(finished):
-    found = plan(finished, "--profile", "laptop")
-    assert found["totals"]["jobs"] == 0 and "Nothing is left to do for mini" in found["text"]
+    bill = plan(finished, "--profile", "laptop")
+    assert bill["totals"]["jobs"] == 0 and "Nothing is left to do for mini" in bill["text"]
     assert "Nothing is left to do" in (finished.folder / "results/plan/plan.html").read_text()
 
 
@@ -152,8 +156,8 @@ def test_what_if(world, process_rewards):
         "calibrated_on_jobs": 0,
     }
     seeds = plan(world, "--study", "process_rewards", "--seeds", "6")
-    trained = lambda found: sum(
-        row["gpu_hours"] for row in found["table"] if row["stage"] == "training"
+    trained = lambda bill: sum(
+        row["gpu_hours"] for row in bill["table"] if row["stage"] == "training"
     )
     assert trained(seeds) == pytest.approx(2 * trained(now))
     older = plan(
@@ -173,29 +177,30 @@ def test_what_if(world, process_rewards):
 
 
 def test_pruned_checkpoints_leave_less_on_the_disk(world):
-    kept = plan(world, "--study", "limits")
+    unpruned = plan(world, "--study", "limits")
     world.configure(lambda config: config.update(keep_checkpoints="last"))
     pruned = plan(world, "--study", "limits")
-    of_runs = sum(row["kept_gb"] for row in kept["table"] if row["stage"] == "training")
+    of_runs = sum(row["kept_gb"] for row in unpruned["table"] if row["stage"] == "training")
     assert pruned["totals"]["kept_gb"] == pytest.approx(
-        kept["totals"]["kept_gb"] - 0.9 * of_runs
+        unpruned["totals"]["kept_gb"] - 0.9 * of_runs
     ), "one checkpoint of ten"
-    assert pruned["totals"]["peak_disk_gb"] < kept["totals"]["peak_disk_gb"]
-    assert pruned["totals"]["gpu_hours"] == pytest.approx(kept["totals"]["gpu_hours"])
+    assert pruned["totals"]["peak_disk_gb"] < unpruned["totals"]["peak_disk_gb"]
+    assert pruned["totals"]["gpu_hours"] == pytest.approx(unpruned["totals"]["gpu_hours"])
 
 
 def test_jobs_that_studies_share_count_once(world, process_rewards):
-    one, other = "process_rewards", "budget"
-    alone = {one: process_rewards, other: plan(world, "--study", other)}
-    both = plan(world, "--study", one, "--study", other)
+    first_study, second_study = "process_rewards", "budget"
+    alone = {first_study: process_rewards, second_study: plan(world, "--study", second_study)}
+    joint_bill = plan(world, "--study", first_study, "--study", second_study)
     rows = {
-        study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in alone
+        study: sum(row["jobs"] for row in joint_bill["table"] if row["study"] == study)
+        for study in alone
     }
-    assert rows[one] == alone[one]["totals"]["jobs"]
-    shared = {job["name"] for job in alone[one]["jobs"]} & {
-        job["name"] for job in alone[other]["jobs"]
+    assert rows[first_study] == alone[first_study]["totals"]["jobs"]
+    shared = {job["name"] for job in alone[first_study]["jobs"]} & {
+        job["name"] for job in alone[second_study]["jobs"]
     }
-    assert shared and rows[other] == alone[other]["totals"]["jobs"] - len(shared)
+    assert shared and rows[second_study] == alone[second_study]["totals"]["jobs"] - len(shared)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +259,8 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
         job for job in calibrated["jobs"] if job["rule"] == "train_grpo" and job["policy"] == "hard"
     ]
     assert run["seconds"] == pytest.approx(measured["seconds"], rel=0.05, abs=0.2)
-    seconds = lambda found: [
-        job["seconds"] for job in found["jobs"] if job["rule"] in ("train_grpo", "evaluate_run")
+    seconds = lambda bill: [
+        job["seconds"] for job in bill["jobs"] if job["rule"] in ("train_grpo", "evaluate_run")
     ]
     assert seconds(plain) != seconds(calibrated), "one of them might be right by chance, not all"
 
@@ -285,19 +290,19 @@ def test_calibration_without_finished_jobs_says_so(world):
 def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
     from playwright.sync_api import sync_playwright
 
-    world, found = paper
-    said, asked = [], []
+    world, bill = paper
+    messages, urls = [], []
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1180, "height": 900})
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("request", lambda request: urls.append(request.url))
         page.goto((world.folder / "results/plan/plan.html").as_uri())
         assert page.title() == "Plan: paper"
-        assert page.locator("#gpu-hours").inner_text() == f"{found['totals']['gpu_hours']:.1f}"
-        assert page.locator("#table tr").count() == len(found["table"]) + 2
-        assert page.locator("#gantt rect").count() == found["totals"]["jobs"], (
+        assert page.locator("#gpu-hours").inner_text() == f"{bill['totals']['gpu_hours']:.1f}"
+        assert page.locator("#table tr").count() == len(bill["table"]) + 2
+        assert page.locator("#gantt rect").count() == bill["totals"]["jobs"], (
             "a bar a job: none here has two GPUs"
         )
         inside = page.evaluate(
@@ -310,7 +315,7 @@ def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
             "nothing sticks out sideways"
         )
         browser.close()
-    assert not said and [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert not messages and [url for url in urls if not url.startswith(("file:", "data:"))] == []
 
 
 def test_snakemake_plan_leaves_no_trace_in_other_targets(world):

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import project_config
-from conftest import ROOT, planned
+from conftest import ROOT, count_jobs
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 from hardgrpo.study import settings
@@ -183,11 +183,13 @@ INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
     """On the login node before anything is submitted; what is computed (pretraining, too) is not
     among them."""
-    whole, plan = (
+    full_plan, plan = (
         world.plan(target, "--config", f"study={study}", profile="slurm")
         for target in ("all", "inputs")
     )
-    assert plan == {rule: count for rule, count in whole.items() if rule in INPUTS} | {"inputs": 1}
+    assert plan == {rule: count for rule, count in full_plan.items() if rule in INPUTS} | {
+        "inputs": 1
+    }
     assert plan.keys() == {*INPUTS, "inputs"}
 
 
@@ -226,7 +228,7 @@ def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
         done.stdout + done.stderr,
         re.MULTILINE,
     )
-    assert {kind: sum(found[0] == kind for found in shown) for kind in ("Probe", "Train", "Evaluate")} == {
+    assert {kind: sum(match[0] == kind for match in shown) for kind in ("Probe", "Train", "Evaluate")} == {
         "Probe": 19, "Train": 84, "Evaluate": 104,
     }  # fmt: skip
     assert max(int(minutes) for *_, minutes in shown) == 1440, "capped by what the partition allows"
@@ -366,44 +368,44 @@ def test_figures_and_paper_never_run_a_study(finished):
 
 
 def test_what_is_drawn_is_a_choice_that_is_said(finished):
-    def said(*config: str) -> str:
+    def read_dry_run(*config: str) -> str:
         done = finished.snakemake("-n", "figures", "--config", "study=mini", *config)
         return done.stdout + done.stderr
 
-    assert "Study mini is drawn from results/summaries/mini." in said()
-    assert "no complete summaries of study mini; run it" in said("draw=reference"), (
+    assert "Study mini is drawn from results/summaries/mini." in read_dry_run()
+    assert "no complete summaries of study mini; run it" in read_dry_run("draw=reference"), (
         "this world has no reference"
     )
     shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference")
     assert (
         "drawn from results/summaries/mini; `--config draw=reference` draws results/reference/mini."
-        in said()
+        in read_dry_run()
     )
     assert (
         "drawn from results/reference/mini; `--config draw=computed` draws results/summaries/mini."
-        in said("draw=reference")
+        in read_dry_run("draw=reference")
     )
     (finished.folder / "results/summaries/mini/gains.csv").unlink()
-    assert "drawn from results/reference/mini." in said(), (
+    assert "drawn from results/reference/mini." in read_dry_run(), (
         "summaries that are not complete are not drawn"
     )
-    assert "no complete summaries of study mini; run it" in said("draw=computed")
-    assert "draw: 'latest' should be" in said("draw=latest")
+    assert "no complete summaries of study mini; run it" in read_dry_run("draw=computed")
+    assert "draw: 'latest' should be" in read_dry_run("draw=latest")
 
 
 def programs() -> dict[str, list]:
     """{rule: its program, and the modules that the program finds by name in the registry}."""
-    found = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
+    program_files = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
-    found["summarize"] += [
+    program_files["summarize"] += [
         module(f"analysis/{table.module}") for table in registry.SUMMARIES.values()
     ]
-    found["write_tables"] += [
+    program_files["write_tables"] += [
         module(f"report/tables/{table.module}") for table in registry.TABLES.values()
     ]
-    found["compare_pool"] = found["compare_splits"]
-    figures = found.pop("draw_figure")
-    return found | {
+    program_files["compare_pool"] = program_files["compare_splits"]
+    figures = program_files.pop("draw_figure")
+    return program_files | {
         f"plot_{name}": [*figures, module(f"report/figures/{name}")] for name in registry.FIGURES
     }
 
@@ -433,7 +435,7 @@ def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(fi
     )
     # Snakemake gives one reason a rule: what follows from a rule that is planned is planned for
     # that.
-    plan = planned(done.stdout + done.stderr)
+    plan = count_jobs(done.stdout + done.stderr)
     assert (
         reasons
         and set(reasons.group(1).split(", ")) - {"compile_paper"}

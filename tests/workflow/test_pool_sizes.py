@@ -18,14 +18,14 @@ PREPARED = "results/tasks/mine/train.jsonl"
 ANSWERS = [str(number) for number in range(20)]
 
 
-def overlay(world, policy, task=TASK, name="mine", **more):
+def overlay(world, policy, task=TASK, name="mine", **entries):
     chosen = {"model": "mine", "task": name, "policy": "own", "seed": 0}
     # nothing comes to need it
     models = {"mine": {"source": {"kind": "folder", "path": "no model"}}}
     content = (
         {"data": "data", "subset": chosen, "policies": {"own": policy}, "models": models}
         | ({"tasks": {name: task}} if task else {})
-        | more
+        | entries
     )
     (world.folder / "my.yaml").write_text(yaml.safe_dump(content))
 
@@ -36,15 +36,15 @@ def pool(world, answers=ANSWERS, name="pool.csv", first=0):
     (world.folder / f"data/{name}").write_text(f"question,answer\n{rows}")
 
 
-def refused(done, *words) -> str:
+def check_refusal(done, *words) -> str:
     """One line that has all words; nothing is sampled."""
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said, said
-    (line,) = {line.strip() for line in said.splitlines() if words[0] in line}
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output, output
+    (line,) = {line.strip() for line in output.splitlines() if words[0] in line}
     for word in words:
-        assert word in line, said
-    assert "rule probe" not in said and "Probe " not in said
-    return said
+        assert word in line, output
+    assert "rule probe" not in output and "Probe " not in output
+    return output
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +92,13 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
 def test_a_budget_that_a_local_file_cannot_fill_is_refused_when_planned(planned, policy, words):
     overlay(planned, policy)
     before = sorted((planned.folder / "results").rglob("*"))
-    refused(
+    check_refusal(
         planned.snakemake("-n", "subset", "--configfile", "my.yaml"),
         "policies.own.budget: task 'mine': ",
         "my.yaml",
         words,
     )
-    refused(
+    check_refusal(
         planned.snakemake("subset", "--configfile", "my.yaml"),
         "policies.own.budget: task 'mine': ",
         words,
@@ -117,7 +117,7 @@ def test_a_budget_as_large_as_the_pool_is_planned(planned):
 def test_a_budget_that_a_known_pool_cannot_fill_is_refused_when_planned(planned, task, pool_size):
     overlay(planned, {"rule": "hard", "budget": {"prompts": pool_size + 1}}, task=None, name=task)
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
-    refused(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")
+    check_refusal(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")
 
 
 def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
@@ -136,7 +136,7 @@ def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
     )
     (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
     done = planned.snakemake("-n", "--configfile", "my.yaml", "subset.yaml")
-    refused(done, "policies.own.budget: task 'mine': ", "the pool has 20")
+    check_refusal(done, "policies.own.budget: task 'mine': ", "the pool has 20")
 
 
 def test_several_files_are_one_pool(planned):
@@ -145,7 +145,7 @@ def test_several_files_are_one_pool(planned):
     overlay(planned, {"rule": "hard", "budget": {"prompts": 25}}, task)
     assert planned.plan("subset", "--configfile", "my.yaml")["prepare_task"] == 1
     overlay(planned, {"rule": "hard", "budget": {"prompts": 26}}, task)
-    refused(
+    check_refusal(
         planned.snakemake("-n", "subset", "--configfile", "my.yaml"),
         "policies.own.budget: ",
         "the pool has 25",
@@ -167,7 +167,7 @@ def test_a_list_of_files_that_is_none_is_refused(planned, names):
         TASK | {"source": {"kind": "files", "train": names}},
     )
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
-    refused(
+    check_refusal(
         done, "tasks.mine.source.train", "The file or files of the pool: a name, or a list of names"
     )
 
@@ -185,13 +185,13 @@ def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
 
     # the pool is prepared: it is checked when the first job starts
     overlay(world, {"rule": "hard", "budget": {"prompts": 200}})
-    refused(
+    check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "policy 'own': task 'mine': ",
         "the pool has 199",
     )
     (world.folder / PREPARED).unlink()
-    refused(
+    check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "error: policy 'own': task 'mine': ",
         "the pool has 199",
@@ -202,19 +202,19 @@ def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
 def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(world):
     pool(world)
     overlay(world, {"rule": "hard", "budget": 0.04})
-    refused(
+    check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "error: policy 'own': task 'mine': ",
         "is less than one of 20 prompts",
     )
     overlay(world, PREDICTED | {"budget": 0.5, "calibrated_on": 0.06})
-    refused(
+    check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "error: policy 'own': task 'mine': ",
         "a line needs at least two",
     )
     overlay(world, PREDICTED | {"budget": {"prompts": 4}, "calibrated_on": 0.2})
-    refused(
+    check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "error: policy 'own': task 'mine': ",
         "is spent on the 4 prompts",
@@ -227,7 +227,7 @@ def test_a_chosen_subset_is_not_kept_for_a_budget_that_the_pool_cannot_fill(worl
     overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
     assert world.snakemake("subset", "--configfile", "my.yaml").returncode == 0
     overlay(world, {"rule": "random", "budget": {"prompts": 30}}, task)
-    refused(
+    check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "policy 'own': task 'mine': ",
         "the pool has 20",

@@ -41,10 +41,10 @@ def overlay_with(**task) -> dict:
 
 def refuse(world, *words: str, target="subset") -> None:
     done = world.snakemake(target, "--configfile", "my.yaml")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said, said
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output, output
     for word in words:
-        assert word in said, said[-3000:]
+        assert word in output, output[-3000:]
     for folder in ("probe", "evaluation", "subsets"):
         assert not (world.folder / "results" / folder).exists(), f"nothing is in results/{folder}"
 

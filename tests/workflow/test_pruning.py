@@ -34,10 +34,10 @@ def test_an_evaluated_study_keeps_the_last_checkpoints(finished):
     done = finished.snakemake("results/evaluation/tiny/swaps/mini/hard/seed0/arithmetic.csv.gz")
     assert done.returncode != 0 and "Traceback" not in done.stdout + done.stderr
     log = finished.folder / "results/logs/evaluate_run/tiny/swaps/mini/hard/seed0/arithmetic.log"
-    (said,) = log.read_text().strip().splitlines()
+    (message,) = log.read_text().strip().splitlines()
     assert (
-        said.startswith(f"error: {RUN}/checkpoints: the weights after 2 updates were removed")
-        and "keep_checkpoints: all" in said
+        message.startswith(f"error: {RUN}/checkpoints: the weights after 2 updates were removed")
+        and "keep_checkpoints: all" in message
     )
 
 

@@ -104,8 +104,8 @@ def test_gsm8k_has_the_answers_and_steps_of_its_solutions(prepared, split):
     solutions = [
         row["answer"] for row in files.read_jsonl(DATA / f"gsm8k/{split}.jsonl", {"answer": str})
     ]
-    found = [(p["answer"], p["tier"]) for p in prepared.problems["gsm8k", split]]
-    assert found == [
+    answers = [(p["answer"], p["tier"]) for p in prepared.problems["gsm8k", split]]
+    assert answers == [
         (solution.splitlines()[-1].removeprefix("#### "), solution.count("<<"))
         for solution in solutions
     ]
@@ -181,10 +181,10 @@ def prepare(world, *splits, **config):
     settings = [f"{key}={value}" for key, value in config.items()]
     arguments = ["--config", *settings, "--"] if settings else []
     done = world.snakemake("--keep-going", *arguments, *(target(*split) for split in splits))
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said, said
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output, output
     return done.returncode, [
-        line.strip() for line in said.splitlines() if line.strip().startswith("error: ")
+        line.strip() for line in output.splitlines() if line.strip().startswith("error: ")
     ]
 
 
@@ -234,15 +234,15 @@ def test_a_missing_line_is_told_with_file_and_numbers(copied):
         ("shuffled_objects", "train"),
         ("shuffled_objects", "test"),
     ]
-    status, found = prepare(copied, *splits, ("gsm8k", "test"))
+    status, errors = prepare(copied, *splits, ("gsm8k", "test"))
     assert status != 0
     three, five, seven = (
         f"data/bbh/tracking_shuffled_objects_{name}_objects.json"
         for name in ("three", "five", "seven")
     )
-    wanted = "; the file is truncated or another version: get the pinned one"
-    assert sorted(found) == sorted(
-        f"error: {line}{wanted}"
+    remedy = "; the file is truncated or another version: get the pinned one"
+    assert sorted(errors) == sorted(
+        f"error: {line}{remedy}"
         for line in (
             "data/gsm8k/train.jsonl: 7472 problems, but the train split of task 'gsm8k' has 7473",
             "data/aime2025/aime2025-I.jsonl: 14 problems, but the test split of task 'aime2025' has 15",

@@ -67,18 +67,20 @@ def shares(row: dict) -> tuple:
 def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
     done = followed.snakemake("--config", STUDY)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    whole, last = summary(followed), summary(followed, 4)
-    assert shares(whole["hard"]) == (0, 0, 1, 0, 1), "never solved, before and after"
-    assert shares(whole["hard_solvable"]) == (1, 0, 0, 0.25, 0)
-    assert shares(whole["nearest_half"]) == (0.5, 0.5, 0, 13 / 16, 0)
-    assert shares(whole["easy"]) == (0, 1, 0, 1, 0)
-    assert shares(whole["all"]) == pytest.approx((0.375, 0.375, 0.25, (0 + 4 + 13 + 16) / 64, 0.25))
-    assert (
-        {row["epochs"] for row in whole.values()} == {4}
-        and whole["all"]["prompts"] == 20
-        and whole["hard"]["prompts"] == 5
+    all_epochs, last_epochs = summary(followed), summary(followed, 4)
+    assert shares(all_epochs["hard"]) == (0, 0, 1, 0, 1), "never solved, before and after"
+    assert shares(all_epochs["hard_solvable"]) == (1, 0, 0, 0.25, 0)
+    assert shares(all_epochs["nearest_half"]) == (0.5, 0.5, 0, 13 / 16, 0)
+    assert shares(all_epochs["easy"]) == (0, 1, 0, 1, 0)
+    assert shares(all_epochs["all"]) == pytest.approx(
+        (0.375, 0.375, 0.25, (0 + 4 + 13 + 16) / 64, 0.25)
     )
-    assert shares(last["nearest_half"])[:4] == (0, 1, 0, 1) and summary(followed, 5) == {}, (
+    assert (
+        {row["epochs"] for row in all_epochs.values()} == {4}
+        and all_epochs["all"]["prompts"] == 20
+        and all_epochs["hard"]["prompts"] == 5
+    )
+    assert shares(last_epochs["nearest_half"])[:4] == (0, 1, 0, 1) and summary(followed, 5) == {}, (
         "four later epochs, four stretches"
     )
     assert "nearest_half" in done.stdout and "paper/trajectories/verified.txt" in done.stdout
@@ -103,16 +105,16 @@ def test_what_is_wrong_with_a_file_is_told(followed):
         and "data/mine/run.csv.gz: row 2: correct is 5 of 4 rollouts" in done.stdout + done.stderr
     )
     (followed.folder / "data/mine/run.csv.gz").unlink()
-    said = followed.snakemake("-n", "--config", STUDY)
+    dry_run = followed.snakemake("-n", "--config", STUDY)
     assert (
-        said.returncode != 0
-        and "data/mine/run.csv.gz" in said.stdout + said.stderr
-        and "Traceback" not in said.stderr
+        dry_run.returncode != 0
+        and "data/mine/run.csv.gz" in dry_run.stdout + dry_run.stderr
+        and "Traceback" not in dry_run.stderr
     )
-    said = followed.snakemake("-n", "explorer", "--config", STUDY)
+    dry_run = followed.snakemake("-n", "explorer", "--config", STUDY)
     assert (
         "studies.trajectories has no completions, so there is nothing to explore"
-        in said.stdout + said.stderr
+        in dry_run.stdout + dry_run.stderr
     )
 
 
@@ -139,16 +141,18 @@ def test_the_real_run_gives_the_known_numbers(world):
         "--config", STUDY, "--", "results/summaries/trajectories/trajectories.csv"
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    whole, last = summary(world), summary(world, 10)
-    known = {  # mixed, and right at the end
+    all_epochs, last_epochs = summary(world), summary(world, 10)
+    expected = {  # mixed, and right at the end
         "hard": (0.13, 0.03), "hard_solvable": (0.46, 0.14), "middle": (0.88, 0.41), "nearest_half": (0.88, 0.75),
         "easy": (0.19, 0.98), "all": (0.51, 0.46),
     }  # fmt: skip
-    for policy, (mixed, right) in known.items():
-        assert (whole[policy]["mixed"], last[policy]["pass_rate"]) == pytest.approx(
+    for policy, (mixed, right) in expected.items():
+        assert (all_epochs[policy]["mixed"], last_epochs[policy]["pass_rate"]) == pytest.approx(
             (mixed, right), abs=0.012
         ), policy
-    assert round(whole["all"]["never_solved"], 2) == 0.24 and whole["all"]["prompts"] == 1209
+    assert (
+        round(all_epochs["all"]["never_solved"], 2) == 0.24 and all_epochs["all"]["prompts"] == 1209
+    )
 
 
 @pytest.mark.recordings

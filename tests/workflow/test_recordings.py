@@ -151,9 +151,9 @@ NUMBERS = dict.fromkeys(["gain", "finishing", "correctness", "base_accuracy"], f
 def test_recordings_that_are_not_there_are_told(world):
     world.configure(configure)
     done = world.snakemake("-n", "--config", "study=recordings", "data=nowhere")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
-    assert "nowhere/mine/" in said
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
+    assert "nowhere/mine/" in output
 
 
 def test_originals_that_are_not_there_are_downloaded_and_figures_need_none(world):
@@ -295,9 +295,9 @@ def test_a_study_of_published_files_runs_from_the_originals(world):
 
     (original / "A_all/checkpoint-200.json").write_text("[]")
     done = world.snakemake("--config", "study=recordings")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     log = world.folder / "results/logs/convert_recording/mine/letters/all/checkpoint-200.log"
-    assert done.returncode != 0 and "Traceback" not in said
+    assert done.returncode != 0 and "Traceback" not in output
     assert "A_all/checkpoint-200.json: is not what inputs.lock says" in log.read_text()
     (original / "A_all/checkpoint-200.json").unlink()
     assert world.plan("--config", "study=recordings")["fetch_original"] == 1, (
@@ -330,10 +330,10 @@ def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words
 
     world.configure(configure_wrongly)
     done = world.snakemake("-n", "--config", "study=recordings")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert (
-        done.returncode != 0 and "Traceback" not in said and all(word in said for word in words)
-    ), said[-2000:]
+        done.returncode != 0 and "Traceback" not in output and all(word in output for word in words)
+    ), output[-2000:]
 
 
 # --- the real ones

@@ -47,13 +47,13 @@ def test_what_snakemake_would_show_a_traceback_for_is_one_line(case, place):
         (place.folder / name).unlink()
     for path, content in before.items():
         path.write_bytes(content)
-    said = (done.stdout + done.stderr).splitlines()
-    errors = [line for line in said if line.startswith("error: ")]
+    lines = (done.stdout + done.stderr).splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
     assert (
         done.returncode != 0
         and len(errors) == 1
-        and not [line for line in said if "Traceback" in line]
-    ), said
+        and not [line for line in lines if "Traceback" in line]
+    ), lines
     assert [words for words in expected if words not in errors[0]] == [], errors
 
 

@@ -19,7 +19,7 @@ import fork_server
 from conftest import World, path_of
 from hardgrpo.runtime import files
 from interruptible_run import KILLS, contents, often, wait_for
-from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, probed
+from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, read_answers
 
 SOURCE = {
     "kind": "files", "train": "prompts.jsonl", "test": "test.jsonl",
@@ -53,9 +53,11 @@ def unanswered(tmp_path_factory, untrained) -> World:
 
 def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
     shares = {
-        name: max(collections.Counter(answer for answer in found if answer).values(), default=0)
+        name: max(
+            collections.Counter(answer for answer in problem_answers if answer).values(), default=0
+        )
         / SAMPLES
-        for name, found in probed(unanswered).items()
+        for name, problem_answers in read_answers(unanswered).items()
     }
     measured = files.read_rows(
         unanswered.folder / "results/signals/mine/mine.csv", {"id": str, "agreement": float}
@@ -69,10 +71,10 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
 
 def test_what_a_choice_without_answers_goes_by_and_costs_is_said(unanswered):
     assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
-    assert "mean agreement" in unanswered.said and "pass rate" not in unanswered.said
+    assert "mean agreement" in unanswered.output and "pass rate" not in unanswered.output
     assert (
         "to annotate, column 'gold'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl"
-        in unanswered.said
+        in unanswered.output
     )
 
 
@@ -126,11 +128,11 @@ def test_a_policy_that_needs_answers_is_refused_where_there_are_none(unanswered,
         yaml.safe_dump({"policies": {"one": policy}, "subset": {"policy": "one"}})
     )
     done = unanswered.snakemake("-n", "subset", "--configfile", "my.yaml", "needs.yaml")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
     assert (
         f"subset.policy: 'one' needs {needs} before it chooses, and task 'mine' has none (labelled: false)"
-        in said
+        in output
     )
 
 
@@ -146,9 +148,9 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
         yaml.safe_dump({"study": "own", "studies": {"own": study}})
     )
     done = unanswered.snakemake("-n", "--configfile", "my.yaml", "study.yaml")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
-    (line,) = [line for line in said.splitlines() if "has no reference answers" in line]
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
+    (line,) = [line for line in output.splitlines() if "has no reference answers" in line]
     assert (
         "studies.own.tasks: task 'mine' has no reference answers (labelled: false)" in line
         and "which of its prompts to annotate" in line
@@ -187,15 +189,15 @@ def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
         "2 rows have no answer and are left out: p0, p3" in done.stdout
         and "2 problems have answers" in done.stdout
     )
-    found = files.read_jsonl(tmp_path / "out.jsonl", {"id": str, "question": str, "answer": str})
-    assert [(row["id"], row["question"], row["answer"]) for row in found] == [
+    problems = files.read_jsonl(tmp_path / "out.jsonl", {"id": str, "question": str, "answer": str})
+    assert [(row["id"], row["question"], row["answer"]) for row in problems] == [
         ("p2", "q2", "7"),
         ("p1", "q1", "1,000"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("rows", "header", "said"),
+    ("rows", "header", "message"),
     [
         (
             [("p0", "", "1"), ("px", "", "2")],
@@ -221,11 +223,11 @@ def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
         ([("p0", "", "1")], ("name", "question", "answer"), "A.csv: row 2: no column 'id'"),
     ],
 )
-def test_what_is_wrong_with_a_filled_in_file_is_one_line(tmp_path, rows, header, said):
+def test_what_is_wrong_with_a_filled_in_file_is_one_line(tmp_path, rows, header, message):
     done = take_in(tmp_path, rows, header or ("id", "question", "answer"))
     assert (
         done.returncode == 1
-        and done.stderr.startswith(f"error: {said}")
+        and done.stderr.startswith(f"error: {message}")
         and done.stderr.count("\n") == 1
     ), done.stderr
     assert not (tmp_path / "out.jsonl").exists()
@@ -272,7 +274,7 @@ def annotated(unanswered, tmp_path_factory) -> World:
         "recipes": {"mini": recipe},
     }
     (world.folder / "study.yaml").write_text(yaml.safe_dump(overlay))
-    world.said = run(world)
+    world.output = run(world)
     return world
 
 
@@ -283,7 +285,7 @@ def run(world) -> str:
 
 
 def test_it_trains_on_what_was_annotated_and_says_whether_it_was_worth_it(annotated):
-    assert f"1 rows have no answer and are left out: {annotated.ids[0]}" in annotated.said
+    assert f"1 rows have no answer and are left out: {annotated.ids[0]}" in annotated.output
     subset = files.read_rows(
         annotated.folder / "results/subsets/mine/mine/annotated/seed0.csv", {"id": str}
     )
@@ -309,19 +311,20 @@ def test_a_changed_answer_trains_again_and_nothing_else_does(annotated, tmp_path
     world = annotated.copy(tmp_path / "world")
     assert world.plan("--configfile", "my.yaml", "study.yaml") == {}
     fill_in(world, dict.fromkeys(annotated.ids[1:], "red") | {annotated.ids[3]: "blue"})
-    said = run(world)
-    assert "rule train_grpo" in said or "Train mine on annotated" in said
+    output = run(world)
+    assert "rule train_grpo" in output or "Train mine on annotated" in output
     assert not any(
-        words in said
+        words in output
         for words in ("Probe mine", "Evaluate mine on mine (base)", "Measure label-free signals")
     )
     facts = [
         json.loads(
             (
-                one.folder / "results/training/mine/mine/mini/annotated/seed0/provenance.json"
+                trained_world.folder
+                / "results/training/mine/mine/mini/annotated/seed0/provenance.json"
             ).read_text()
         )
-        for one in (annotated, world)
+        for trained_world in (annotated, world)
     ]
     assert facts[0] != facts[1]
 
@@ -330,11 +333,11 @@ def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
     overlay = {"studies": {"own": {"arms": [{"policy": "random", "recipe": "mini"}]}}}
     (annotated.folder / "labelled.yaml").write_text(yaml.safe_dump(overlay))
     done = annotated.snakemake("-n", "--configfile", "my.yaml", "study.yaml", "labelled.yaml")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
     assert (
-        "studies.own.arms: policy 'random' is for tasks whose prompts have answers" in said
-        and "choose policy annotated" in said
+        "studies.own.arms: policy 'random' is for tasks whose prompts have answers" in output
+        and "choose policy annotated" in output
     )
 
 
@@ -361,9 +364,9 @@ def killed_in(world, rule: str, *arguments: str) -> None:
     assert world.snakemake("--unlock", *arguments).returncode == 0
 
 
-def left(world) -> dict[str, str]:
+def result_checksums(world) -> dict[str, str]:
     """Checksums of what the whole way leaves, but for what tells times."""
-    found = {}
+    checksums = {}
     for folder in (
         "results/subsets",
         "results/probe",
@@ -375,8 +378,8 @@ def left(world) -> dict[str, str]:
         for name, checksum in contents(world.folder / folder).items():
             # another test's choice
             if Path(name).name not in ("spent.csv", "pruned.json") and "/any/" not in name:
-                found[f"{folder}/{name}"] = checksum
-    return found
+                checksums[f"{folder}/{name}"] = checksum
+    return checksums
 
 
 CHOOSING = ("probe", "measure_signals", "select_subset", "export_subset")  # stages in their order
@@ -393,7 +396,7 @@ TRAINING = (
 @often
 def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated, tmp_path):
     world = annotated.copy(tmp_path / "world")
-    expected = left(annotated)
+    expected = result_checksums(annotated)
     for name in ("results", ".snakemake", "paper/own"):
         shutil.rmtree(world.folder / name)
     shutil.copytree(annotated.folder / "results/published", world.folder / "results/published")
@@ -405,6 +408,6 @@ def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated,
     for rule in TRAINING if KILLS >= 10 else TRAINING[::3]:
         killed_in(world, rule, "--configfile", "my.yaml", "study.yaml")
     run(world)
-    assert left(world) == expected and len(expected) > 15
+    assert result_checksums(world) == expected and len(expected) > 15
     assert (world.folder / "paper/own/worth.html").stat().st_size > 1000
     assert "0 failed" in (world.folder / "paper/own/verified.txt").read_text()

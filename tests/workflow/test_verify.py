@@ -44,8 +44,8 @@ def test_a_finished_study_is_verified_against_its_raw_files(finished_world):
 def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeypatch):
     # as somebody sets it for tests of their own
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing_of_this_name")
-    status, said = verify(world)
-    assert status == 0, said
+    status, output = verify(world)
+    assert status == 0, output
     report = (world.folder / PAPER).read_text()
     assert report.startswith("Study mini: 12 passed, 0 failed, 5 skipped\n")
     assert "the tables are the committed reference, its raw files are not here" in report
@@ -139,7 +139,7 @@ def test_changed_numbers_fail_with_table_row_and_number(world):
     for table, row, column, to, _ in BREAKS:
         change(world, table, column, to, row)
     status, shown = verify_program(world)
-    assert status == 1 and [said for *_, said in BREAKS if said not in shown] == [], shown
+    assert status == 1 and [message for *_, message in BREAKS if message not in shown] == [], shown
     assert shown.splitlines()[-1].startswith("error: study mini: ") and "Traceback" not in shown
     assert not (world.folder / PAPER).exists()
 
@@ -175,8 +175,8 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
         "--graders",
         json.dumps(graders),
     ]
-    given = [*(world.folder / tables).glob("*.csv"), *(world.folder / JUDGED).glob("c*.csv")]
-    command += ["--tables", *map(str, given), *["--reference"] * (tables == REFERENCE)]
+    csv_files = [*(world.folder / tables).glob("*.csv"), *(world.folder / JUDGED).glob("c*.csv")]
+    command += ["--tables", *map(str, csv_files), *["--reference"] * (tables == REFERENCE)]
     command += ["--claims", "paper/claims.yaml", "--published", "results/published"]
     command += [
         "--conditions",
@@ -202,11 +202,11 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     seals.seal_path(path).unlink()
     done = finished.snakemake(*TABLES)
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert (
         done.returncode != 0
-        and f"swaps.csv.gz: row {number + 1} " in said
-        and "graded again" in said
+        and f"swaps.csv.gz: row {number + 1} " in output
+        and "graded again" in output
     )
     assert not (finished.folder / PAPER).exists()
 
@@ -214,9 +214,9 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
 def test_summaries_of_other_runs_than_those_that_are_here_are_found(finished):
     path = "results/training/tiny/swaps/mini/hard/seed0/updates.csv"
     finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
-    status, said = verify_program(finished, COMPUTED)
+    status, output = verify_program(finished, COMPUTED)
     assert (
         status == 1
-        and "parity.csv: row 2 (tiny swaps hard 0)" in said
-        and "from the training log" in said
+        and "parity.csv: row 2 (tiny swaps hard 0)" in output
+        and "from the training log" in output
     )

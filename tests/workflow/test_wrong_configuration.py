@@ -35,14 +35,14 @@ def break_(path, value):
     """A change of the configuration: set the entry at a dotted path (None: delete it)."""
 
     def change(config):
-        *parents, last = path.split("/")
+        *parents, leaf = path.split("/")
         for key in parents:
             config = config[int(key) if isinstance(config, list) else key]
-        last = int(last) if isinstance(config, list) else last
+        leaf = int(leaf) if isinstance(config, list) else leaf
         if value is None:
-            del config[last]
+            del config[leaf]
         else:
-            config[last] = value
+            config[leaf] = value
 
     return change
 
@@ -640,7 +640,7 @@ def test_the_configuration_as_it_is_is_right():
 
 
 def test_every_key_of_the_schema_is_described():
-    whole = configuration.schema()
+    schema = configuration.schema()
     undescribed = []
 
     def walk(node, place):
@@ -655,7 +655,7 @@ def test_every_key_of_the_schema_is_described():
                     if isinstance(item, dict):
                         walk(item, place)
 
-    walk(whole, "")
+    walk(schema, "")
     assert undescribed == []
 
 
@@ -668,9 +668,9 @@ def test_snakemake_stops_with_one_line_and_leaves_results_alone(finished):
     finished.configure(break_("policies/hard/budget", 1.5))
     done = finished.snakemake()
     assert done.returncode != 0
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said
-    assert sum("policies.hard.budget" in line for line in said.splitlines()) == 1
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output
+    assert sum("policies.hard.budget" in line for line in output.splitlines()) == 1
     assert {
         path: path.stat().st_mtime_ns
         for path in (finished.folder / "results").rglob("*")
@@ -684,11 +684,11 @@ def test_a_configuration_that_is_a_program_is_not_run(world):
     )
     world.edit("config.yaml", lambda text: program + text)
     done = world.snakemake("-n")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert (
         done.returncode != 0
-        and "config.yaml: '__use_yte__' has Snakemake run the file" in said
-        and "Traceback" not in said
+        and "config.yaml: '__use_yte__' has Snakemake run the file" in output
+        and "Traceback" not in output
     )
     assert not (world.folder / "ran").exists()
 

@@ -55,13 +55,15 @@ def run(options) -> list[dict]:
 
     rows = []
     for grader in ("number_strict", "number_lenient"):
-        ours = functools.partial(speed, functools.partial(graders.grade, grader), pairs)
+        project_speed = functools.partial(speed, functools.partial(graders.grade, grader), pairs)
         name, math_verify_speed = (
             f"completions, {grader}, against Math-Verify",
             functools.partial(speed, grade_text, pairs[::8]),
         )
         rows.append(
-            compare(name, "graded/s", ours, math_verify_speed, options.repeats, "ours >= 20000")
+            compare(
+                name, "graded/s", project_speed, math_verify_speed, options.repeats, "ours >= 20000"
+            )
         )
 
     logging.disable(logging.CRITICAL)  # Math-Verify logs each text that it cannot read

@@ -45,7 +45,7 @@ def run(options) -> list[dict]:
         rows = [
             measure(
                 "snakemake -n of study paper; Snakemake alone",
-                ours=plan,
+                project=plan,
                 baseline=start,
                 target="ours <= 5",
             )
@@ -53,14 +53,14 @@ def run(options) -> list[dict]:
         rows.append(
             measure(
                 "the same with 10 times the seeds; without",
-                ours=large,
+                project=large,
                 baseline=plan,
                 target="ratio <= 12",
             )
         )
         finish(folder, "mini")
         name = "nothing to be done in study mini; Snakemake alone"
-        return [*rows, measure(name, ours=nothing, baseline=start, target="ours <= 3")]
+        return [*rows, measure(name, project=nothing, baseline=start, target="ours <= 3")]
 
 
 def seconds(folder: Path, *arguments: str) -> float:

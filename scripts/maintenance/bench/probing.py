@@ -115,12 +115,12 @@ def measure(
             )
             if confidence == 1 and subset != subsets[want.seed]:
                 raise UserError(f"{name}, seed {want.seed}: the subset is not that of full probing")
-    ours, cheapest = (
+    mean_samples_drawn, cheapest = (
         samples_drawn / len(groups),
         max(fewest) if together else sum(fewest) / len(groups),
     )
-    rows = [row(f"{name}; cheapest proof", "samples", ours, cheapest, target=target)]
-    rows.append(row(f"{name}; all", "samples", ours, float(outcomes.size)))
+    rows = [row(f"{name}; cheapest proof", "samples", mean_samples_drawn, cheapest, target=target)]
+    rows.append(row(f"{name}; all", "samples", mean_samples_drawn, float(outcomes.size)))
     if confidence < 1:
         rows.append(
             row(

@@ -88,7 +88,7 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
                     for sample in range(SAMPLES)
                 ]
 
-            def ours() -> float:
+            def measure_project() -> float:
                 started = time.monotonic()
                 ((*completions,),) = server_engine.sample(
                     folder,
@@ -137,9 +137,11 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
                 tokens = asyncio.run(send_all())
                 return tokens / (time.monotonic() - started)
 
-            ours(), bare()  # vLLM compiles and fills its caches
+            measure_project(), bare()  # vLLM compiles and fills its caches
             what = f"{PROMPTS} prompts, {SAMPLES} samples each, {CONCURRENCY} requests at a time; a bare client"
-            return [compare(what, "tokens/s", ours, bare, options.repeats, "ratio >= 0.95")]
+            return [
+                compare(what, "tokens/s", measure_project, bare, options.repeats, "ratio >= 0.95")
+            ]
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
