@@ -87,8 +87,9 @@ def main() -> None:
     environments.prepare_exact()
     if not environments.is_exact():
         raise errors.UserError("this processor has no AVX2, or this system is not Linux")
-    folder.mkdir(parents=True)
-    os.chdir(folder)
+    results = folder / "results"
+    results.mkdir(parents=True)
+    os.chdir(results)
     run_stages()
     print(checksums.lines(folder), end="")
 
@@ -101,10 +102,10 @@ def run_stages() -> None:
             task="facts",
             split=split,
             source=json.dumps(TASK),
-            output=f"results/tasks/facts/{split}.jsonl",
+            output=f"tasks/facts/{split}.jsonl",
         )
     files.write_json("settings.json", MODEL)
-    model = "results/models/tiny"
+    model = "models/tiny"
     run("inputs/pretrain_model.py", model="tiny", settings="settings.json", output=model)
     conditions = {
         "model": model,
@@ -115,11 +116,11 @@ def run_stages() -> None:
     run(
         "probe/probe.py",
         **conditions,
-        problems="results/tasks/facts/train.jsonl",
+        problems="tasks/facts/train.jsonl",
         seed=1,
-        output="results/probe/tiny/facts/shard0.jsonl.gz",
+        output="probe/tiny/facts/shard0.jsonl.gz",
     )
-    problems = files.read_jsonl("results/tasks/facts/train.jsonl", {"id": str})
+    problems = files.read_jsonl("tasks/facts/train.jsonl", {"id": str})
     files.write_rows(
         "subset.csv",
         ["id", "rank"],
@@ -132,7 +133,7 @@ def run_stages() -> None:
         "recipe": "exact",
         "seed": 0,
         "model_folder": model,
-        "problems": "results/tasks/facts/train.jsonl",
+        "problems": "tasks/facts/train.jsonl",
         "subset": "subset.csv",
         "prompt": "{question}",
         "chat": {},
@@ -141,18 +142,18 @@ def run_stages() -> None:
         "training": RECIPE,
     }
     files.write_json("spec.yaml", spec)  # JSON is YAML
-    run("training/train_grpo.py", spec="spec.yaml", output="results/training/run")
+    run("training/train_grpo.py", spec="spec.yaml", output="training/run")
     run(
         "evaluation/evaluate.py",
         **conditions,
-        checkpoints="results/training/run/checkpoints",
+        checkpoints="training/run/checkpoints",
         base=True,
         greedy=True,
         grader="final_word",
-        problems="results/tasks/facts/test.jsonl",
+        problems="tasks/facts/test.jsonl",
         seed=2,
-        output="results/evaluation/facts.csv.gz",
-        completions="results/evaluation/facts.jsonl.gz",
+        output="evaluation/facts.csv.gz",
+        completions="evaluation/facts.jsonl.gz",
     )
 
 
