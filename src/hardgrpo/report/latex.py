@@ -152,7 +152,7 @@ def macros(values: dict[str, str]) -> str:
 
 
 def captions(kind: str, values: dict[str, str]) -> str:
-    r"""A command \register for every table or figure, with its caption. main.tex defines
+    r"""A command \register for every table or figure, with its caption. supplement.tex defines
     \register."""
     return "".join(
         f"\\register{{{kind}}}{{{name}}}{{{caption}}}\n" for name, caption in values.items()
