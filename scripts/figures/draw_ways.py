@@ -26,10 +26,10 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="the figure, as PDF")
     args = parser.parse_args()
 
+    from hardgrpo.report import ways
+
     import matplotlib.pyplot as plt  # imported late: see hardgrpo.runtime.warm
     import pandas as pd
-
-    from hardgrpo.report import ways
 
     figure = ways.draw(pd.read_csv(io.StringIO(files.read_text(args.cases))), NEEDS, title="")
     with files.atomic(args.output) as temporary:

@@ -136,8 +136,9 @@ def define(tables: Committed, name: str, entry: dict) -> dict:
             if not isinstance(value, dict) or key not in value:
                 raise UserError(f"{place}: the configuration has no {entry[DESIGN]}")
             value = value[key]
-        shown = formats.points if entry.get("show") == "points" else lambda cell: f"{cell:g}"
-        text = shown(value) if isinstance(value, int | float) else latex.escape(str(value))
+        if not isinstance(value, int | float):
+            raise UserError(f"{place}: {entry[DESIGN]} in the configuration is no number")
+        text = f"{100 * value:g}" if entry.get("show") == "percent" else formats.integer(value)
         return dict(zip(ORIGIN, (name, latex.number(text), DESIGN, "", entry[DESIGN], "")))
     frame = tables.rows(entry, place)
     origin = [tables.path(entry["table"]), " ".join(frame.line.astype(str))]
@@ -169,8 +170,7 @@ def commands(rows: list[dict]) -> str:
     r"""A `\newcommand` for each number."""
     header = f"% Made by write_findings.py from {FINDINGS}; not to be edited.\n"
     return header + "".join(
-        f"\\newcommand{{\\{row['macro']}}}{{\\ensuremath{{\\text{{{row['text']}}}}}\\xspace}}\n"
-        for row in rows
+        f"\\newcommand{{\\{row['macro']}}}{{{row['text']}\\xspace}}\n" for row in rows
     )
 
 
