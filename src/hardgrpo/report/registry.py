@@ -13,7 +13,7 @@ To add a table or a figure, add an entry here and write its function:
   rows.
 
 The workflow, the programs, the checks and the paper read these entries. Tables and figures that the
-paper's text does not place are printed at the end of the paper.
+supplement's text does not place are printed at its end.
 """
 
 from collections.abc import Callable

@@ -73,7 +73,7 @@ def claims(claims: pd.DataFrame):
         text(claims, "claim", "claim", width=0.20),
         Column("on", [breakable(name) for name in tests], width=0.12),
         text(claims, "test", "estimate of", format_test, width=0.14),
-        numbers(with_95("estimate, pp"), estimates, width=0.13),
+        numbers(with_95(("estimate, pp or ", R_SQUARED)), estimates, width=0.13),
         numbers((P, " (Holm)"), p_holm),
         text(claims, "verdict", "verdict", width=0.10),
     ]
