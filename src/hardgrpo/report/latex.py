@@ -4,6 +4,7 @@ import itertools
 import unicodedata
 
 from hardgrpo.report.table_columns import Cell, Column, Marked, Math, known_columns, plain
+from hardgrpo.study import paths
 
 INSTALL = (
     "install latexmk and TeX Live (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended"
@@ -172,5 +173,5 @@ def source(program: str, tables: list[str]) -> str:
 
 
 def project_file(path: str) -> str:
-    is_committed = path.startswith(("src/", "results/reference/", "results/published/"))
-    return rf"\{'projectfile' if is_committed else 'nolinkurl'}{{{path}}}"
+    command = "projectfile" if paths.is_committed(path) else "nolinkurl"
+    return rf"\{command}{{{path}}}"
