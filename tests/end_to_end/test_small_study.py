@@ -295,7 +295,9 @@ def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finis
     run("--report", str(report))
     assert "tables/gain.html" in report.read_text() and "supplement.pdf" not in report.read_text()
     run(*command.split()[1:])
-    assert "stand-in" in (paper / "supplement.pdf").read_text() and not (paper / "no_pdf.txt").exists()
+    assert (
+        "stand-in" in (paper / "supplement.pdf").read_text() and not (paper / "no_pdf.txt").exists()
+    )
     output = run("-n")
     assert "Nothing to be done" in output and command not in output
     run("--report", str(report))

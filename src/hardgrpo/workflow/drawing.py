@@ -14,8 +14,7 @@ from snakemake.iocontainers import Wildcards
 from snakemake.logging import logger
 
 from hardgrpo.report import registry
-from hardgrpo.runtime import checksums
-from hardgrpo.runtime import files
+from hardgrpo.runtime import checksums, files
 from hardgrpo.study import claim_conditions, paths, pools, settings
 from hardgrpo.workflow.failures import raises_workflow_error
 
