@@ -76,8 +76,8 @@ def test_a_model_has_the_gradients_of_double_precision_within_rounding(exact):
         model(input_ids=ids, labels=ids).loss.backward()
         gradients[kind] = [weights.grad.double() for weights in model.parameters()]
     assert max(gradient.abs().max() for gradient in gradients[torch.float32]) > 1e-3
-    for ours, theirs in zip(*gradients.values(), strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-6)
+    for float32_gradient, float64_gradient in zip(*gradients.values(), strict=True):
+        assert torch.allclose(float32_gradient, float64_gradient, rtol=1e-3, atol=1e-6)
 
 
 def small_model(columns: int = 32) -> Qwen3ForCausalLM:
