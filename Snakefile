@@ -45,13 +45,20 @@ rule figures:
         f"Figures and tables of study {config['study']} are drawn"
 
 
-rule paper:
+rule supplement:
     input:
         drawing.configured_summaries,
         drawing.paper(config["study"]),
         drawing.pdf(config["study"]),
     message:
-        f"The paper of study {config['study']} is made"
+        f"The supplement of study {config['study']} is made"
+
+
+rule paper:
+    input:
+        drawing.one_paper(),
+    message:
+        "The paper over all committed studies is made"
 
 
 rule crate:
@@ -105,6 +112,7 @@ include: "rules/summaries.smk"
 include: "rules/counts.smk"
 include: "rules/figures.smk"
 include: "rules/paper.smk"
+include: "rules/findings.smk"
 include: "rules/explorer.smk"
 include: "rules/plan.smk"
 
@@ -127,7 +135,7 @@ onsuccess:
     ]
     states.forget(provenance, Path(paths.STATES))
     drawing.note_missing_pdf(config["study"])
-    if not {"subset", "inputs", "images", "plan", "intact"} & set(
+    if not {"subset", "inputs", "images", "plan", "intact", "paper"} & set(
         workflow.dag_settings.targets
     ):
         command = drawing.show_results_command(config["study"])

@@ -7,7 +7,7 @@ localrules:
     write_worth,
     verify,
     intact,
-    compile_paper,
+    compile_supplement,
     write_crate,
 
 
@@ -133,29 +133,30 @@ rule intact:
         "python scripts/paper/check_intact.py results paper 2> {log} || {{ cat {log} >&2; exit 1; }}"
 
 
-rule compile_paper:
+rule compile_supplement:
     input:
         drawing.typeset,
         verified="paper/{study}/verified.txt",
-        text=["paper/main.tex", "paper/trajectory.tex"],
+        text=["paper/supplement.tex", "paper/trajectory.tex"],
+        citation="CITATION.cff",
         references="paper/references.bib",
     output:
         report(
-            "paper/{study}/paper.pdf",
-            caption="report/paper.rst",
+            "paper/{study}/supplement.pdf",
+            caption="report/supplement.rst",
             category="Paper",
-            labels={"file": "the paper"},
+            labels={"file": "the supplement"},
         ),
     log:
-        "results/logs/compile_paper/{study}.log",
+        "results/logs/compile_supplement/{study}.log",
     container:
         IMAGE["figures"]
     params:
         code=arguments.code("paper/compile_paper.py"),
     message:
-        "Compile the paper ({wildcards.study})"
+        "Compile the supplement ({wildcards.study})"
     shell:
-        "python scripts/paper/compile_paper.py --study {wildcards.study} --output {output} > {log} 2>&1"
+        "python scripts/paper/compile_paper.py --text paper/supplement.tex --material {wildcards.study} --citation {input.citation} --output {output} > {log} 2>&1"
 
 
 rule write_crate:

@@ -1,6 +1,12 @@
-"""Compile paper/main.tex for a study, with latexmk or tectonic.
+"""Compile the paper over all studies, or the supplement of a study, with latexmk or tectonic.
 
-python scripts/paper/compile_paper.py --study mini --output paper/mini/paper.pdf
+    python scripts/paper/compile_paper.py --text paper/main.tex --material findings --output paper/paper.pdf
+    python scripts/paper/compile_paper.py --text paper/supplement.tex --material mini
+    --output paper/mini/supplement.pdf
+
+The text finds its numbers, figures and tables in the folder that the macro \\study names
+(--material), beside the text. The macros \\authors, \\repository and \\commit are made of CITATION.cff
+and of git; \\repository is empty without the key repository-code.
 """
 
 from hardgrpo.report import latex
@@ -24,25 +30,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--study", required=True)
+    parser.add_argument("--text", required=True, type=Path, help="the text, in LaTeX")
     parser.add_argument(
-        "--paper",
-        default="paper",
-        help="folder that contains main.tex and the studies' figures and tables",
+        "--material",
+        required=True,
+        help="folder of the numbers, figures and tables, beside the text",
     )
+    parser.add_argument("--citation", default="CITATION.cff")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    folder = Path(args.paper) / args.study
-    for path in (*folder.rglob("*.tex"), *folder.glob("figures/*.pdf")):  # the files that TeX reads
+    paper = args.text.parent
+    folder = paper / args.material
+    for path in (*folder.rglob("*.tex"), *folder.rglob("*.pdf")):  # the files that TeX reads
         seals.check(path)
     with tempfile.TemporaryDirectory() as build:
-        # The wrapper defines \study, by which main.tex finds the study's figures and numbers. It
-        # also omits dates, so that equal text gives equal bytes.
+        # The wrapper defines the macros of the text. It also omits dates, so that equal text gives equal bytes.
         wrapper = Path(build) / "paper.tex"
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(
-            f"{undated}\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8"
+            f"{undated}{origin(args.citation, args.material)}\\input{{{args.text.name}}}\n",
+            encoding="utf-8",
         )
         if shutil.which("latexmk"):
             options = [
@@ -55,7 +63,7 @@ def main() -> None:
             options = [
                 "--untrusted",
                 "-Z",
-                f"search-path={Path(args.paper).absolute()}",
+                f"search-path={paper.absolute()}",
                 f"--outdir={build}",
             ]
             command = ["tectonic", "-X", "compile", *options, str(wrapper)]
@@ -64,7 +72,7 @@ def main() -> None:
                 f"no TeX was found; {latex.INSTALL}, and run again; figures and tables do not need it"
             )
         result = subprocess.run(
-            command, cwd=args.paper, capture_output=True, text=True, errors="replace"
+            command, cwd=paper, capture_output=True, text=True, errors="replace"
         )
         print(result.stdout, result.stderr)
         if result.returncode:
@@ -73,11 +81,13 @@ def main() -> None:
                 "see the log above",
             )
             raise errors.UserError(
-                f"{args.paper}/main.tex: {command[0]} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
+                f"{args.text}: {command[0]} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
             )
         log = Path(build) / "paper.log"  # log of the last TeX run
         flaws = (
-            find_flaws(log.read_text(encoding="utf-8", errors="replace")) if log.exists() else []
+            find_flaws(log.read_text(encoding="utf-8", errors="replace"), args.text.name)
+            if log.exists()
+            else []
         )
         for flaw in flaws:
             print(f"warning: {flaw}")
@@ -90,10 +100,29 @@ def main() -> None:
             shutil.copyfile(Path(build) / "paper.pdf", temporary)
 
 
-def find_flaws(log: str) -> list[str]:
+def origin(citation: str, material: str) -> str:
+    """Definitions of the macros \\study, \\authors, \\repository and \\commit."""
+    entry = files.read_yaml(citation) if Path(citation).exists() else {}
+    names = ", ".join(
+        author.get("name") or f"{author.get('given-names', '')} {author['family-names']}".strip()
+        for author in entry.get("authors", [])
+    )
+    git = ["git", "rev-parse", "--short=10", "HEAD"]
+    result = subprocess.run(git, capture_output=True, text=True) if shutil.which("git") else None
+    commit = result.stdout.strip() if result is not None and result.returncode == 0 else ""
+    values = {
+        "study": material,
+        "authors": latex.escape(names),
+        "repository": entry.get("repository-code", "").rstrip("/"),
+        "commit": commit,
+    }
+    return "".join(f"\\def\\{name}{{{value}}}" for name, value in values.items())
+
+
+def find_flaws(log: str, name: str = "main.tex") -> list[str]:
     """The warnings of TeX's log that match FLAWS, each after the last file that TeX read before
     it."""
-    flaws, file = [], "main.tex"
+    flaws, file = [], name
     for line in re.findall(rf"{FLAWS}|[\w./-]+\.(?:tex|pdf|png)\b", log, re.MULTILINE):
         if re.match(FLAWS, line):
             flaws.append(f"{file}: {line}")

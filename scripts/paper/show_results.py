@@ -160,7 +160,7 @@ def look_at(study: str, no_tex: bool) -> None:
     paper = Path("paper") / study
     contents = {
         "worth.html": "was it worth it: gain, what it is made of, what it cost",
-        "paper.pdf": "the paper",
+        "supplement.pdf": "figures and tables of the study, as a document",
         "figures": "figures, PDF and PNG",
         "tables": "tables, LaTeX and CSV",
         "claims.csv": "the papers' claims, each with its test and verdict",
@@ -174,9 +174,9 @@ def look_at(study: str, no_tex: bool) -> None:
         show("\nAlso:")
     for path in other_files:
         show(f"  {path}  ({contents[path.name]})")
-    if no_tex and not (paper / "paper.pdf").exists():
+    if no_tex and not (paper / "supplement.pdf").exists():
         show(
-            f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}"
+            f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake supplement --profile laptop --config study={study}"
         )
     if first_file:
         show(f"\nOpen first: {first_file}  ({contents[first_file.name]})")

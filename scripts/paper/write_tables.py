@@ -50,10 +50,24 @@ def main() -> None:
             args.output / f"{name}.html",
             web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns),
         )
-    kinds = {"table": registry.TABLES, "figure": registry.FIGURES}
+    folder = args.tables["gains"].parent  # of the summaries
+    path_of = lambda name: str(args.tables.get(name, folder / f"{name}.csv"))
+    modules = {
+        "table": {name: f"tables/{entry.module}" for name, entry in registry.TABLES.items()},
+        "figure": {name: f"figures/{name}" for name in registry.FIGURES},
+    }
     texts = [
-        latex.captions(kind, {name: entry.caption for name, entry in entries.items()})
-        for kind, entries in kinds.items()
+        latex.captions(
+            kind,
+            {name: entry.caption for name, entry in entries.items()},
+            {
+                name: latex.source(
+                    f"src/hardgrpo/report/{modules[kind][name]}.py", list(map(path_of, entry.of))
+                )
+                for name, entry in entries.items()
+            },
+        )
+        for kind, entries in {"table": registry.TABLES, "figure": registry.FIGURES}.items()
     ]
     files.write_text(args.captions, "".join(texts))
     print(f"{args.output}: {len(registry.TABLES)} tables")

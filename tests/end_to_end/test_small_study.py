@@ -267,7 +267,7 @@ def test_a_figure_and_the_tables_are_drawn_without_torch(finished, tmp_path):
 
 @pytest.mark.tex
 def test_the_paper_compiles(finished_world):
-    assert (finished_world.folder / "paper/mini/paper.pdf").read_bytes().startswith(b"%PDF")
+    assert (finished_world.folder / "paper/mini/supplement.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finished, tmp_path):
@@ -281,22 +281,24 @@ def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finis
         assert done.returncode == 0, output
         return output
 
-    (paper / "paper.pdf").unlink(missing_ok=True)
+    (paper / "supplement.pdf").unlink(missing_ok=True)
     output = run("--forcerun", "verify", path=without_tex)
-    command = ".venv/bin/snakemake paper --profile laptop --config study=mini"
+    command = ".venv/bin/snakemake supplement --profile laptop --config study=mini"
     assert (
         command in output
-        and not (paper / "paper.pdf").exists()
+        and not (paper / "supplement.pdf").exists()
         and command in (paper / "no_pdf.txt").read_text()
     )
     output = run("-n")
     assert "Nothing to be done" in output and output.count(command) == 1
-    assert command in run() and not (paper / "paper.pdf").exists()
+    assert command in run() and not (paper / "supplement.pdf").exists()
     run("--report", str(report))
-    assert "tables/gain.html" in report.read_text() and "paper.pdf" not in report.read_text()
+    assert "tables/gain.html" in report.read_text() and "supplement.pdf" not in report.read_text()
     run(*command.split()[1:])
-    assert "stand-in" in (paper / "paper.pdf").read_text() and not (paper / "no_pdf.txt").exists()
+    assert (
+        "stand-in" in (paper / "supplement.pdf").read_text() and not (paper / "no_pdf.txt").exists()
+    )
     output = run("-n")
     assert "Nothing to be done" in output and command not in output
     run("--report", str(report))
-    assert "paper.pdf" in report.read_text()
+    assert "supplement.pdf" in report.read_text()

@@ -111,10 +111,10 @@ def test_entries_of_the_registry_name_each_table_once():
 
 
 def test_without_tex_a_study_is_finished_without_its_pdf():
-    assert "paper/mini/paper.pdf" in drawing(has_tex=True).finished("mini")
+    assert "paper/mini/supplement.pdf" in drawing(has_tex=True).finished("mini")
     assert set(drawing(has_tex=True).finished("mini")) - set(
         drawing(has_tex=False).finished("mini")
-    ) == {"paper/mini/paper.pdf"}
+    ) == {"paper/mini/supplement.pdf"}
 
 
 def finish(study: str) -> None:
@@ -126,9 +126,9 @@ def finish(study: str) -> None:
 def test_a_study_that_was_finished_without_tex_stays_finished():
     finish("mini")
     drawing(has_tex=False).note_missing_pdf("mini")
-    assert "snakemake paper" in Path("paper/mini/no_pdf.txt").read_text()
-    assert "paper/mini/paper.pdf" not in drawing(has_tex=True).finished("mini")
-    Path("paper/mini/paper.pdf").touch()
+    assert "snakemake supplement" in Path("paper/mini/no_pdf.txt").read_text()
+    assert "paper/mini/supplement.pdf" not in drawing(has_tex=True).finished("mini")
+    Path("paper/mini/supplement.pdf").touch()
     drawing(has_tex=True).note_missing_pdf("mini")
     assert not Path("paper/mini/no_pdf.txt").exists()
 

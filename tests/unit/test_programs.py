@@ -25,17 +25,18 @@ RUN_BY_A_TEST = {
     "compare_choices": "test_the_program_on_a_recording",
     "compare_probe_sizes": "test_the_program_prints_what_each_probe_buys",
     "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",
-    "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
     "convert_recording": "test_a_study_of_published_files_runs_from_the_originals",
+    "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
     "cut_completions": "test_cut_is_as_sampled",
+    "draw_ways": "test_the_paper_is_made_and_a_broken_table_stops_it",
     "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
     "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
     "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
-    "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
     "fetch_model": "test_model_from_the_hub",
+    "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
     "follow_readme": "test_it_is_followed_to_its_end",
-    "gpu_check": "test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers",
     "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
+    "gpu_check": "test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",
@@ -51,6 +52,7 @@ RUN_BY_A_TEST = {
     "summarize_counts": "test_an_analysis_runs_from_its_files_to_its_page",
     "write_answers": "test_an_analysis_runs_from_its_files_to_its_page",
     "write_crate": "test_a_crate_is_what_its_profile_requires",
+    "write_findings": "test_the_paper_is_written_without_torch",
     "write_locks": "test_locks_written_again_are_the_same",
     "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone",
 }
@@ -99,7 +101,7 @@ def test_the_tests_that_are_named_here_are_there():
 def test_what_is_generated_comes_out_as_it_is_committed(program, world):
     """In a copy, in which nothing else changes."""
     shutil.copy(ROOT / "README.md", world.folder / "README.md")
-    shutil.copytree(ROOT / "docs", world.folder / "docs")
+    shutil.copytree(ROOT / "docs", world.folder / "docs", dirs_exist_ok=True)
     shutil.copy(ROOT / "config.yaml", world.folder / "config.yaml")
     files = [
         path

@@ -77,8 +77,10 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
     }
     assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == [
         "claims.yaml",
+        "findings.yaml",
         "main.tex",
         "references.bib",
+        "supplement.tex",
         "trajectory.tex",
     ], "nothing is drawn"
     for path in (ROOT / "results/reference").rglob("*.csv"):

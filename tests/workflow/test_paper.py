@@ -1,5 +1,5 @@
-"""The paper's text, numbers and tables: every number comes from a row of a summary, and follows
-it."""
+"""The text, numbers and tables of a study's supplement: every number comes from a row of a summary,
+and follows it."""
 
 import csv
 import re
@@ -113,11 +113,11 @@ def test_a_changed_summary_changes_the_text_there_and_nowhere_else(world):
 
 
 def test_no_number_is_typed_into_the_text():
-    text = (ROOT / "paper/main.tex").read_text()
+    text = (ROOT / "paper/supplement.tex").read_text()
     text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
     body = re.sub(r"(?<!\\)%.*", "", text)
     body = re.sub(
-        r"\\(cite|label|ref|result|ifresult|ifrows|iffigure|seefigure|seetable|resultfigure|resulttable|others)\{[^}]*\}",
+        r"\\(cite|label|ref|result|ifresult|ifrows|iffigure|seefigure|seetable|resultfigure|resulttable|others|leadwith)\{[^}]*\}",
         "",
         body,
     )
@@ -138,19 +138,21 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     command = [
         sys.executable,
         "scripts/paper/compile_paper.py",
-        "--study",
+        "--text",
+        "paper/supplement.tex",
+        "--material",
         study,
         "--output",
-        f"paper/{study}/paper.pdf",
+        f"paper/{study}/supplement.pdf",
     ]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
-    assert f"paper/{study}/paper.pdf: 0 warnings" in done.stdout, [
+    assert f"paper/{study}/supplement.pdf: 0 warnings" in done.stdout, [
         line for line in done.stdout.splitlines() if line.startswith("warning")
     ]
     if not shutil.which("pdftotext"):
         pytest.skip("pdftotext (poppler-utils) is not installed")
     said = subprocess.run(
-        ["pdftotext", "-layout", f"paper/{study}/paper.pdf", "-"],
+        ["pdftotext", "-layout", f"paper/{study}/supplement.pdf", "-"],
         cwd=world.folder,
         capture_output=True,
         text=True,
@@ -165,7 +167,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     ]
     sources += [
         (folder / name).read_text()
-        for name in ("main.tex", "trajectory.tex", "references.bib", "claims.yaml")
+        for name in ("supplement.tex", "trajectory.tex", "references.bib", "claims.yaml")
     ]
     # pages, tables, citations
     known = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
@@ -184,7 +186,9 @@ def test_tex_runs_no_program(tmp_path):
     command = [
         sys.executable,
         ROOT / "scripts/paper/compile_paper.py",
-        "--study",
+        "--text",
+        "paper/main.tex",
+        "--material",
         "study",
         "--output",
         "paper.pdf",
@@ -214,7 +218,9 @@ def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content,
     command = [
         sys.executable,
         ROOT / "scripts/paper/compile_paper.py",
-        "--study",
+        "--text",
+        "paper/main.tex",
+        "--material",
         "study",
         "--output",
         "paper.pdf",

@@ -41,7 +41,7 @@ DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer
     "write_tables",
     "write_numbers",
     "write_worth",
-    "compile_paper",
+    "compile_supplement",
 }
 JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
 CHEAP = (
@@ -50,8 +50,8 @@ CHEAP = (
     | {"compare_splits", "compare_pool", "summarize", "compare_with_reference", "write_explorer"}
 )
 # follow their code; these two only with TeX and with a reference
-FOLLOWING = CHEAP - {"compile_paper", "compare_with_reference"}
-TARGETS = {"all", "figures", "paper"}
+FOLLOWING = CHEAP - {"compile_supplement", "compare_with_reference"}
+TARGETS = {"all", "figures", "supplement"}
 DRAWN = dict.fromkeys(
     (
         "write_tables",
@@ -69,7 +69,9 @@ DRAWN = dict.fromkeys(
 def jobs(plan: dict) -> dict:
     """Without the targets themselves and without the PDF, which is only made where a TeX is
     installed."""
-    return {rule: count for rule, count in plan.items() if rule not in TARGETS | {"compile_paper"}}
+    return {
+        rule: count for rule, count in plan.items() if rule not in TARGETS | {"compile_supplement"}
+    }
 
 
 def test_the_miniature_is_planned_job_by_job(world):
@@ -241,7 +243,7 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     random.Random(order).shuffle(shuffled)
     for seconds, path in enumerate(shuffled):
         os.utime(path, (1_700_000_000 + seconds, 1_700_000_000 + seconds))
-    plans = [world.plan(target) for target in ("figures", "paper")]
+    plans = [world.plan(target) for target in ("figures", "supplement")]
     for plan in plans:
         assert set(plan) <= DRAWING | JUDGING | TARGETS | {"plot_labels"}
     assert plans[0]["plot_accuracy"] == 1
@@ -271,12 +273,16 @@ def test_a_comment_in_what_samples_or_trains_runs_nothing_expensive_again(finish
 def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finished):
     finished.edit("src/hardgrpo/report/figures/parts.py", lambda text: text + "\n# another look\n")
     plan = finished.plan()
-    assert jobs(plan) == {"plot_parts": 1} and set(plan) <= {"plot_parts", "compile_paper", "all"}
+    assert jobs(plan) == {"plot_parts": 1} and set(plan) <= {
+        "plot_parts",
+        "compile_supplement",
+        "all",
+    }
 
 
 def test_an_edit_of_the_statistics_plans_the_summary_and_what_is_drawn_from_it(finished):
     finished.edit("src/hardgrpo/analysis/statistics.py", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_paper"}
+    assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_supplement"}
 
 
 def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished):
@@ -292,7 +298,7 @@ def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished)
         "evaluate_run": 2,
         "summarize": 1,
         "write_explorer": 1,
-    } | dict.fromkeys(JUDGING | DRAWING - {"compile_paper"}, 1)
+    } | dict.fromkeys(JUDGING | DRAWING - {"compile_supplement"}, 1)
 
 
 def test_another_claim_is_judged_from_the_summaries_that_are_there(finished):
@@ -356,7 +362,7 @@ def test_figures_and_paper_never_run_a_study(finished):
         lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3)
     )
     for study in sorted(path.name for path in (ROOT / "results/reference").iterdir()):
-        plan = finished.plan("figures", "paper", "--config", f"study={study}")
+        plan = finished.plan("figures", "supplement", "--config", f"study={study}")
         strange = (
             {rule for rule in plan if not rule.startswith("plot_")}
             - (CHEAP - {"summarize"})
@@ -438,9 +444,9 @@ def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(fi
     plan = count_jobs(done.stdout + done.stderr)
     assert (
         reasons
-        and set(reasons.group(1).split(", ")) - {"compile_paper"}
+        and set(reasons.group(1).split(", ")) - {"compile_supplement"}
         <= users & FOLLOWING
         <= plan.keys()
     )
-    assert "compile_paper" not in reasons.group(1) or "compile_paper" in users
+    assert "compile_supplement" not in reasons.group(1) or "compile_supplement" in users
     assert plan.keys() <= CHEAP | TARGETS, "nothing that samples, pretrains or trains"

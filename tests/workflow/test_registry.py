@@ -65,7 +65,10 @@ def test_what_is_added_is_found_in_summaries_paper_and_report(finished):
     assert (paper / "verified.txt").read_text().startswith("Study mini: 16 passed")
     if TEX and shutil.which("pdftotext"):
         text = subprocess.run(
-            ["pdftotext", str(paper / "paper.pdf"), "-"], capture_output=True, text=True, check=True
+            ["pdftotext", str(paper / "supplement.pdf"), "-"],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         assert "The largest gain of each test, in a new table." in " ".join(text.split())
         assert "The largest gains, drawn." in " ".join(text.split()), (
@@ -86,13 +89,13 @@ def test_a_figure_follows_its_own_module_alone(finished, figure):
     finished.edit(
         f"src/hardgrpo/report/figures/{figure}.py", lambda text: text + "\n# another look\n"
     )
-    assert set(finished.plan()) - {"compile_paper", "all"} == {f"plot_{figure}"}
+    assert set(finished.plan()) - {"compile_supplement", "all"} == {f"plot_{figure}"}
 
 
 def test_a_module_that_is_found_by_name_is_followed(finished):
     finished.edit("src/hardgrpo/report/tables/parts.py", lambda text: text + "\n# another layout\n")
-    assert set(finished.plan()) - {"compile_paper", "all"} == {"write_tables"}
+    assert set(finished.plan()) - {"compile_supplement", "all"} == {"write_tables"}
     finished.edit(
         "scripts/paper/checks/test_raw_files.py", lambda text: text + "\n# another check\n"
     )
-    assert set(finished.plan()) - {"compile_paper", "all"} == {"write_tables", "verify"}
+    assert set(finished.plan()) - {"compile_supplement", "all"} == {"write_tables", "verify"}

@@ -21,7 +21,7 @@ STAGES = {  # by rule; rules plot_* are `figures`, all others `the rest`
     "sample_reach": "evaluation",
     "evaluate_run": "evaluation",
     "summarize": "summary",
-    "compile_paper": "paper",
+    "compile_supplement": "paper",
 } | dict.fromkeys(
     ["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers"
 )

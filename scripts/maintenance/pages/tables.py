@@ -62,7 +62,7 @@ def same_in_paper(root: Path, config: dict) -> pd.DataFrame:
 def numbered(root: Path, config: dict) -> dict[str, int]:
     """Numbers of the tables in the reference study's PDF: in the order of the text, without empty
     tables."""
-    text = (root / "paper/main.tex").read_text(encoding="utf-8")
+    text = (root / "paper/supplement.tex").read_text(encoding="utf-8")
     text_order = [
         name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES
     ]

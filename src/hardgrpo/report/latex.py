@@ -3,7 +3,8 @@
 import itertools
 import unicodedata
 
-from hardgrpo.report.table_columns import Cell, Column, Marked, Math, plain
+from hardgrpo.report.table_columns import Cell, Column, Marked, Math, known_columns, plain
+from hardgrpo.study import paths
 
 INSTALL = (
     "install latexmk and TeX Live (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended"
@@ -68,10 +69,14 @@ def table(columns: list[Column]) -> str:
     r"""A booktabs longtable, which may break over pages; "" if there are no rows.
 
     The table has a caption if \tablecaption is defined. A column with a note and equal cells in all
-    rows moves into the caption.
+    rows moves into the caption, and a column without a known number is left out. A table of more
+    than MOST_ROWS rows is not printed: \filedtable tells the number of its rows.
     """
     if not columns or not columns[0].cells:
         return ""
+    if len(columns[0].cells) > MOST_ROWS:
+        return f"\\filedtable{{{len(columns[0].cells)}}}\n"
+    columns = known_columns(columns)
     caption_notes, shown_columns = [], []
     for column in columns:
         values = list(filter(None, dict.fromkeys(column.cells)))
@@ -122,6 +127,7 @@ def alignment(column: Column) -> str:
     )
 
 
+MOST_ROWS = 40  # of a table that is printed: a page
 TEXT_WIDTH = 455  # points
 
 
@@ -151,9 +157,21 @@ def macros(values: dict[str, str]) -> str:
     return header + body + "\\makeatother\n"
 
 
-def captions(kind: str, values: dict[str, str]) -> str:
-    r"""A command \register for every table or figure, with its caption. main.tex defines
-    \register."""
+def captions(kind: str, values: dict[str, str], sources: dict[str, str]) -> str:
+    r"""A command \register for every table or figure, with its caption and its source.
+    supplement.tex defines \register."""
     return "".join(
-        f"\\register{{{kind}}}{{{name}}}{{{caption}}}\n" for name, caption in values.items()
+        f"\\register{{{kind}}}{{{name}}}{{{caption}}}{{{sources[name]}}}\n"
+        for name, caption in values.items()
     )
+
+
+def source(program: str, tables: list[str]) -> str:
+    r"""The program that makes a figure or table, and the tables that it reads, as links where the
+    repository holds them (\projectfile of supplement.tex)."""
+    return f"Made by {project_file(program)} from {', '.join(map(project_file, tables))}."
+
+
+def project_file(path: str) -> str:
+    command = "projectfile" if paths.is_committed(path) else "nolinkurl"
+    return rf"\{command}{{{path}}}"

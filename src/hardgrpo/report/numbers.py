@@ -123,7 +123,7 @@ def describe_settings(settings: dict) -> str:
 
 
 def define(numbers: Numbers) -> None:
-    """Define a macro for each number that main.tex or a paragraph may quote."""
+    """Define a macro for each number that supplement.tex or a paragraph may quote."""
     tables, add = numbers.tables, numbers.add
     for row in tables["gains"].itertuples():
         add(f"gain.{cell(row)}.{row.decoding}", "gains", row, interval("gain"), "gain")

@@ -13,7 +13,7 @@ To add a table or a figure, add an entry here and write its function:
   rows.
 
 The workflow, the programs, the checks and the paper read these entries. Tables and figures that the
-paper's text does not place are printed at the end of the paper.
+supplement's text does not place are printed at its end.
 """
 
 from collections.abc import Callable
@@ -224,17 +224,17 @@ class Table:
 
 TABLES = {
     "gain": Table("gains", ["gains", "differences", "compared"],
-        "Gain in accuracy over the base model, percentage points. The best policy is bold, and the second best is underlined, only if its"
+        "Gain in accuracy over the base model, percentage points (pp). The best policy is bold, and the second best is underlined, only if its"
         " gain is resolved from the gains of all lower policies."),
-    "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points."),
+    "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points (pp)."),
     "kinds": Table("parts", ["kinds"],
-        "Every gain split into finishing, sharpening and new solving, percentage points. A problem is out of reach if none of the base"
+        "Every gain split into finishing, sharpening and new solving, percentage points (pp). A problem is out of reach if none of the base"
         r" model's reach samples solves it (\emph{out}: the share of these problems)."),
-    "tier_kinds": Table("parts", ["kinds"], "The three kinds of gain within each tier of the test problem, percentage points."),
-    "reasons": Table("parts", ["reasons"], "Right answers in which every step is right, and right answers with a wrong step, percentage points."),
+    "tier_kinds": Table("parts", ["kinds"], "The three kinds of gain within each tier of the test problem, percentage points (pp)."),
+    "reasons": Table("parts", ["reasons"], "Right answers in which every step is right, and right answers with a wrong step, percentage points (pp)."),
     "same_answers": Table("parts", ["same_answers"],
         "How often two samples of a problem give the same answer, and the collision entropy of the answers."),
-    "majority": Table("parts", ["majority"], "Majority vote over the samples of a problem (maj@$k$), percentage points."),
+    "majority": Table("parts", ["majority"], "Majority vote over the samples of a problem (maj@$k$), percentage points (pp)."),
     "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
     "rollouts": Table("online", ["rollouts"],
         "Rollouts of runs that choose prompts during training, by arm, means over seeds: generated, kept for an update, replayed in a later"
@@ -250,16 +250,16 @@ TABLES = {
         " lead per point of the predictor; p-values are not corrected for the number of regressions."),
     "lead_by_model": Table("training", ["lead_by_model"],
         r"Does the lead of \texttt{hard} depend on the model? The smallest and the largest lead of a model, the standard deviation over models"
-        " beyond chance over seeds, percentage points, and Welch's test of equal leads, for these models and problems."),
+        " beyond chance over seeds, percentage points (pp), and Welch's test of equal leads, for these models and problems."),
     "out_of_distribution": Table("gains", ["pass_at_k"], "pass@$k$ on test sets other than the task's own."),
     "compared": Table("compared", ["compared"], "Published numbers and the same quantities in this study."),
-    "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points."),
+    "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points (pp)."),
     "graders": Table("parts", ["decomposition"],
-        r"Strict and lenient grading, percentage points; \emph{task} is the grader that trained. Truncated share and length before and after."),
-    "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points."),
+        r"Strict and lenient grading where the two differ, percentage points (pp); \emph{task} is the grader that trained. Truncated share and length before and after."),
+    "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points (pp)."),
     "single_samples": Table("gains", ["mcnemar"], "McNemar's exact test with one completion per problem: problems that only this run solves, and problems that only the other run solves."),
     "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
-    "transfer": Table("gains", ["gains", "differences"], "Gain on test sets other than the task's own, percentage points."),
+    "transfer": Table("gains", ["gains", "differences"], "Gain on test sets other than the task's own, percentage points (pp)."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
     "catches_up": Table("gains", ["catches_up"], "The first checkpoint that reaches the final accuracy of training on all prompts."),
     "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and ties at the boundary of the choice."),
@@ -269,12 +269,12 @@ TABLES = {
         r" samples give one answer, and at most a fifth is right), per cent."),
     "recorded": Table("recorded", ["recorded_runs"],
         "Recorded runs of other authors, one run each: mean of the last five checkpoints minus the base model (\\emph{base}) or minus another"
-        " run, percentage points, on all test questions and on those with a pass rate of the base model of at most 0.3 (\\emph{hard})."
+        " run, percentage points (pp), on all test questions and on those with a pass rate of the base model of at most 0.3 (\\emph{hard})."
         r" The 95\,\% intervals are for new questions and these runs; where only accuracies are published, they are the widest that"
         " the accuracies allow. Gains on hard questions include regression to the mean, because the base model's completions chose them."),
     "recorded_parts": Table("recorded", ["recorded_runs"],
         "The differences of recorded runs, one run each, split into finishing and correctness, and the difference in pass@$k$, where $k$ is"
-        " the number of samples of a checkpoint, percentage points."),
+        " the number of samples of a checkpoint, percentage points (pp)."),
     "spent": Table("training", ["spent", "gains"],
         "Cost of a run, by policy: means over seeds, and the smallest and largest tokens and time. Runs of a task have equal numbers of updates"
         " and, with one recipe, of rollouts, but not of tokens. The last columns are the gain and the gain per million sampled tokens."
@@ -384,7 +384,7 @@ FIGURES = {
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
-        "Groups of rollouts over training: all right, learnable, all wrong.",
+        r"Shares of the groups of rollouts that are all right, learnable and all wrong over training, by policy, with 95\,\% intervals over seeds.",
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (with"
         " reward *finished*: all rewarded, mixed, none rewarded). Only learnable groups train, except with process rewards, which every token has."
         " Bars are 95 % intervals over seeds (Student's t; none with a single seed). All right and all wrong are omitted if the logs do not"
@@ -411,7 +411,8 @@ FIGURES = {
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
-        r"Gain by the tier of the test problem, with 95\,\% intervals.",
+        r"Accuracy before and after training and gain, by the tier of the test problem and by policy, with 95\,\% intervals. With more than"
+        r" four tests only the gain is drawn.",
         "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
         " new problems and, with several seeds, new seeds. The numbers of test problems in each tier are above each panel. With more than four"
         " tests the figure shows only gains; accuracies are in the CSV file of the same name.",

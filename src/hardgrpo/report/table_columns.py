@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import UNKNOWN, integer, points, with_interval
+from hardgrpo.analysis.formats import UNKNOWN, integer, points, signed_interval, with_interval
 
 BREAK = "\N{ZERO WIDTH SPACE}"  # allows a line break in a long name
 
@@ -77,6 +77,27 @@ def estimate(
 ) -> Column:
     ends = zip(frame[name], frame[f"{name}_low"], frame[f"{name}_high"])
     return numbers(with_95(header), [show(*end) for end in ends])
+
+
+def in_points(header: Cell) -> Cell:
+    """The header of a change in percentage points (pp)."""
+    return (header, ", pp")
+
+
+def change(frame: pd.DataFrame, name: str, header: Cell) -> Column:
+    """A change in percentage points, with its sign and its interval."""
+    return estimate(frame, name, in_points(header), signed_interval)
+
+
+def known_columns(columns: list[Column]) -> list[Column]:
+    """The columns without those in which every cell is unknown."""
+    return [
+        column
+        for column in columns
+        if not column.cells
+        or not column.number
+        or any(set(plain(cell)) - set(f"{UNKNOWN}→ ") for cell in column.cells)
+    ]
 
 
 def arrow(

@@ -6,13 +6,14 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from hardgrpo.report.table_columns import Cell, Column, Marked, Math
+from hardgrpo.report.table_columns import Cell, Column, Marked, Math, known_columns
 
 TEMPLATES = Path(__file__).with_name("templates")
 MARKS = {"best": Markup("<b>{}</b>"), "second": Markup("<u>{}</u>")}
 
 
 def page(title: str, columns: list[Column]) -> str:
+    columns = known_columns(columns)
     rows = list(zip(*(column.cells for column in columns)))
     return template("table.html", render=render).render(title=title, columns=columns, rows=rows)
 

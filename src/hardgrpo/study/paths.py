@@ -170,6 +170,17 @@ def reference(study: str) -> str:
     return f"results/reference/{study}"
 
 
+def is_committed(path: str) -> bool:
+    """Whether the repository holds a file: code, or a committed table."""
+    return path.startswith(("src/", reference(""), f"{PUBLISHED}/"))
+
+
+def committed_table(table: str) -> str:
+    """The file of a committed table: 'mini/gains' is results/reference/mini/gains.csv, and
+    'docs/claims' is docs/claims.csv."""
+    return f"{table}.csv" if table.startswith("docs/") else f"{reference('')}{table}.csv"
+
+
 def pair_of(path: str) -> tuple[str, str]:
     """(base, task) of a file `{base}/{task}.csv`, a path of `difficulty` or `trajectory`."""
     base, task = path.removesuffix(".csv").split("/")[-2:]

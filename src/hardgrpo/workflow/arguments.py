@@ -259,6 +259,35 @@ class Arguments:
         """The part of a study's design that a figure shows."""
         return lambda wildcards: as_json(entry.design(self.config, wildcards.study))
 
+    def design_of_figure(self, wildcards: Wildcards) -> str:
+        """The same for the figure `wildcards.figure`."""
+        return self.figure_design(registry.all_figures()[wildcards.figure])(wildcards)
+
+    def code_of_figure(self, wildcards: Wildcards) -> str:
+        """The checksum of the code that draws the figure `wildcards.figure`."""
+        return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")
+
+    def committed_design(self, wildcards: Wildcards) -> str:
+        """What the paper over all studies describes: the designs of the committed studies, and the
+        models and tasks that are generated here."""
+        studies = {
+            study: settings.study_design(self.config, study)
+            for study in self.config["studies"]
+            if os.path.isdir(paths.reference(study))
+        }
+        models = {
+            name: model
+            for name, model in self.config["models"].items()
+            if model["source"]["kind"] == "pretrain"
+        }
+        tasks = {
+            name: task
+            for name, task in self.config["tasks"].items()
+            if task["source"]["kind"] == "generated"
+        }
+        analyses = self.config["analyses"]
+        return as_json({"studies": studies, "models": models, "tasks": tasks, "analyses": analyses})
+
     def comparisons(self, wildcards: Wildcards) -> str:
         """The pools and tests of a study that are compared."""
         return json.dumps(pools.comparisons(self.config, wildcards.study))

@@ -4,6 +4,7 @@ drawn."""
 import functools
 import json
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,11 +14,12 @@ from snakemake.iocontainers import Wildcards
 from snakemake.logging import logger
 
 from hardgrpo.report import registry
-from hardgrpo.runtime import checksums
+from hardgrpo.runtime import checksums, files
 from hardgrpo.study import claim_conditions, paths, pools, settings
 from hardgrpo.workflow.failures import raises_workflow_error
 
-NO_SUMMARIES = "`figures` and `paper` make no summaries: they draw finished ones"
+NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they draw finished ones"
+PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
@@ -42,7 +44,7 @@ class Drawing:
         """Whether all targets are figures, tables, papers or crates. In this case no study is run,
         even if results are missing."""
         is_drawing = lambda name: (
-            name in ("figures", "paper", "crate")
+            name in ("figures", "paper", "supplement", "crate")
             or (name.startswith("paper/") and not name.endswith("explorer.html"))
         )
         targets = [str(target) for target in self.workflow.dag_settings.targets]
@@ -74,7 +76,7 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A run draws the tables that it computes. The targets `figures` and `paper` draw the tables
+        A run draws the tables that it computes. The targets `figures` and `supplement` draw the tables
         that `draw` in the configuration names. If these tables are missing, return a path that says
         what to do; Snakemake reports the path as a missing file.
         """
@@ -191,7 +193,7 @@ class Drawing:
     def pdf(self, study: str) -> list[str]:
         """The paper as PDF, if TeX is installed."""
         return (
-            [f"paper/{study}/paper.pdf"]
+            [f"paper/{study}/supplement.pdf"]
             if self.has_tex and not settings.is_analysis(self.config, study)
             else []
         )
@@ -240,6 +242,37 @@ class Drawing:
             str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)
         )
 
+    # --- the paper over all studies ---
+
+    def committed_tables(self, wildcards: Wildcards) -> list[str]:
+        """The committed tables that the paper's numbers and claims name."""
+        entries = files.read_yaml(FINDINGS)
+        named = [
+            *entries["numbers"].values(),
+            *(condition for claim in entries["claims"].values() for condition in claim),
+        ]
+        tables = dict.fromkeys(entry["table"] for entry in named if "table" in entry)
+        return [paths.committed_table(table) for table in tables]
+
+    def committed_inputs(self, wildcards: Wildcards) -> list[str]:
+        """The committed tables of a figure of the paper."""
+        names = registry.all_figures()[wildcards.figure].of
+        return [f"{paths.reference(wildcards.study)}/{name}.csv" for name in names]
+
+    def paper_inputs(self) -> list[str]:
+        """The numbers, examples and figures of the paper over all studies."""
+        text = Path(PAPER).read_text(encoding="utf-8") if Path(PAPER).exists() else ""
+        figures = [
+            f"paper/findings/{study}/{figure}.pdf"
+            for study, figure in re.findall(r"\\findingfigure\{(\w+)\}\{(\w+)\}", text)
+        ]
+        written = ["paper/findings/numbers.tex", "paper/findings/examples.tex"]
+        return [*written, "paper/findings/which_prompts.pdf", *figures]
+
+    def one_paper(self) -> list[str]:
+        """The paper over all studies; without TeX its numbers and figures."""
+        return self.paper_inputs() + (["paper/paper.pdf"] if self.has_tex else [])
+
     # --- a study that is finished ---
 
     def finished(self, study: str) -> list[str]:
@@ -268,7 +301,7 @@ class Drawing:
         if settings.is_analysis(self.config, study):
             return
         note = _note(study)
-        if os.path.exists(f"paper/{study}/paper.pdf"):
+        if os.path.exists(f"paper/{study}/supplement.pdf"):
             note.unlink(missing_ok=True)
         elif not self.has_tex and all(
             map(os.path.exists, self.paper(study) + self.explorer(study))
@@ -308,4 +341,4 @@ def _note(study: str) -> Path:
 
 
 def _make_pdf(study: str) -> str:
-    return f".venv/bin/snakemake paper --profile laptop --config study={study}"
+    return f".venv/bin/snakemake supplement --profile laptop --config study={study}"

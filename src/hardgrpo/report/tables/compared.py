@@ -27,7 +27,7 @@ def published_column(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str)
     values = [published.get((r.model, r.task, r.arm)) for r in frame.itertuples()]
     if all(value is None for value in values):
         return []
-    return [numbers("published", ["" if value is None else points(value) for value in values])]
+    return [numbers("published %", ["" if value is None else points(value) for value in values])]
 
 
 def compared(compared: pd.DataFrame):
@@ -36,14 +36,14 @@ def compared(compared: pd.DataFrame):
         text(compared, "quantity", "quantity", lambda value: value.replace("_", " ")),
         text(compared, "place", "from"),
         numbers(
-            "published",
+            "published %",
             [
                 with_interval(r.published, r.published_low, r.published_high)
                 for r in compared.itertuples()
             ],
         ),
         numbers(
-            with_95("here"), [with_interval(r.here, r.low, r.high) for r in compared.itertuples()]
+            with_95("here %"), [with_interval(r.here, r.low, r.high) for r in compared.itertuples()]
         ),
         seeds(compared),
     ]
@@ -73,7 +73,7 @@ def claims(claims: pd.DataFrame):
         text(claims, "claim", "claim", width=0.20),
         Column("on", [breakable(name) for name in tests], width=0.12),
         text(claims, "test", "estimate of", format_test, width=0.14),
-        numbers(with_95("estimate"), estimates, width=0.13),
+        numbers(with_95(("estimate, pp or ", R_SQUARED)), estimates, width=0.13),
         numbers((P, " (Holm)"), p_holm),
         text(claims, "verdict", "verdict", width=0.10),
     ]

@@ -13,8 +13,10 @@ from hardgrpo.report.table_columns import (
     K,
     Marked,
     P,
+    change,
     design,
     estimate,
+    in_points,
     key_columns,
     number,
     numbers,
@@ -25,7 +27,7 @@ from hardgrpo.report.table_columns import (
 from hardgrpo.report.tables.compared import published_column
 
 ACCURACY_BEFORE = "base %"
-DETECTABLE = "detectable"
+DETECTABLE = "detectable, pp"
 
 
 def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame):
@@ -58,7 +60,7 @@ def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
     for rank, row in zip(ranks(frame, differences), frame.itertuples()):
         gain, ends = signed(row.gain), interval(row.gain_low, row.gain_high)
         cells.append((Marked(gain, rank) if rank else gain, f" {ends}"))
-    return numbers(with_95("gain"), cells)
+    return numbers(with_95(in_points("gain")), cells)
 
 
 def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
@@ -83,8 +85,8 @@ def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
 
 def out_of_distribution(pass_at_k: pd.DataFrame):
     frame = pass_at_k[pass_at_k.task != pass_at_k.eval_task]
-    pass_columns = [number(frame, "k", K, integer), number(frame, "base", ("base pass@", K))]
-    pass_columns += [estimate(frame, "pass", ("pass@", K)), estimate(frame, "gain", "gain")]
+    pass_columns = [number(frame, "k", K, integer), number(frame, "base", ("base pass@", K, " %"))]
+    pass_columns += [estimate(frame, "pass", ("pass@", K, " %")), change(frame, "gain", "gain")]
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "arm"),
         *pass_columns,
@@ -96,7 +98,7 @@ def differences(differences: pd.DataFrame):
     return differences, [
         *key_columns(differences, "model", "task", "eval_task", "arm"),
         text(differences, "minus_arm", "minus"),
-        estimate(differences, "difference", "difference"),
+        change(differences, "difference", "difference"),
         *p_columns(differences),
         number(differences, "mdd", DETECTABLE),
         *design(differences),
@@ -115,9 +117,9 @@ def single_samples(mcnemar: pd.DataFrame):
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "decoding", "arm"),
         text(frame, "minus_arm", "minus"),
-        number(frame, "only_this", "only this", integer),
-        number(frame, "only_other", "only other", integer),
-        number(frame, "difference", "difference", signed),
+        number(frame, "only_this", "this alone", integer),
+        number(frame, "only_other", "other alone", integer),
+        number(frame, "difference", in_points("difference"), signed),
         *p_columns(frame),
         problems(frame),
     ]
@@ -125,7 +127,7 @@ def single_samples(mcnemar: pd.DataFrame):
 
 def tiers(tiers: pd.DataFrame):
     frame = own_test_rows(tiers)
-    estimates = [estimate(frame, "accuracy", "accuracy"), estimate(frame, "gain", "gain")]
+    estimates = [estimate(frame, "accuracy", "accuracy %"), change(frame, "gain", "gain")]
     return frame, [
         *key_columns(frame, "model", "task", "arm", "tier"),
         number(frame, "base_accuracy", ACCURACY_BEFORE),

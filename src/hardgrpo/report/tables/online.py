@@ -30,7 +30,7 @@ def time_to_target(time_to_target: pd.DataFrame):
     per_cent = lambda share: UNKNOWN if pd.isna(share) else f"{100 * share:.0f}"
     return time_to_target, [
         *key_columns(time_to_target, *ARM),
-        number(time_to_target, "target", "target accuracy", lambda share: f"{100 * share:.1f}"),
+        number(time_to_target, "target", "target accuracy %", lambda share: f"{100 * share:.1f}"),
         number(time_to_target, "minus_share", "plain %", per_cent),
         estimate(time_to_target, "share", "rollouts %"),
         number(time_to_target, "reached", "of draws that get there %", per_cent),

@@ -9,8 +9,9 @@ from hardgrpo.report.table_columns import (
     Column,
     K,
     arrow,
+    change,
     design,
-    estimate,
+    in_points,
     key_columns,
     number,
     seeds,
@@ -34,7 +35,7 @@ def kinds(kinds: pd.DataFrame):
     return frame, [
         *key_columns(frame, *ARM_CELL),
         *_kinds(frame),
-        estimate(frame, "greedy_gain", "greedy gain"),
+        change(frame, "greedy_gain", "greedy gain"),
         *design(frame),
     ]
 
@@ -55,8 +56,8 @@ def reasons(reasons: pd.DataFrame):
     return reasons, [
         *key_columns(reasons, *ARM_CELL),
         arrow(reasons, "base_sound_share", "sound_share", "every step right, of right answers %"),
-        estimate(reasons, "sound_gain", "gain, every step right"),
-        estimate(reasons, "lucky_gain", "gain, a step wrong"),
+        change(reasons, "sound_gain", "gain, every step right"),
+        change(reasons, "lucky_gain", "gain, a step wrong"),
         *design(reasons),
     ]
 
@@ -65,8 +66,8 @@ def same_answers(same_answers: pd.DataFrame):
     return same_answers, [
         *key_columns(same_answers, *ARM_CELL),
         arrow(same_answers, "base_same", "same", "same answer %"),
-        estimate(same_answers, "change", "change"),
-        arrow(same_answers, "base_entropy", "entropy", "bits", "{:.2f}".format),
+        change(same_answers, "change", "change"),
+        arrow(same_answers, "base_entropy", "entropy", "entropy, bits", "{:.2f}".format),
         *design(same_answers),
     ]
 
@@ -76,7 +77,7 @@ def majority(majority: pd.DataFrame):
         *key_columns(majority, *ARM_CELL),
         number(majority, "k", K, "{:.0f}".format),
         arrow(majority, "base", "majority", "majority right %"),
-        estimate(majority, "gain", "gain"),
+        change(majority, "gain", "gain"),
         *design(majority),
     ]
 
@@ -84,6 +85,8 @@ def majority(majority: pd.DataFrame):
 def graders(decomposition: pd.DataFrame):
     frame = last_step_rows(decomposition)
     frame = frame[frame.tier.isna()]
+    # only where the grading makes a difference
+    frame = frame[frame.groupby(CELL).gain.transform("nunique") > 1]
     return frame, [
         *key_columns(frame, *ARM_CELL, "grading"),
         arrow(frame, "base_truncated", "truncated", "cut off %"),
@@ -125,6 +128,6 @@ def _parts(frame: pd.DataFrame, names: list[str]) -> list[Column]:
     )
     printed = frame.assign(**rounded)
     return [
-        number(printed, "gain", "gain", signed),
-        *(estimate(printed, name, name.replace("_", " ")) for name in names),
+        number(printed, "gain", in_points("gain"), signed),
+        *(change(printed, name, name.replace("_", " ")) for name in names),
     ]

@@ -4,8 +4,7 @@ the base model and of other runs."""
 import pandas as pd
 
 from hardgrpo.analysis.columns import interval
-from hardgrpo.analysis.formats import signed_interval
-from hardgrpo.report.table_columns import Column, arrow, estimate, key_columns, problems, text
+from hardgrpo.report.table_columns import Column, arrow, change, key_columns, problems, text
 
 KEYS = ["model", "task", "policy", "minus", "grading", "questions"]
 
@@ -17,7 +16,7 @@ def recorded(recorded_runs: pd.DataFrame):
         *_keys(frame),
         text(frame, "grading", "graded"),
         accuracy,
-        estimate(frame, "difference", "difference", signed_interval),
+        change(frame, "difference", "difference"),
         problems(frame),
     ]
 
@@ -32,10 +31,7 @@ def recorded_parts(recorded_runs: pd.DataFrame):
             [*KEYS, *interval("difference")]
         ].rename(columns=names)
         frame = frame.merge(part, on=KEYS, how="left")
-    measures = [
-        estimate(frame, name, name, signed_interval)
-        for name in ("finishing", "correctness", "pass@k")
-    ]
+    measures = [change(frame, name, name) for name in ("finishing", "correctness", "pass@k")]
     return frame, [*_keys(frame), *measures, problems(frame)]
 
 

@@ -11,8 +11,10 @@ from hardgrpo.report.table_columns import (
     R_SQUARED,
     Math,
     P,
+    change,
     design,
     estimate,
+    in_points,
     key_columns,
     number,
     numbers,
@@ -40,7 +42,7 @@ def weaker_signal(study: dict, gains: pd.DataFrame, learnable: pd.DataFrame):
         (gains.decoding == "sampled") & (gains.task.isin(weaker) | gains.model.isin(weaker))
     ]
     frame = own_test_rows(weak).merge(learnable, on=[*RUNS, "arm"], suffixes=("", "_updates"))
-    estimates = [estimate(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
+    estimates = [change(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
     return frame, [*key_columns(frame, *ARM), *estimates, *design(frame)]
 
 
@@ -69,14 +71,14 @@ def subsets(subsets: pd.DataFrame):
 
 def chosen(chosen: pd.DataFrame):
     shares = [
-        ("never_solved", "never solved"),
-        ("mixed", "mixed"),
-        ("confidently_wrong", "confidently wrong"),
+        ("never_solved", "never solved %"),
+        ("mixed", "mixed %"),
+        ("confidently_wrong", "confidently wrong %"),
     ]
     return chosen, [
         *key_columns(chosen, *POLICY),
         number(chosen, "prompts", "prompts", integer),
-        number(chosen, "pass_rate", "right"),
+        number(chosen, "pass_rate", "right %"),
         *(number(chosen, name, words) for name, words in shares if chosen[name].notna().any()),
         number(chosen, "samples", "by samples", integer, "{} samples a prompt"),
         seeds(chosen),
@@ -91,7 +93,9 @@ def lead_regressions(lead_regressions: pd.DataFrame):
         text(frame, "task", "task"),
         text(frame, "minus", "lead over"),
         text(frame, "predictor", "regressed on", PREDICTORS.get),
-        numbers("slope [95 %]", [f"{a:+.2f} [{b:+.2f}, {c:+.2f}]" for a, b, c in ends]),
+        numbers(
+            "slope, pp per point [95 %]", [f"{a:+.2f} [{b:+.2f}, {c:+.2f}]" for a, b, c in ends]
+        ),
         numbers(
             R_SQUARED,
             [
@@ -100,7 +104,7 @@ def lead_regressions(lead_regressions: pd.DataFrame):
             ],
         ),
         number(frame, "p", P, probability),
-        number(frame, "points", "points", integer, "{} points"),
+        number(frame, "points", "replicates", integer, "{} replicates"),
     ]
 
 
@@ -111,9 +115,9 @@ def lead_by_model(lead_by_model: pd.DataFrame):
         text(frame, "eval_task", "tested on"),
         text(frame, "minus", "lead over"),
         number(frame, "models", "models", integer),
-        number(frame, "least", "least", signed),
-        number(frame, "most", "most", signed),
-        number(frame, "spread", "spread"),
+        number(frame, "least", in_points("least"), signed),
+        number(frame, "most", in_points("most"), signed),
+        number(frame, "spread", in_points("spread")),
         number(frame, "p", P, probability),
         seeds(frame),
     ]
@@ -133,11 +137,11 @@ def trajectories(trajectories: pd.DataFrame):
     return frame, [
         *key_columns(frame, *POLICY),
         number(frame, "prompts", "prompts", integer),
-        number(frame, "never_solved", "never solved before"),
-        estimate(frame, "mixed", "learnable"),
-        estimate(frame, "all_right", "all right"),
-        estimate(frame, "all_wrong", "all wrong"),
-        estimate(frame, "pass_rate_end", "right at the end"),
+        number(frame, "never_solved", "never solved before %"),
+        estimate(frame, "mixed", "learnable %"),
+        estimate(frame, "all_right", "all right %"),
+        estimate(frame, "all_wrong", "all wrong %"),
+        estimate(frame, "pass_rate_end", "right at the end %"),
         seeds(frame),
     ]
 
@@ -165,11 +169,11 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
             for name in ("updates", "prompts", "rollouts")
         ),
         number(spent, "labels", "labels", integer),
-        number(spent, "completion_tokens", "limit", integer),
+        number(spent, "completion_tokens", "limit, tokens", integer),
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
-        number(spent, "gain", "gain", signed),
-        number(spent, "gain_per_million", "per million", signed),
+        number(spent, "gain", in_points("gain"), signed),
+        number(spent, "gain_per_million", in_points("gain per million tokens"), signed),
         seeds(spent),
     ]
 
@@ -185,7 +189,7 @@ def regressions(regressions: pd.DataFrame):
         number(
             regressions,
             "slope",
-            "slope",
+            "sign of the slope",
             lambda value: UNKNOWN if pd.isna(value) else "+" if value > 0 else "\N{MINUS SIGN}",
         ),
         number(regressions, "cells", "cells", integer),

@@ -1,0 +1,95 @@
+# Make the paper over all committed studies, from committed tables alone (results/reference, docs).
+
+
+localrules:
+    write_findings,
+    draw_for_paper,
+    draw_ways,
+    compile_paper,
+
+
+rule write_findings:
+    input:
+        tables=drawing.committed_tables,
+        text="paper/main.tex",
+        findings="paper/findings.yaml",
+    output:
+        macros="paper/findings/numbers.tex",
+        origins="paper/findings/numbers.csv",
+        examples="paper/findings/examples.tex",
+    log:
+        "results/logs/write_findings/paper.log",
+    container:
+        IMAGE["figures"]
+    params:
+        design=arguments.committed_design,
+        code=arguments.code("paper/write_findings.py"),
+    message:
+        "Check the sentences of the paper and write its numbers"
+    shell:
+        "python scripts/paper/write_findings.py --text {input.text} --findings {input.findings} --design {params.design:q}"
+        " --output {output.macros} --examples {output.examples} > {log} 2>&1"
+
+
+rule draw_for_paper:
+    input:
+        drawing.committed_inputs,
+    output:
+        "paper/findings/{study}/{figure}.pdf",
+        "paper/findings/{study}/{figure}.png",
+        "paper/findings/{study}/{figure}.csv",
+    log:
+        "results/logs/draw_for_paper/{study}/{figure}.log",
+    container:
+        IMAGE["figures"]
+    params:
+        first_recipe=arguments.first_recipe,
+        design=arguments.design_of_figure,
+        code=arguments.code_of_figure,
+    message:
+        "Draw {wildcards.figure} for the paper ({wildcards.study})"
+    shell:
+        "python scripts/figures/draw_figure.py --figure {wildcards.figure} --tables {input} --first-recipe {params.first_recipe:q}"
+        " --design {params.design:q} --output {output} > {log} 2>&1"
+
+
+rule draw_ways:
+    input:
+        "docs/which-prompts.csv",
+    output:
+        "paper/findings/which_prompts.pdf",
+    log:
+        "results/logs/draw_ways/paper.log",
+    container:
+        IMAGE["figures"]
+    params:
+        code=arguments.code("figures/draw_ways.py"),
+    message:
+        "Draw every comparison with a random choice for the paper"
+    shell:
+        "python scripts/figures/draw_ways.py --cases {input} --output {output} > {log} 2>&1"
+
+
+rule compile_paper:
+    input:
+        drawing.paper_inputs(),
+        text="paper/main.tex",
+        references="paper/references.bib",
+        citation="CITATION.cff",
+    output:
+        report(
+            "paper/paper.pdf",
+            caption="report/paper.rst",
+            category="Paper",
+            labels={"file": "the paper over all studies"},
+        ),
+    log:
+        "results/logs/compile_paper/paper.log",
+    container:
+        IMAGE["figures"]
+    params:
+        code=arguments.code("paper/compile_paper.py"),
+    message:
+        "Compile the paper over all studies"
+    shell:
+        "python scripts/paper/compile_paper.py --text {input.text} --material findings --citation {input.citation} --output {output} > {log} 2>&1"

@@ -1,0 +1,41 @@
+"""Draw every comparison of a way of choosing with a random choice of as many prompts.
+
+    python scripts/figures/draw_ways.py --cases docs/which-prompts.csv --output which_prompts.pdf
+
+The same picture as that of docs/which-prompts.md, without its title, which the paper's caption
+replaces.
+"""
+
+from hardgrpo.runtime import files, warm
+
+import argparse
+import io
+
+NEEDS = {  # {column `needs` of the table: words}
+    "none": "no label",
+    "sample": "a small labelled sample",
+    "pool": "the labels of the whole pool",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", required=True, help="docs/which-prompts.csv")
+    parser.add_argument("--output", required=True, help="the figure, as PDF")
+    args = parser.parse_args()
+
+    from hardgrpo.report import ways
+
+    import matplotlib.pyplot as plt  # imported late: see hardgrpo.runtime.warm
+    import pandas as pd
+
+    figure = ways.draw(pd.read_csv(io.StringIO(files.read_text(args.cases))), NEEDS, title="")
+    with files.atomic(args.output) as temporary:
+        figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    warm.run(main, starts=False)
