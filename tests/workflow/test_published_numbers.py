@@ -104,7 +104,7 @@ def test_without_the_files_the_downloads_are_planned_and_figures_come_from_the_c
     assert (
         "fetch_original" not in planned and sum(rule.startswith("plot_") for rule in planned) == 1
     )
-    planned = world.plan("paper", "--config", f"study={study}")
+    planned = world.plan("supplement", "--config", f"study={study}")
     assert planned["write_answers"] == 1 and "fetch_original" not in planned
 
 
