@@ -111,6 +111,9 @@ def use(*packages: str, gpus: int = 0) -> None:
     Call this function before heavy imports. Raise a `UserError` if neither Python has the packages.
     """
     os.environ.update(OFFLINE)
+    if "vllm" in packages:  # it chooses its kernels itself
+        for name in EXACT.keys() - {"OPENBLAS_NUM_THREADS"}:
+            os.environ.pop(name, None)
     missing_packages = [
         package for package in packages if importlib.util.find_spec(package) is None
     ]
@@ -129,8 +132,6 @@ def use(*packages: str, gpus: int = 0) -> None:
                 filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])
             ),
         }
-        for name in EXACT.keys() - {"OPENBLAS_NUM_THREADS"}:  # vLLM chooses its kernels itself
-            os.environ.pop(name, None)
         os.execve(python, [python, *sys.argv], os.environ | python_paths | {STARTED_AGAIN: python})
     if STARTED_AGAIN in os.environ:
         place = f"{os.environ[STARTED_AGAIN]} does not have it either"

@@ -18,7 +18,7 @@ from trl import GRPOConfig
 
 from hardgrpo.data import tasks
 from hardgrpo.grading import graders
-from hardgrpo.runtime import exact_products, files, interruption, provenance, states
+from hardgrpo.runtime import environments, exact_products, files, interruption, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
@@ -55,9 +55,13 @@ def train(
     `UserError` if a prompt does not fit into the model's context or if training diverges.
     """
     engines.fix_threads()
+    recipe = spec.training
     if recipes.has_exact_products(spec, hardware):
         exact_products.install()
-    recipe = spec.training
+    elif "bf16" in (recipe["base"], recipe["precision"]) and environments.is_exact():
+        # On processors with AVX-512, the fused attention for bf16 on a CPU fails with the kernels
+        # of `environments.EXACT`.
+        torch.backends.cuda.enable_flash_sdp(bool(hardware.gpus))
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
     engines.check_chat_template(tokenizer, spec.model_folder)
     # raises a UserError if the model has no end token
