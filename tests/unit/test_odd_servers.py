@@ -259,8 +259,8 @@ def test_a_server_that_ignores_seeds_is_reported(sample, capsys, takes_n):
         return answer | {"choices": answer["choices"] * (body.get("n", 1) if takes_n else 1)}
 
     sample(cached)
-    assert capsys.readouterr().out.count("all samples are equal for each of 6 prompts") == 1
-    assert sample.facts["prompts_with_equal_samples"] == 6
+    assert capsys.readouterr().out.count("the samples of every prompt are equal (6 groups)") == 1
+    assert sample.facts["groups_of_equal_samples"] == 6
 
 
 def test_a_server_that_samples_is_not_reported(sample, capsys):

@@ -42,7 +42,7 @@ MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends the sampling
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10  # of the list of models in an error message
-FEWEST_PROMPTS = 5  # with equal samples, before they are reported
+FEWEST_GROUPS = 5  # of equal samples, before they are reported
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # servers take seeds of 32 bits or more
 # Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
@@ -215,8 +215,8 @@ class Sampler:
         self.refused: set[str] = set()  # keys of OPTIONAL
         self.problems: set[str] = set()  # problems that were reported
         self.answers_received = 0
-        # prompts with several samples, and those of them whose samples are all equal
-        self.prompts_compared = self.prompts_with_equal_samples = 0
+        # requested groups of samples of a prompt, and those whose samples are all equal
+        self.groups = self.equal_groups = 0
         # ends the sampling; requests in flight are still stored
         self.failure: Exception | None = None
         self.paused_until = 0.0
@@ -244,7 +244,7 @@ class Sampler:
             "not_supported": sorted(self.refused),
             "input_tokens": self.usage.input_tokens,
             "output_tokens": self.usage.output_tokens,
-            "prompts_with_equal_samples": self.prompts_with_equal_samples,
+            "groups_of_equal_samples": self.equal_groups,
             "money": round(self.address.money(self.usage), 6) if self.address.price else None,
         }
 
@@ -261,9 +261,9 @@ class Sampler:
                 tasks.create_task(self._work(groups))
         if self.failure:
             raise self.failure
-        if FEWEST_PROMPTS <= self.prompts_compared == self.prompts_with_equal_samples:
+        if FEWEST_GROUPS <= self.groups == self.equal_groups:
             self._report(
-                f"all samples are equal for each of {self.prompts_compared} prompts, so pass rates are only 0 or 1; the server may ignore"
+                f"the samples of every prompt are equal ({self.groups} groups), so pass rates are only 0 or 1; the server may ignore"
                 " seeds and temperature, or repeat stored answers: switch its cache off"
             )
         return [self.stored[key] for key in keys]
@@ -307,8 +307,8 @@ class Sampler:
             self.on_batch(len(batch_completions), self._note())
         texts = {self.stored[key].text for key in keys}
         if len(keys) > 1 and texts != {""}:
-            self.prompts_compared += 1
-            self.prompts_with_equal_samples += len(texts) == 1
+            self.groups += 1
+            self.equal_groups += len(texts) == 1
 
     def _report(self, problem: str) -> None:
         """Say it once."""
