@@ -12,14 +12,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 CUT = "cut"  # an answer that ends in the middle, because the connection is cut
+RAW = "raw"  # (RAW, bytes): a response byte for byte
 WORDS = ["red", "blue", "green"]
 
 
 class ModelServer:
     """`answer(body, number)` returns CUT, a body, (status, body) or (status, body, headers); a body
-    is an object or a text.
+    is an object, a text or bytes. RAW followed by bytes is the response as it goes over the wire,
+    after which the connection ends.
 
-    `requests` holds the bodies in the order of their arrival, `headers` their headers with names in
+    `models` are listed at /v1/models; None: there is no list. `requests` holds the bodies in the order of their arrival, `headers` their headers with names in
     small letters, `answered` the bodies of requests that were answered with completions.
     """
 
@@ -32,6 +34,7 @@ class ModelServer:
             [],
             set(),
         )
+        self.models: list[str] | None = None
         self.lock, self.in_flight, self.most_in_flight = threading.Lock(), 0, 0
         owner = self
 
@@ -41,6 +44,9 @@ class ModelServer:
 
             def do_POST(self):
                 owner.serve(self)
+
+            def do_GET(self):
+                owner.list_models(self)
 
             def log_message(self, *_):
                 pass
@@ -54,6 +60,11 @@ class ModelServer:
         self.listener = Listener(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.listener.server_port}/v1"
         threading.Thread(target=self.listener.serve_forever, args=(0.05,), daemon=True).start()
+
+    def list_models(self, handler: BaseHTTPRequestHandler) -> None:
+        is_list = self.models is not None and handler.path == "/v1/models"
+        models = [{"id": name, "object": "model"} for name in self.models or []]
+        send(handler, 200 if is_list else 404, {"object": "list", "data": models}, {})
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
@@ -77,21 +88,31 @@ class ModelServer:
             handler.connection.shutdown(socket.SHUT_RDWR)
             handler.close_connection = True
             return
+        if isinstance(answer, tuple) and answer[0] == RAW:
+            handler.wfile.write(answer[1])
+            handler.close_connection = True
+            return
         status, content, headers = (
             (*answer, {})[:3] if isinstance(answer, tuple) else (200, answer, {})
         )
-        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
-        handler.send_response(status)
-        kind = "text/html" if isinstance(content, str) else "application/json"
-        for name, value in (
-            {"Content-Type": kind, "Content-Length": str(len(data))} | headers
-        ).items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(data)
-        if status == 200 and not isinstance(content, str):
+        send(handler, status, content, headers)
+        if status == 200 and isinstance(content, dict):
             with self.lock:
                 self.answered.append(body)
+
+
+def send(handler: BaseHTTPRequestHandler, status: int, content, headers: dict) -> None:
+    """Send a response whose content is an object, a text or bytes."""
+    data, kind = content, "application/json"
+    if isinstance(content, str):
+        data, kind = content.encode(), "text/html"
+    elif not isinstance(content, bytes):
+        data = json.dumps(content).encode()
+    handler.send_response(status)
+    for name, value in ({"Content-Type": kind, "Content-Length": str(len(data))} | headers).items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(data)
 
 
 def completions_of(body: dict, **changes) -> dict:

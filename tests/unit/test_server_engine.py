@@ -3,6 +3,7 @@ is stored, what fails and how."""
 
 import json
 import os
+import random
 import signal
 import ssl
 import subprocess
@@ -234,20 +235,27 @@ def test_more_samples_and_more_prompts_pay_only_for_what_is_new(study, model_ser
     assert sorted(body["n"] for body in model_server.requests) == [2] * PROMPTS + [6]
 
 
-def kill_at_random_until_it_ends(study, url, kills, **options) -> None:
-    """Start the probe again and again, and kill it after longer and longer times, at last never."""
+def kill_at_random(study, model_server, kills, **options) -> int:
+    """Start the probe and kill it at a random time, `kills` times; then start it until it ends.
+    Every kill follows new requests of a probe that has not ended. The number of kills that met
+    requests in flight."""
+    rng, met = random.Random(kills), 0
     for number in range(kills + 1):
         process = subprocess.Popen(
-            command(study, url, **options), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
+            command(study, model_server.url, **options), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         if number < kills:
-            limit = time.monotonic() + 0.8 + 0.1 * number
-            while process.poll() is None and time.monotonic() < limit:
-                time.sleep(0.01)
+            enough = len(model_server.requests) + rng.randint(1, 6)
+            while process.poll() is None and len(model_server.requests) < enough:
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0, 0.05))
+            met += model_server.in_flight > 0
             process.send_signal(signal.SIGKILL)
         _, errors = process.communicate()
-        assert number < kills or process.returncode == 0, errors
+        status = -signal.SIGKILL if number < kills else 0
+        assert process.returncode == status, f"start {number + 1} of the probe: {errors}"
+    return met
 
 
 @pytest.mark.slow
@@ -257,34 +265,39 @@ def kill_at_random_until_it_ends(study, url, kills, **options) -> None:
 def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
     study, model_server, program, ignores_n
 ):
-    unreliable = at_random(
-        0.2,
-        7,
-        [
-            CUT,
-            (500, "<html>Internal Server Error</html>"),
-            refusal("busy", 503),
-            "<html>gateway</html>",
-        ],
-    )
+    kills, concurrency = int(os.environ.get("HARDGRPO_KILLS", 3)), 3
+    problems = [
+        {"id": f"p{n}", "question": f"Which colour has ball {n}?", "answer": WORDS[n % 3]}
+        for n in range((2 if ignores_n else 12) * kills + PROMPTS)
+    ]
+    files.write_jsonl(study / "pool.jsonl", problems)
+    ways = [CUT, (500, "<html>Internal Server Error</html>"), refusal("busy", 503), "<html></html>"]
+    unreliable = at_random(0.2, 7, ways)
+    as_taken = lambda body: body | ({"n": 1} if ignores_n else {})
 
     def answer(body, number):
         time.sleep(0.05)
-        return unreliable(body | ({"n": 1} if ignores_n else {}), number)
+        return unreliable(as_taken(body), number)
 
     model_server.answer = answer
-    options = {"server": {"concurrency": 3}, "samples": 8, "program": program}
+    options = {"server": {"concurrency": concurrency}, "samples": 8, "program": program}
     options |= {"arguments": [*STOP, "--batch", "8"]} if program == "probe_early" else {}
-    kill_at_random_until_it_ends(
-        study, model_server.url, int(os.environ.get("HARDGRPO_KILLS", 3)), **options
+    met = kill_at_random(study, model_server, kills, **options)
+    print(
+        f"{met} of {kills} kills met requests in flight; {len(model_server.requests)} requests, {len(model_server.answered)} answered"
     )
     killed = (study / f"{program}.jsonl").read_bytes()
-    # answers that the killed program may not have read
-    in_flight = 3 * int(os.environ.get("HARDGRPO_KILLS", 3))
-    answered = [json.dumps(body, sort_keys=True) for body in model_server.answered]
-    assert len(answered) - len(set(answered)) <= in_flight
+    (store,) = (study / "state").rglob("answers.jsonl")
+    # the line of a killed program may be cut
+    lines = [line.rpartition("\t")[0] for line in store.read_text().splitlines()]
+    answers = [json.loads(line)["completions"] for line in lines if line.endswith("}")]
+    keys = [key for completions in answers for key in completions]
+    assert len(keys) == len(set(keys)), "a stored completion was requested again"
+    # only answers that were under way to a killed program are lost
+    assert len(model_server.answered) - len(answers) <= concurrency * kills
     for path in (study / "state").rglob("*"):
         path.is_file() and path.rename(study / f"{path.name}.old")
+    model_server.answer = lambda body, number: completions_of(as_taken(body))
     assert run(study, model_server.url, **options).returncode == 0
     assert (study / f"{program}.jsonl").read_bytes() == killed
 

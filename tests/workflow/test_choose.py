@@ -10,7 +10,7 @@ import yaml
 
 from conftest import World
 from hardgrpo.runtime import files
-from hardgrpo.workflow.choose import find_grader
+from hardgrpo.workflow.own_files import find_grader
 from model_server import WORDS
 
 
@@ -24,7 +24,7 @@ def choose(tmp_path, model_server):
         command = [
             sys.executable,
             "-m",
-            "hardgrpo.workflow.choose",
+            "hardgrpo.workflow.console",
             "choose",
             name,
             "--url",
@@ -80,15 +80,32 @@ def test_prompts_without_answers_become_a_file_to_annotate(choose, model_server)
     assert len(model_server.requests) == 12
 
 
-def test_prompts_with_answers_are_graded(choose):
+def test_prompts_with_answers_are_graded_and_exported_for_a_trainer(choose):
     rows = [{"question": f"Which colour has ball {n}?", "answer": WORDS[n % 3]} for n in range(12)]
-    done = choose(
-        "".join(json.dumps(row) + "\n" for row in rows), "--budget", "2", name="mine.jsonl"
-    )
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    done = choose(content, "--budget", "2", "--format", "trl", name="mine.jsonl")
     assert (
         done.returncode == 0 and "answers in column 'answer', grader final_word" in done.stdout
     ), done.stdout + done.stderr
-    assert done.stdout.strip().endswith(".rows.jsonl")
+    chosen, exported = [
+        line.removeprefix("chosen  ") for line in done.stdout.strip().splitlines()[-2:]
+    ]
+    assert chosen.endswith(".rows.jsonl") and exported.endswith(".trl.jsonl")
+    chosen_rows = files.read_jsonl(chosen, {"question": str, "answer": str})
+    exported_rows = files.read_jsonl(exported, {"prompt": list, "answer": str})
+    assert len(chosen_rows) == 2 and [row["answer"] for row in chosen_rows] == [
+        row["answer"] for row in exported_rows
+    ]
+    assert chosen_rows[0]["question"] in exported_rows[0]["prompt"][0]["content"]
+
+
+@pytest.mark.parametrize("kind", ["trl", "verl", "prime-rl", "csv"])
+def test_the_format_is_in_the_configuration(choose, kind):
+    done = choose("prompt,answer\nx,1\ny,2\n", "--budget", "1", "--format", kind, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    (path,) = choose.world.folder.glob("results/choose/*.yaml")
+    subset = yaml.safe_load(path.read_text())["subset"]
+    assert subset.get("format", "csv") == kind
 
 
 @pytest.mark.parametrize(
@@ -122,6 +139,11 @@ def test_the_grader_is_the_first_that_reads_the_answers(answers, grader):
             "prompt\nx\n",
             ["--budget", "1", "--key", "gsk_verysecret"],
             "source.key: the value should match",
+        ),
+        (
+            "prompt\nx\n",
+            ["--budget", "1", "--format", "verl"],
+            "subset.format: the prompts of 'own-my-prompts' have no answers to train on",
         ),
         (
             "prompt\nx\n",

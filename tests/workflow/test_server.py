@@ -6,10 +6,13 @@ import copy
 import pandas
 import pytest
 import yaml
+from test_own_prompts import TABLE
 
 from conftest import World
 from hardgrpo.runtime import files
+from hardgrpo.sampling.server_engine import SEEDS
 from model_server import WORDS, completions_of
+from own_prompts import OVERLAY, TASK, as_csv, make_world
 
 CONFIG = {
     "data": "prompts",
@@ -181,3 +184,70 @@ def test_a_configuration_that_no_server_can_serve_is_refused_without_its_secrets
     done = snakemake(served_world, "-n", "subset")
     assert done.returncode != 0 and words in done.stdout + done.stderr, done.stdout + done.stderr
     assert "verysecret" not in done.stdout + done.stderr and "Traceback" not in done.stderr
+
+
+# --- the same completions from a server and from the weights ---
+
+
+def replay(rows):
+    """A server that answers with the completions that the weights sampled with the same seeds."""
+    place = {row["seed"] % SEEDS: number for number, row in enumerate(rows)}
+
+    def answer(body, number):
+        first = place[body["seed"]]
+        answer, choices = completions_of(body), []
+        for index, row in enumerate(rows[first : first + body.get("n", 1)]):
+            tokens = [{"token": "", "logprob": -0.5}] * row["tokens"]
+            choices.append(
+                {
+                    "index": index,
+                    "finish_reason": row["finish_reason"],
+                    "logprobs": {"content": tokens},
+                }
+                | {"message": {"role": "assistant", "content": row["completion"]}}
+            )
+        total = sum(row["tokens"] for row in rows[first : first + len(choices)])
+        return answer | {"choices": choices, "usage": {"completion_tokens": total}}
+
+    return answer
+
+
+def test_the_subset_of_a_server_is_byte_for_byte_that_of_the_weights(
+    tmp_path, untrained, model_server
+):
+    served = {"source": {"kind": "server", "url": model_server.url, "model": "org/mine"}}
+    overlay = OVERLAY | {"models": OVERLAY["models"] | {"served": served}}
+    world = make_world(tmp_path, untrained, overlay, prompts_csv=as_csv(TABLE))
+
+    def choose(model, **probe):
+        overlay["subset"] = OVERLAY["subset"] | {"model": model}
+        overlay["tasks"] = {"mine": TASK | {"probe": TASK["probe"] | probe}}
+        (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
+        done = world.snakemake("subset", "--configfile", "my.yaml")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        folder = world.folder / f"results/subsets/{model}/mine/half"
+        return {path.name: path.read_bytes() for path in folder.glob("seed3.*")}
+
+    of_weights = choose("mine")
+    shards = sorted((world.folder / "results/probe/mine/mine").glob("*.gz"))
+    rows = [row for path in shards for row in files.read_jsonl(path, {"id": str, "seed": int})]
+    rates = files.read_rows(world.folder / "results/difficulty/mine/mine.csv", {"pass_rate": float})
+    assert len({row["pass_rate"] for row in rates}) > 2, "else the subset depends on the seed alone"
+    model_server.answer = replay(rows)
+    of_server = choose("served")
+    assert of_server.keys() == of_weights.keys()
+    assert {"seed3.csv", "seed3.rows.csv", "seed3.json"} <= of_server.keys()
+    for name, content in of_weights.items():
+        assert of_server[name] == content, name
+    difficulty = [
+        (world.folder / f"results/difficulty/{model}/mine.csv").read_bytes()
+        for model in ("mine", "served")
+    ]
+    assert difficulty[0] == difficulty[1]
+
+    # Early stopping takes the completions that the server has given, and chooses the same prompts.
+    model_server.requests.clear()
+    early = choose("served", shards=1, stop={"confidence": 1, "batch": 8})
+    assert model_server.requests == []
+    for name in ("seed3.csv", "seed3.rows.csv"):
+        assert early[name] == of_weights[name], name

@@ -49,7 +49,8 @@ def of_models_and_tasks(
     policies by name."""
     own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
     rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
-    rows = rows.merge(spent[[*RUNS, "labels", "tokens", "seconds"]], on=RUNS)
+    # recorded runs have no costs
+    rows = rows.merge(spent[[*RUNS, "labels", "tokens", "seconds"]], on=RUNS, how="left")
     greedy = own_test_rows(gains)
     greedy = greedy[greedy.decoding == "greedy"]
     greedy_columns = {
@@ -183,7 +184,9 @@ def answer(arms: list[dict]) -> str:
         reason = f"; greedy accuracy fell in {fell} of {len(arms)} arms" if fell else ""
         return f"no way of choosing was shown to be worth its labels{reason}."
     best = worth[0]
-    sentence = f"{best['name']}: {best['gain_alone']} points for {best['labels']} labels"
+    sentence = f"{best['name']}: {best['gain_alone']} points"
+    if best["labels"] != UNKNOWN:
+        sentence += f" for {best['labels']} labels"
     # worth it only if shown to be better
     better_than_random = [entry for entry in worth if entry["lead"] != UNKNOWN]
     if better_than_random:

@@ -10,8 +10,10 @@ seeds.
 
 import asyncio
 import contextlib
+import difflib
 import email.utils
 import itertools
+import json
 import math
 import os
 import random
@@ -19,7 +21,7 @@ import re
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +39,10 @@ from hardgrpo.study.model import Server
 CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
 # largest number of tries of a request; FIRST_TRIES if the server has not answered any request
 MOST_TRIES, FIRST_TRIES = 10, 4
-FIRST_PAUSE, LONGEST_PAUSE, LONGEST_RETRY_AFTER = 0.5, 30.0, 900.0  # seconds between two tries
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
+LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends the sampling
+LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10  # of the list of models in an error message
+FEWEST_GROUPS = 5  # of equal samples, before they are reported
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # servers take seeds of 32 bits or more
 # Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
@@ -66,15 +71,33 @@ OPTIONAL = {
         "|".join(WHOLE_DISTRIBUTION),
         "the server's own settings may cut the distribution of tokens",
     ),
+    # only temperature 1, which is the default of most servers
+    "temperature": (r"\btemperature", "the server samples at its default temperature"),
+    # the other way round: not sent, unless a server demands it
+    "stream": (
+        r"\bonly supports? stream|stream\w*\W+(must|should|has to|needs to) be|enable the stream",
+        "a stream is requested instead",
+    ),
 }
-CONTEXT_WORDS = r"context (length|size|window)|context_length|too long|too many tokens|maximum.*tokens|token limit"
+CONTEXT_WORDS = (
+    r"context[ _](length|size|window)|too long|too many tokens|maximum.*tokens|token limit|maximum model length"
+    r"|max_tokens must be at least 1|max_new_tokens.* must be <=|reduce the length|range of input length"
+)
+MODEL_WORDS = r"model.*(not found|not exist|not available|no such|invalid|unknown|not a valid)|((no such|invalid|unknown|not a valid) model)"
 FINISH_REASONS = {
-    "stop": "stop",
-    "eos_token": "stop",
-    "tool_calls": "stop",
-    "length": "length",
-    "content_filter": "content_filter",
+    "stop": (
+        "stop",
+        "eos",
+        "eos_token",
+        "end_turn",
+        "stop_sequence",
+        "tool_calls",
+        "function_call",
+    ),
+    "length": ("length", "max_tokens"),
+    "content_filter": ("content_filter", "safety", "sensitive"),
 }
+FINISH_REASON_OF = {word: reason for reason, words in FINISH_REASONS.items() for word in words}
 
 
 @dataclass(frozen=True)
@@ -192,6 +215,8 @@ class Sampler:
         self.refused: set[str] = set()  # keys of OPTIONAL
         self.problems: set[str] = set()  # problems that were reported
         self.answers_received = 0
+        # requested groups of samples of a prompt, and those whose samples are all equal
+        self.groups = self.equal_groups = 0
         # ends the sampling; requests in flight are still stored
         self.failure: Exception | None = None
         self.paused_until = 0.0
@@ -219,6 +244,7 @@ class Sampler:
             "not_supported": sorted(self.refused),
             "input_tokens": self.usage.input_tokens,
             "output_tokens": self.usage.output_tokens,
+            "groups_of_equal_samples": self.equal_groups,
             "money": round(self.address.money(self.usage), 6) if self.address.price else None,
         }
 
@@ -235,6 +261,11 @@ class Sampler:
                 tasks.create_task(self._work(groups))
         if self.failure:
             raise self.failure
+        if FEWEST_GROUPS <= self.groups == self.equal_groups:
+            self._report(
+                f"the samples of every prompt are equal ({self.groups} groups), so pass rates are only 0 or 1; the server may ignore"
+                " seeds and temperature, or repeat stored answers: switch its cache off"
+            )
         return [self.stored[key] for key in keys]
 
     async def _work(self, groups: Iterator[tuple[list[str], list[Request]]]) -> None:
@@ -262,13 +293,28 @@ class Sampler:
             # the server has refused an optional parameter: ask again without it
             if completions is None:
                 continue
-            if len(completions) < len(batch):
+            if len(completions) == 1 < len(batch):
                 self._leave_out("n", "gives one completion where several are requested")
+            if usage.output_tokens > len(completions) * self.max_tokens:
+                self._report(
+                    f"the server does not respect the limit of {self.max_tokens} tokens ({usage.output_tokens} in {len(completions)}"
+                    " completions); finished completions count as finished"
+                )
             batch_completions = dict(zip((key for key, _ in batch), completions))
             self.answers.add(batch_completions, usage)
             self.stored |= batch_completions
             self.usage += usage
             self.on_batch(len(batch_completions), self._note())
+        texts = {self.stored[key].text for key in keys}
+        if len(keys) > 1 and texts != {""}:
+            self.groups += 1
+            self.equal_groups += len(texts) == 1
+
+    def _report(self, problem: str) -> None:
+        """Say it once."""
+        if problem.partition("(")[0] not in self.problems:
+            self.problems.add(problem.partition("(")[0])
+            say(printable(f"{self.address.url}: {problem}"))
 
     def _note(self) -> str:
         note = (
@@ -320,6 +366,10 @@ class Sampler:
     def _body(self, request: Request, samples: int) -> dict:
         is_chat = self.endpoint == "chat"
         body: dict = {"model": self.model, "temperature": request.temperature}
+        if "temperature" in self.refused and request.temperature == 1:
+            del body["temperature"]
+        if "stream" in self.refused:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
         body |= (
             {"messages": list(request.messages)}
             if is_chat
@@ -357,26 +407,22 @@ class Sampler:
                     answer = await self.client.post(
                         path, body=body, cast_to=object, options=self.options
                     )
-                result = read_answer(answer, request, samples, self.model)
+                result = read_answer(read_body(answer), request, samples, self.model)
                 self.answers_received += 1
                 return result
-            except openai.APIStatusError as error:
-                problem = f"status {error.status_code}, {reason(error)}"
-                if error.code == "content_filter":
+            except (openai.APIStatusError, ErrorAnswer) as error:
+                failure = read_failure(error)
+                if failure.code == "content_filter":
                     return [Completion("", 0, "content_filter")] * samples, Usage()
-                if self._leaves_out(error, body):
+                if self._leaves_out(failure, body):
                     return None, Usage()
-                is_permanent = (
-                    error.status_code < 500
-                    and error.status_code not in TRANSIENT
-                    or error.code == "insufficient_quota"
-                )
-                if is_permanent or is_about_context(problem):
-                    raise self._refusal(error.status_code, problem, request) from None
+                retry_after, most_tries = read_retry_after(failure.headers), MOST_TRIES
+                if failure.is_permanent or retry_after > LONGEST_RETRY_AFTER:
+                    raise await self._refusal(failure, retry_after, request) from None
+                problem = failure.problem
                 # The server limits the rate of requests, but answers some of them.
-                if error.status_code == 429 and self.answers_received > answers_before:
+                if failure.status == 429 and self.answers_received > answers_before:
                     tries, answers_before = 0, self.answers_received
-                retry_after, most_tries = read_retry_after(error.response.headers), MOST_TRIES
             except (TimeoutError, openai.APITimeoutError):
                 problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
             except openai.APIConnectionError as error:
@@ -393,9 +439,8 @@ class Sampler:
                     f"{self.address.url}: {problem} ({tries} tries); check the server and its address, which usually ends in /v1, then start"
                     f" the same command again: {len(self.stored)} completions are in {self.answers.path}"
                 )
-            if tries > 1 and problem not in self.problems:
-                self.problems.add(problem)
-                say(printable(f"{self.address.url}: {problem}; the request is sent again"))
+            if tries > 1:
+                self._report(f"{problem}; the request is sent again")
             self.paused_until = max(self.paused_until, time.monotonic() + retry_after)
             await self._pause(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, 2 * pause)
@@ -406,15 +451,17 @@ class Sampler:
         while (remaining := end - time.monotonic()) > 0 and not self.failure:
             await asyncio.sleep(min(1.0, remaining))
 
-    def _leaves_out(self, error: openai.APIStatusError, body: dict) -> bool:
+    def _leaves_out(self, failure: "Failure", body: dict) -> bool:
         """Whether the server refuses an optional parameter of a request. All further requests leave
         it out."""
-        words = f"{error.param or ''}: {reason(error)}"
-        if error.status_code not in (400, 403, 422, 501) or is_about_context(words):
+        if failure.status not in (400, 403, 422, 501) or failure.is_about_context:
             return False
         for name, (pattern, _) in OPTIONAL.items():
-            if name in body and re.search(pattern, words, re.IGNORECASE):
-                self._leave_out(name, f"refuses {name}")
+            is_sent = name in body if name != "stream" else name not in body
+            if name == "temperature":
+                is_sent = body.get(name) == 1
+            if is_sent and re.search(pattern, failure.detail, re.IGNORECASE):
+                self._leave_out(name, f"refuses {name}" if name != "stream" else "only streams")
                 return True
         return False
 
@@ -423,24 +470,62 @@ class Sampler:
             self.refused.add(name)
             say(printable(f"{self.address.url}: the server {problem}; {OPTIONAL[name][1]}"))
 
-    def _refusal(self, status: int, problem: str, request: Request) -> UserError:
-        """The error of a request that never succeeds, with a remedy."""
-        key = (
-            f"check the key in {self.address.key}"
-            if self.address.key
-            else "name the variable with the server's key as `key`"
-        )
-        model = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
-        remedy = {401: key, 403: key, 404: model}.get(
-            status, "correct the configuration or the server"
-        )
-        if status not in (401, 403, 404, 429) and is_about_context(problem):
+    async def _refusal(self, failure: "Failure", retry_after: float, request: Request) -> UserError:
+        """The error of a request that does not succeed soon, with a remedy."""
+        problem, remedy = failure.problem, "correct the configuration or the server"
+        if retry_after > LONGEST_RETRY_AFTER:
+            problem += (
+                f"; the server asks for a pause of {retry_after / 60:.0f} minutes (Retry-After)"
+            )
+            remedy = "start the same command again then"
+        elif failure.status in (401, 403):
+            remedy = (
+                f"check the key in {self.address.key}"
+                if self.address.key
+                else "name the variable with the server's key as `key`"
+            )
+        elif 300 <= failure.status < 400:
+            problem += (
+                f"; the request is redirected to {failure.location}, and no redirect is followed"
+            )
+            remedy = "if you trust that address, write it as the source's `url`"
+        elif failure.is_about_context:
             prompt = request.messages[-1]["content"]
             problem = f"the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem})"
             remedy = "lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context"
+        elif failure.status in (404, 405) or re.search(MODEL_WORDS, failure.words, re.IGNORECASE):
+            problem += await self._list_models()
+            remedy = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
+        elif not request.temperature and "temperature" in failure.words:
+            remedy = "the server refuses greedy decoding: write `greedy: false` in the task's test"
         return UserError(
             f"{self.address.url}: {problem}; {remedy}. {len(self.stored)} completions are in {self.answers.path}"
         )
+
+    async def _list_models(self) -> str:
+        """Words about the models that the server has and the address at which it lists them; empty
+        if it lists none."""
+        url = self.address.url.rstrip("/")
+        base = re.sub(r"(/v1)*(/chat)?(/completions)?$", "", url)
+        for address in dict.fromkeys([url, f"{base}/v1", base]):
+            with contextlib.suppress(
+                openai.OpenAIError, TimeoutError, ValueError, TypeError, KeyError
+            ):
+                async with asyncio.timeout(LOOK_UP_SECONDS):
+                    answer = await self.client.get(
+                        f"{address}/models", cast_to=object, options=self.options
+                    )
+                names = sorted(
+                    (str(entry["id"]) for entry in answer["data"]),
+                    key=lambda name: -difflib.SequenceMatcher(None, name, self.model).ratio(),
+                )
+                if names:
+                    place = "" if address == url else f"; the server answers at {address}"
+                    more = len(names) - MOST_MODELS
+                    return f"{place}; its models are {', '.join(names[:MOST_MODELS])}" + (
+                        f" and {more} more" if more > 0 else ""
+                    )
+        return ""
 
 
 def open_client(address: Address) -> openai.AsyncOpenAI:
@@ -480,11 +565,57 @@ def count_characters(request: Request) -> int:
 # -------------------------------------------------------------------------------------------------------
 
 
+def read_body(body: object) -> object:
+    """The answer in a body: that of a body which the server does not call JSON is read as JSON or as
+    a stream of events, if it is one."""
+    if not isinstance(body, str):
+        return body
+    with contextlib.suppress(ValueError):
+        return json.loads(body.removeprefix("\ufeff"))
+    lines = [line.strip() for line in body.split("\n")]
+    data = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
+    if not data:
+        return body
+    events = [json.loads(text) for text in data if text != "[DONE]"]
+    try:
+        return join_events(events)
+    except (AttributeError, TypeError):
+        raise Malformed(
+            f"the stream has events of another form, it begins with {data[0][:40]!r}"
+        ) from None
+
+
+def join_events(events: list[dict]) -> dict:
+    """The answer that the events of a stream add up to. A choice that has not ended has no finish
+    reason."""
+    answer: dict = {}
+    choices: dict[object, dict] = {}
+    for event in events:
+        answer |= {key: value for key, value in event.items() if value is not None}
+        for piece in event.get("choices") or []:
+            index, delta = piece.get("index", 0), piece.get("delta") or {}
+            choice = choices.setdefault(index, {"index": index, "finish_reason": None})
+            if "text" in piece:
+                choice["text"] = choice.get("text", "") + (piece["text"] or "")
+            else:
+                message = choice.setdefault("message", {"content": ""})
+                for key in ("content", "reasoning_content", "reasoning"):
+                    if isinstance(delta.get(key), str):
+                        message[key] = message.get(key, "") + delta[key]
+            for key, values in (piece.get("logprobs") or {}).items():
+                if isinstance(values, list):
+                    choice.setdefault("logprobs", {}).setdefault(key, []).extend(values)
+            choice["finish_reason"] = piece.get("finish_reason") or choice["finish_reason"]
+    return answer | {"choices": list(choices.values())}
+
+
 def read_answer(
     answer: object, request: Request, samples: int, model: str
 ) -> tuple[list[Completion], Usage]:
     """(at most `samples` completions, usage). Raise `Malformed` if there is no completion, a
     `UserError` if another model answered."""
+    if isinstance(answer, dict) and answer.get("error") and not answer.get("choices"):
+        raise ErrorAnswer(answer["error"])
     if not isinstance(answer, dict):
         raise Malformed(f"the answer is no JSON object, it begins with {str(answer)[:40]!r}")
     choices = answer.get("choices")
@@ -493,14 +624,15 @@ def read_answer(
         or not choices
         or not all(isinstance(choice, dict) for choice in choices)
     ):
-        raise Malformed(
-            f"the answer has no choices ({str(answer.get('error') or list(answer))[:100]})"
-        )
+        raise Malformed(f"the answer has no choices ({str(list(answer))[:100]})")
     name = answer.get("model")
-    if isinstance(name, str) and not is_same_model(name, model):
+    if isinstance(name, str) and name and not is_same_model(name, model):
         raise UserError(
             f"model '{name}' answers, expected '{model}'; write the name of the model that you want as the source's `model`"
         )
+    indices = [choice.get("index") for choice in choices]
+    if all(type(index) is int for index in indices):
+        choices = sorted(choices, key=lambda choice: choice["index"])
     parts = [_read_choice(choice) for choice in choices[:samples]]
     lengths = [
         len(log_probabilities) or -(-len(text) // CHARACTERS_PER_TOKEN) or 1
@@ -545,7 +677,7 @@ def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
         and content is None
     ):
         raise Malformed("the answer has a choice without text")
-    finish_reason = FINISH_REASONS.get(choice.get("finish_reason"))
+    finish_reason = FINISH_REASON_OF.get(str(choice.get("finish_reason")).lower())
     if finish_reason is None:
         raise Malformed(
             f"the answer ends for an unknown reason ({str(choice.get('finish_reason'))[:40]!r})"
@@ -556,14 +688,16 @@ def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
         and (message.get("reasoning_content") or message.get("reasoning"))
     ):
         finish_reason = "length"  # thoughts without an answer
-    return content or "", finish_reason, _log_probabilities(choice.get("logprobs"))
+    # a lone surrogate has no form in UTF-8
+    content = re.sub("[\ud800-\udfff]", "\ufffd", content or "")
+    return content, finish_reason, _log_probabilities(choice.get("logprobs"))
 
 
 def _log_probabilities(logprobs: object) -> list[float]:
     entries = logprobs if isinstance(logprobs, dict) else {}
-    values = entries.get("token_logprobs") or [
-        token.get("logprob") for token in entries.get("content") or [] if isinstance(token, dict)
-    ]
+    values, tokens = entries.get("token_logprobs"), entries.get("content")
+    if isinstance(tokens, list):
+        values = [token.get("logprob") if isinstance(token, dict) else None for token in tokens]
     is_complete = isinstance(values, list) and all(
         isinstance(value, int | float) and math.isfinite(value) for value in values
     )
@@ -578,13 +712,13 @@ def share_tokens(total: int, lengths: list[int]) -> list[int]:
 
 
 def _count(value: object, estimate: int) -> int:
-    return value if type(value) is int and value >= 0 else estimate
+    return value if type(value) is int and value > 0 else estimate
 
 
 def is_same_model(name: str, model: str) -> bool:
     """Whether a name in an answer is the requested model's: equal, without the folder, or with a
     version (gpt-5-2026-01-31)."""
-    short = [text.rstrip("/").rpartition("/")[2] for text in (name, model)]
+    short = [text.lower().rstrip("/").rpartition("/")[2] for text in (name, model)]
     return short[0] == short[1] or bool(
         re.fullmatch(re.escape(short[1]) + r"([-@:]\d[\d.-]*|:latest)", short[0])
     )
@@ -598,33 +732,81 @@ class Malformed(Exception):
     """An answer without completions. The message says what is wrong with it."""
 
 
-def reason(error: openai.APIStatusError) -> str:
-    """The server's words about a request that it refuses."""
+class ErrorAnswer(Exception):
+    """An error in an answer of status 200. `body` is the error as the server words it."""
+
+    def __init__(self, body: object):
+        self.body = body
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A refused request. `words` are the server's message, `detail` also has its codes."""
+
+    status: int
+    words: str
+    detail: str
+    code: str
+    headers: Mapping[str, str]
+
+    @property
+    def problem(self) -> str:
+        return f"status {self.status}, {self.words[:300]}"
+
+    @property
+    def is_about_context(self) -> bool:
+        """Whether a request is refused because the model's context is too small."""
+        return self.status == 413 or (
+            self.status not in (401, 403, 404, 429)
+            and bool(re.search(CONTEXT_WORDS, self.detail, re.IGNORECASE))
+        )
+
+    @property
+    def is_permanent(self) -> bool:
+        """Whether the same request never succeeds."""
+        is_passing = self.status >= 500 or self.status in TRANSIENT
+        return not is_passing or self.code == "insufficient_quota" or self.is_about_context
+
+    @property
+    def location(self) -> str:
+        """Where a redirect leads, without what may hold a signature."""
+        return self.headers.get("location", "?").partition("?")[0]
+
+
+def read_failure(error: openai.APIStatusError | ErrorAnswer) -> Failure:
+    """The failure in a response of the server."""
     body = error.body
-    words = (
-        body.get("message") or body.get("detail") or body
-        if isinstance(body, dict)
-        else re.sub("<[^>]*>", " ", str(body or ""))
-    )
-    return " ".join(str(words).split())[:300] or error.response.reason_phrase
+    if isinstance(body, list) and body and isinstance(body[0], dict):
+        body = body[0].get("error", body[0])
+    fields = body if isinstance(body, dict) else {}
+    words = fields.get("message") or fields.get("detail") or body or ""
+    if isinstance(body, str):
+        words = re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", body, flags=re.DOTALL)
+    if isinstance(error, ErrorAnswer):
+        code = fields.get("code")
+        status = code if type(code) is int and 400 <= code < 600 else 500
+        headers, phrase = {}, "an error"
+    else:
+        status, headers = error.status_code, error.response.headers
+        phrase = error.response.reason_phrase
+    text = " ".join(str(words).split()) or phrase
+    codes = [str(fields[name]) for name in ("code", "type", "param") if fields.get(name)]
+    return Failure(status, text, ": ".join([*codes, text]), str(fields.get("code")), headers)
 
 
-def is_about_context(words: str) -> bool:
-    """Whether a server refuses a request because its context is too small."""
-    return bool(re.search(CONTEXT_WORDS, words, re.IGNORECASE))
-
-
-def read_retry_after(headers) -> float:
+def read_retry_after(headers: Mapping[str, str]) -> float:
     """Seconds that a server asks to wait: a number, or the time until a date. 0 if it does not
     say."""
-    value = headers.get("retry-after", "")
+    value = headers.get("retry-after", "").strip()
     with contextlib.suppress(ValueError, TypeError):
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
         seconds = (
             float(value)
             if re.fullmatch(r"[\d.]+", value)
             else email.utils.parsedate_to_datetime(value).timestamp() - time.time()
         )
-        return min(max(0.0, seconds), LONGEST_RETRY_AFTER)
+        return max(0.0, seconds)
     return 0.0
 
 

@@ -9,7 +9,7 @@ from hardgrpo.study import settings
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # calibration of the cost model
 GPU_CHECK = "results/gpu-check"
-CHOICES = "results/choose"  # configurations and prompts of `hardgrpo choose`
+CHOICES = "results/choose"  # configurations of `hardgrpo`, and recordings in the project's form
 # a run in the paths of rules; `model` is the name of its base
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"

@@ -2,89 +2,27 @@
 without writing a configuration."""
 
 import argparse
-import importlib.util
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
-
-import yaml
 
 from hardgrpo.data import sources
 from hardgrpo.grading import graders
 from hardgrpo.planning import server_costs
 from hardgrpo.planning.durations import Job
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import checks, load, paths
+from hardgrpo.study import paths, settings
+from hardgrpo.workflow import own_files
+from hardgrpo.workflow.own_files import as_name, find_column
 
-ROOT = Path(__file__).parents[3]
-QUESTION_COLUMNS = ("question", "prompt", "problem", "text", "instruction", "query", "input")
-ANSWER_COLUMNS = (
-    "answer",
-    "solution",
-    "gold",
-    "reference",
-    "label",
-    "target",
-    "output",
-    "response",
-)
-# The first grader that reads almost all answers is used. Without answers: DEFAULT_GRADER.
-GRADERS = ("choice_letter", "number_lenient", "final_word", "math")
-DEFAULT_GRADER, READABLE_SHARE = "number_lenient", 0.99
+DEFAULT_GRADER = "number_lenient"  # of prompts without answers
 
 
-def main() -> None:
-    errors.run(run)
-
-
-def run() -> None:
-    args = build_parser().parse_args()
-    if not (ROOT / "Snakefile").is_file():
-        raise UserError(
-            f"{ROOT}: no Snakefile, so the package is not in its clone; install it there with `make light`"
-        )
-    config = describe_choice(args)
-    name = config["subset"]["task"]
-    path = ROOT / paths.CHOICES / f"{name}.yaml"
-    os.chdir(ROOT)
-    complete = load.complete(load.lay_over(files.read_yaml("config.yaml"), config))
-    checks.check(complete, "the command")
-    files.write_text(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
-    print(f"configuration  {paths.CHOICES}/{path.name}", flush=True)
-    if args.dry_run:
-        print(
-            server_costs.describe(
-                complete, Job("probe", model=config["subset"]["model"], task=name)
-            )
-        )
-        return
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.getenv("PYTHONPATH")]))
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--profile",
-        "laptop",
-        "subset",
-        "--configfile",
-        str(path.relative_to(ROOT)),
-    ]
-    status = subprocess.run(command, env=environment, check=False).returncode
-    if status:
-        sys.exit(status)
-    print(f"chosen  {ROOT / paths.chosen_rows(complete)}")
-
-
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="hardgrpo", description=__doc__)
-    choose = parser.add_subparsers(required=True, metavar="choose").add_parser(
-        "choose", help="choose the prompts to annotate"
+def add_command(commands) -> None:
+    """Add the command to the parser of `hardgrpo`."""
+    choose = commands.add_parser(
+        "choose", help="choose the prompts to annotate, by a model behind a server"
     )
+    choose.set_defaults(run=run)
     choose.add_argument("prompts", help="JSON Lines, CSV or TSV, a prompt in each row")
     choose.add_argument(
         "--url", required=True, help="address of the server, usually with /v1 at its end"
@@ -123,11 +61,29 @@ def build_parser() -> argparse.ArgumentParser:
         "--grader", choices=list(graders.GRADERS), help="default: the first that reads the answers"
     )
     choose.add_argument(
+        "--format",
+        choices=[*settings.TRAINER_FILES, "csv"],
+        default="csv",
+        help="also write the chosen prompts for this trainer; csv (the default): only the rows of the file",
+    )
+    choose.add_argument(
         "--dry-run",
         action="store_true",
         help="only write the configuration, and say requests, tokens and money",
     )
-    return parser
+
+
+def run(args: argparse.Namespace) -> None:
+    config = describe_choice(args)
+    task = config["subset"]["task"]
+    path, complete = own_files.write_configuration(config, task)
+    if args.dry_run:
+        job = Job("probe", model=config["subset"]["model"], task=task)
+        print(server_costs.describe(complete, job))
+        return
+    own_files.run_workflow(path, "subset")
+    for file in [paths.chosen_rows(complete), *paths.trainer_rows(complete)]:
+        print(f"chosen  {own_files.ROOT / file}")
 
 
 def describe_choice(args: argparse.Namespace) -> dict:
@@ -137,8 +93,8 @@ def describe_choice(args: argparse.Namespace) -> dict:
     if not path.is_file():
         raise UserError(f"{args.prompts}: no such file; expected JSON Lines, CSV or TSV")
     rows = sources.read(path).rows
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    question = find_column(args.prompts, columns, args.question, QUESTION_COLUMNS)
+    columns = own_files.columns_of(rows)
+    question = find_column(args.prompts, columns, args.question, own_files.QUESTION_COLUMNS)
     if question is None:
         question = columns[0] if len(columns) == 1 else None
     if question is None:
@@ -149,11 +105,13 @@ def describe_choice(args: argparse.Namespace) -> dict:
         args.prompts,
         columns,
         args.answer,
-        tuple(name for name in ANSWER_COLUMNS if name != question),
+        tuple(name for name in own_files.ANSWER_COLUMNS if name != question),
     )
     answers = [str(row.get(answer) or "").strip() for row in rows] if answer else []
     is_labelled = bool(answers) and all(answers)
-    grader = args.grader or (find_grader(args.prompts, answers) if is_labelled else DEFAULT_GRADER)
+    grader = args.grader or (
+        own_files.find_grader(args.prompts, answers) if is_labelled else DEFAULT_GRADER
+    )
     policy = {"rule": "hard"} if is_labelled else {"rule": "lowest", "by": "agreement"}
     task = "own-" + as_name(path.name.partition(".")[0])
     optional = {
@@ -188,48 +146,6 @@ def describe_choice(args: argparse.Namespace) -> dict:
         },
         "models": {f"served-{as_name(args.model)}": {"source": served}},
         "policies": {"own-choice": policy | {"budget": {"prompts": args.budget}}},
-        "subset": {"model": f"served-{as_name(args.model)}", "task": task, "policy": "own-choice"},
+        "subset": {"model": f"served-{as_name(args.model)}", "task": task, "policy": "own-choice"}
+        | ({} if args.format == "csv" else {"format": args.format}),
     }
-
-
-def find_column(
-    path: str, columns: list[str], name: str | None, usual_names: tuple[str, ...]
-) -> str | None:
-    """The column `name`, or without a name the first column with a usual name; None if there is
-    none."""
-    if name is not None:
-        if name not in columns:
-            raise UserError(
-                f"{path}: no column '{name}'; the columns are {', '.join(map(str, columns))}"
-            )
-        return name
-    by_name = {str(column).strip().lower(): column for column in reversed(columns)}
-    return next((by_name[usual] for usual in usual_names if usual in by_name), None)
-
-
-def find_grader(path: str, answers: list[str]) -> str:
-    """The first of GRADERS that reads almost all answers. Raise a `UserError` if there is none."""
-    for name in GRADERS:
-        # it would read the formula x^2 as a word
-        if name == "final_word" and not all(map(str.isalpha, answers)):
-            continue
-        if name == "math" and importlib.util.find_spec("math_verify") is None:
-            continue
-        if sum(
-            graders.accepts_reference(name, answer) for answer in answers
-        ) >= READABLE_SHARE * len(answers):
-            return name
-    raise UserError(
-        f"{path}: no grader reads the answers, such as {answers[0][:60]!r}; name one with --grader, or leave the answers out"
-    )
-
-
-def as_name(text: str) -> str:
-    """A text as a name in the configuration."""
-    return (
-        re.sub(r"[^A-Za-z0-9_.-]+", "-", text.rpartition("/")[2] or text).strip("-.") or "prompts"
-    )
-
-
-if __name__ == "__main__":
-    main()

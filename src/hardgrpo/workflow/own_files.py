@@ -1,0 +1,115 @@
+"""What the commands of `hardgrpo` share: columns that are found by their names, a grader that reads
+the answers, and a configuration that is written and run."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from hardgrpo.grading import graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import checks, load, paths
+
+ROOT = Path(__file__).parents[3]
+QUESTION_COLUMNS = ("question", "prompt", "problem", "text", "instruction", "query", "input")
+ANSWER_COLUMNS = (
+    "answer",
+    "solution",
+    "gold",
+    "reference",
+    "label",
+    "target",
+    "output",
+    "response",
+)
+# The first grader that reads almost all answers is used.
+GRADERS = ("choice_letter", "number_lenient", "final_word", "math")
+READABLE_SHARE = 0.99
+
+
+def check_clone() -> None:
+    """Raise a `UserError` if the package is not in a clone with a workflow."""
+    if not (ROOT / "Snakefile").is_file():
+        raise UserError(
+            f"{ROOT}: no Snakefile, so the package is not in its clone; install it there with `make light`"
+        )
+
+
+def write_configuration(config: dict, name: str) -> tuple[Path, dict]:
+    """(path of the configuration below the clone, the configuration with all defaults). Raise a
+    `UserError` and write nothing if the configuration is wrong. Changes to the clone's folder."""
+    os.chdir(ROOT)
+    complete = load.complete(load.lay_over(files.read_yaml("config.yaml"), config))
+    checks.check(complete, "the command")
+    path = Path(paths.CHOICES) / f"{name}.yaml"
+    files.write_text(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+    print(f"configuration  {path}", flush=True)
+    return path, complete
+
+
+def run_workflow(configuration: Path, *targets: str) -> None:
+    """Make the targets. Exits with Snakemake's status if this fails."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.getenv("PYTHONPATH")]))
+    }
+    snakemake = [sys.executable, "-m", "snakemake", "--profile", "laptop"]
+    command = [*snakemake, *targets, "--configfile", str(configuration)]
+    status = subprocess.run(command, env=environment, check=False).returncode
+    if status:
+        sys.exit(status)
+
+
+def find_column(
+    path: str, columns: list[str], name: str | None, usual_names: tuple[str, ...]
+) -> str | None:
+    """The column `name`, or without a name the first column with a usual name; None if there is
+    none."""
+    if name is not None:
+        if name not in columns:
+            raise UserError(
+                f"{path}: no column '{name}'; the columns are {', '.join(map(str, columns))}"
+            )
+        return name
+    by_name = {str(column).strip().lower(): column for column in reversed(columns)}
+    return next((by_name[usual] for usual in usual_names if usual in by_name), None)
+
+
+def columns_of(rows: list[dict]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def readers(answers: list[str]) -> Iterator[str]:
+    """The graders of GRADERS that read almost all answers, in their order."""
+    for name in GRADERS:
+        # it would read the formula x^2 as a word
+        if name == "final_word" and not all(map(str.isalpha, answers)):
+            continue
+        if name == "math" and importlib.util.find_spec("math_verify") is None:
+            continue
+        if sum(
+            graders.accepts_reference(name, answer) for answer in answers
+        ) >= READABLE_SHARE * len(answers):
+            yield name
+
+
+def find_grader(path: str, answers: list[str]) -> str:
+    """The first of GRADERS that reads almost all answers. Raise a `UserError` if there is none."""
+    name = next(readers(answers), None)
+    if name is None:
+        raise UserError(
+            f"{path}: no grader reads the answers, such as {answers[0][:60]!r}; name one with --grader, or leave the answers out"
+        )
+    return name
+
+
+def as_name(text: str) -> str:
+    """A text as a name in the configuration."""
+    return (
+        re.sub(r"[^A-Za-z0-9_.-]+", "-", text.rpartition("/")[2] or text).strip("-.") or "prompts"
+    )

@@ -1,0 +1,327 @@
+"""`hardgrpo worth`: whether a training elsewhere was worth it, from own recordings of completions
+before and after."""
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardgrpo.data import sources
+from hardgrpo.grading import graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError, printable
+from hardgrpo.study import paths
+from hardgrpo.workflow import own_files
+from hardgrpo.workflow.own_files import as_name, columns_of, find_column
+
+ID_COLUMNS = ("id", "question_id", "prompt_id", "problem_id", "task_id", "uid", "index", "idx")
+COMPLETION_COLUMNS = (
+    "completions",
+    "completion",
+    "responses",
+    "response",
+    "outputs",
+    "output",
+    "generations",
+    "generation",
+    "generated_text",
+    "predictions",
+    "prediction",
+)
+TOKENS_COLUMNS = ("tokens", "completion_tokens", "output_tokens")
+FINISH_COLUMNS = ("finish_reasons", "finish_reason")
+FORM = "expected JSON Lines, CSV or TSV"
+# number of completions by which graders are compared
+GRADED = 400
+RUN, STEP = "after", 1  # names of the recorded run
+
+
+@dataclass
+class Record:
+    """A prompt's completions. `tokens` and `finish_reasons` are empty if the file has none."""
+
+    completions: list[str]
+    tokens: list[int]
+    finish_reasons: list[str]
+
+
+@dataclass
+class Recording:
+    """A file of completions. `questions` and `answers` hold those of its rows that have one."""
+
+    path: str
+    records: dict[str, Record]
+    questions: dict[str, str]
+    answers: dict[str, str]
+
+
+def add_command(commands) -> None:
+    """Add the command to the parser of `hardgrpo`."""
+    worth = commands.add_parser(
+        "worth",
+        help="say whether a training elsewhere was worth it, from completions before and after",
+    )
+    worth.set_defaults(run=run)
+    worth.add_argument("before", help="completions of the base model: JSON Lines, CSV or TSV")
+    worth.add_argument("after", help="completions of the trained model on the same prompts")
+    worth.add_argument(
+        "--problems", help="file of ids, questions and answers, if the recordings have no answers"
+    )
+    for name, what in (
+        ("id", "ids of the prompts"),
+        ("question", "questions"),
+        ("answer", "reference answers"),
+        ("completion", "completions: a text, or a list of texts"),
+    ):
+        worth.add_argument(
+            f"--{name}", metavar="COLUMN", help=f"column of {what} (default: by its name)"
+        )
+    worth.add_argument(
+        "--completion-tokens",
+        type=int,
+        default=512,
+        help="limit of a completion (default: %(default)s)",
+    )
+    worth.add_argument(
+        "--grader",
+        choices=list(graders.GRADERS),
+        help="default: that which finds most answers in the completions",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    before, after = read(args.before, args), read(args.after, args)
+    compare(before, after)
+    problems = find_problems(before, after, args)
+    grader = args.grader or find_grader(problems, before, after)
+    stems = [Path(path).name.partition(".")[0] for path in (args.before, args.after)]
+    name = as_name("-".join(["worth", *stems]))
+    samples = len(next(iter(before.records.values())).completions)
+    print(
+        f"{len(problems)} prompts, {samples} completions of each before and after, grader {grader}",
+        flush=True,
+    )
+    config = describe(name, grader, samples, args.completion_tokens, stems)
+    path, _ = own_files.write_configuration(config, name)
+    for recording, file in ((before, "before.jsonl"), (after, f"after-{STEP}.jsonl")):
+        rows = [as_row(problem, recording) for problem in problems]
+        files.write_jsonl(Path(paths.CHOICES) / name / file, rows)
+    page = f"paper/{name}/worth.html"
+    own_files.run_workflow(path, f"results/summaries/{name}/gains.csv", page)
+    print(f"open  {own_files.ROOT / page}")
+
+
+# --- recordings ---
+
+
+def read(path: str, args: argparse.Namespace) -> Recording:
+    """A recording: a prompt in each row with a list of completions, or a completion in each row.
+    Raise a `UserError` if the prompts have different numbers of completions."""
+    rows = read_rows(path)
+    columns = columns_of(rows.rows)
+    completion = find_column(path, columns, args.completion, COMPLETION_COLUMNS)
+    question = find_column(path, columns, args.question, own_files.QUESTION_COLUMNS)
+    identity = find_column(path, columns, args.id, ID_COLUMNS) or question
+    if completion is None or identity is None:
+        what, option = ("completions", "--completion") if completion is None else ("ids", "--id")
+        raise UserError(
+            f"{path}: which column holds the {what}? name it with {option}: {', '.join(map(str, columns))}"
+        )
+    # `response` and the like hold the completions here
+    usual = tuple(name for name in own_files.ANSWER_COLUMNS if name != completion)
+    answer = find_column(path, columns, args.answer if args.answer in columns else None, usual)
+    if answer in (completion, question, identity):
+        answer = None
+    tokens = find_column(path, columns, None, TOKENS_COLUMNS)
+    finish = find_column(path, columns, None, FINISH_COLUMNS)
+    recording = Recording(path, {}, {}, {})
+    for place, row in zip(rows.places, rows.rows):
+        key = text_of(row.get(identity))
+        if not key:
+            raise UserError(f"{path}, {place}: '{identity}' is empty; every row needs it")
+        texts = row.get(completion)
+        texts = texts if isinstance(texts, list) else [texts]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise UserError(
+                f"{path}, {place}: '{completion}' is {printable(json.dumps(row.get(completion)))[:60]}; expected a text, or a list of texts"
+            )
+        record = recording.records.setdefault(key, Record([], [], []))
+        record.completions += texts
+        record.tokens += numbers_of(row.get(tokens), len(texts))
+        record.finish_reasons += [
+            str(reason) for reason in as_list(row.get(finish)) if reason not in (None, "")
+        ]
+        for values, column in ((recording.questions, question), (recording.answers, answer)):
+            value = text_of(row.get(column)) if column else ""
+            if value and values.setdefault(key, value) != value:
+                raise UserError(
+                    f"{path}, {place}: '{column}' of prompt '{printable(key)}' differs from that of an earlier row; correct the ids"
+                )
+    counts = {key: len(record.completions) for key, record in recording.records.items()}
+    most = max(counts.values())
+    for key, count in counts.items():
+        if count != most:
+            raise UserError(
+                f"{path}: prompt '{printable(key)}' has {count} completions, others have {most}; expected the same number for every prompt:"
+                " add or remove some"
+            )
+    for record in recording.records.values():
+        if len(record.tokens) != most:
+            record.tokens = []
+        if len(record.finish_reasons) != most:
+            record.finish_reasons = []
+    return recording
+
+
+def read_rows(path: str) -> sources.Rows:
+    if not Path(path).is_file():
+        raise UserError(f"{path}: no such file; {FORM}")
+    return sources.read(path)
+
+
+def as_list(value: object) -> list:
+    return value if isinstance(value, list) else [value]
+
+
+def text_of(value: object) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def numbers_of(value: object, number: int) -> list[int]:
+    """Numbers of tokens; empty if these are not `number` whole numbers from 0."""
+    texts = [str(entry) for entry in as_list(value)]
+    is_complete = len(texts) == number and all(map(str.isdecimal, texts))
+    return [int(text) for text in texts] if is_complete else []
+
+
+def compare(before: Recording, after: Recording) -> None:
+    """Raise a `UserError` unless both recordings have the same prompts and numbers of
+    completions."""
+    for recording, whole in ((after, before), (before, after)):
+        if missing := [key for key in whole.records if key not in recording.records]:
+            raise UserError(
+                f"{recording.path}: {len(missing)} of {len(whole.records)} prompts of {whole.path} are missing, the first is"
+                f" '{printable(missing[0])[:60]}'; expected completions of the same prompts with the same ids in both files"
+            )
+    numbers = [len(next(iter(item.records.values())).completions) for item in (before, after)]
+    if numbers[0] != numbers[1]:
+        raise UserError(
+            f"{after.path}: {numbers[1]} completions of each prompt, but {numbers[0]} in {before.path}; expected the same number in both files:"
+            " sample the missing ones, or remove some"
+        )
+
+
+def find_problems(before: Recording, after: Recording, args: argparse.Namespace) -> list[dict]:
+    """[{id, question, answer}] of the recorded prompts, in the order of `before`. Raise a
+    `UserError` if a prompt has no answer, or two."""
+    questions, answers, places = dict(after.questions), dict(after.answers), [after.path]
+    for key, question in before.questions.items():
+        if questions.setdefault(key, question) != question:
+            raise UserError(
+                f"{after.path}: the question of prompt '{printable(key)}' differs from that in {before.path}; correct the ids"
+            )
+    added = [(before.path, before.answers)]
+    if args.problems:
+        rows = read_rows(args.problems)
+        columns = columns_of(rows.rows)
+        question = find_column(args.problems, columns, None, own_files.QUESTION_COLUMNS)
+        answer = find_column(args.problems, columns, args.answer, own_files.ANSWER_COLUMNS)
+        identity = find_column(args.problems, columns, None, ID_COLUMNS) or question
+        if identity is None or answer is None:
+            raise UserError(
+                f"{args.problems}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
+                f" one of answers, or its name with --answer; the columns are {', '.join(map(str, columns))}"
+            )
+        added.append(
+            (
+                args.problems,
+                {text_of(row.get(identity)): text_of(row.get(answer)) for row in rows.rows},
+            )
+        )
+        if question:
+            texts = {text_of(row.get(identity)): text_of(row.get(question)) for row in rows.rows}
+            questions = texts | questions
+    for path, more in added:
+        places.append(path)
+        for key, value in more.items():
+            if key in before.records and value and answers.setdefault(key, value) != value:
+                raise UserError(
+                    f"{path}: the answer of prompt '{printable(key)}' is '{printable(value)[:40]}', elsewhere '{printable(answers[key])[:40]}';"
+                    " expected the same answer in all files"
+                )
+    if missing := [key for key in before.records if key not in answers]:
+        raise UserError(
+            f"{before.path}: {len(missing)} of {len(before.records)} prompts have no answer in {', '.join(dict.fromkeys(places[::-1]))}, the first is"
+            f" '{printable(missing[0])[:60]}'; name the column of answers with --answer, or a file of answers with --problems"
+        )
+    return [
+        {"id": key, "question": questions.get(key, key), "answer": answers[key]}
+        for key in before.records
+    ]
+
+
+def find_grader(problems: list[dict], before: Recording, after: Recording) -> str:
+    """The grader that reads the reference answers and finds most answers in the completions."""
+    answers = [problem["answer"] for problem in problems]
+    candidates = list(own_files.readers(answers))
+    if "number_lenient" in candidates:
+        candidates.append("final_number")
+    if not candidates:
+        raise UserError(
+            f"{before.path}: no grader reads the answers, such as {answers[0][:60]!r}; name one with --grader"
+        )
+    texts = [
+        (recording.records[key].completions[0], answer)
+        for recording in (before, after)
+        for key, answer in zip(before.records, answers)
+    ][:: max(1, 2 * len(answers) // GRADED)]
+    answered = {
+        name: sum(graders.grade(name, *pair).answered for pair in texts) for name in candidates
+    }
+    grader = max(candidates, key=answered.get)
+    if not answered[grader]:
+        forms = " or ".join(
+            dict.fromkeys(graders.GRADERS[name].form % "ANSWER" for name in candidates)
+        )
+        raise UserError(
+            f"{before.path}: no completion states its answer in a form that is known, expected {forms}; name a grader with --grader"
+        )
+    return grader
+
+
+def as_row(problem: dict, recording: Recording) -> dict:
+    """A row of a recording in this project's form."""
+    record = recording.records[problem["id"]]
+    row = problem | {"completions": record.completions}
+    row |= {"tokens": record.tokens} if record.tokens else {}
+    return row | ({"finish_reasons": record.finish_reasons} if record.finish_reasons else {})
+
+
+def describe(name: str, grader: str, samples: int, limit: int, stems: list[str]) -> dict:
+    """The configuration of a study whose only run is recorded."""
+    recordings = {"base": "before.jsonl", "runs": {RUN: "after-{step}.jsonl"}}
+    return {
+        "data": f"{paths.CHOICES}/{name}",
+        "study": name,
+        "tasks": {
+            name: {
+                "source": {"kind": "files", "test": "before.jsonl"},
+                "prompt": "{question}",
+                "grader": grader,
+                "completion_tokens": limit,
+                "probe": {"samples": samples, "shards": 1, "seed": 1},
+                "test": {"samples": samples, "greedy": False, "seed": 2},
+            }
+        },
+        "models": {"own": {"source": {"kind": "recorded", "recordings": {name: recordings}}}},
+        "policies": {RUN: {"rule": "all"}},
+        "studies": {
+            name: {
+                "title": " and ".join(stems),
+                "models": ["own"],
+                "tasks": [name],
+                "arms": [{"policy": [RUN]}],
+                "seeds": [0],
+            }
+        },
+    }

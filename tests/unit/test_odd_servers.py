@@ -1,0 +1,575 @@
+"""What servers, proxies and hosted services do beside the happy path, each by a real HTTP server: a
+probe ends with the right completions, or with one line that says what to do."""
+
+import gzip
+import json
+import time
+from email.utils import formatdate
+
+import pytest
+
+from hardgrpo.runtime import provenance
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import server_engine
+from hardgrpo.sampling.requests import Request
+from hardgrpo.sampling.server_engine import LONGEST_RETRY_AFTER, Address, read_retry_after
+from model_server import RAW, ModelServer, completions_of, refusal
+
+MODEL, PROMPTS, SAMPLES, LIMIT = "org/name-4B", 6, 4, 20
+
+
+@pytest.fixture
+def sample(tmp_path, model_server, monkeypatch):
+    """A function that samples from the server: completions. `sample.facts` are those of the
+    provenance."""
+    monkeypatch.setattr(server_engine, "FIRST_PAUSE", 0.01)
+    folder = tmp_path / "models/served"
+    folder.mkdir(parents=True)
+
+    def run(
+        answer=None, samples=SAMPLES, temperature=1.0, endpoint="chat", state="state", **server
+    ):
+        if answer is not None:
+            model_server.answer = answer
+        source = {"kind": "server", "model": MODEL, "endpoint": endpoint}
+        provenance.write_manifest(folder, model="served", source=source)
+        messages = [
+            ({"role": "user", "content": f"Which colour has ball {n}?"},) for n in range(PROMPTS)
+        ]
+        requests = [
+            Request(messages[n], 100 * n + k, temperature, log_probability=True)
+            for n in range(PROMPTS)
+            for k in range(samples)
+        ]
+        parts = server_engine.sample(
+            str(folder), Address(**{"url": model_server.url} | server), requests, LIMIT, {},
+            str(tmp_path / state), None, lambda *_: None, lambda: None, run.facts.update,
+        )  # fmt: skip
+        return [completion for part in parts for completion in part]
+
+    run.facts = {}
+    return run
+
+
+@pytest.fixture
+def fails(sample):
+    """A function that samples in vain: the error, which has all `words`."""
+
+    def run(answer, *words, **options):
+        with pytest.raises(UserError) as error:
+            sample(answer, **options)
+        message = str(error.value)
+        assert all(word in message for word in words), message
+        return message
+
+    return run
+
+
+@pytest.fixture
+def is_normal(sample):
+    """A function that samples from an odd server: its completions are those of a normal server."""
+
+    def run(answer, **options):
+        completions = sample(answer, **options)
+        assert completions == sample(lambda body, number: completions_of(body), state="normal")
+
+    return run
+
+
+def with_choices(change):
+    """Answers whose choices are replaced by those that `change` makes of their list."""
+
+    def answer(body, number):
+        answer = completions_of(body)
+        return answer | {"choices": change(answer["choices"])}
+
+    return answer
+
+
+def with_choice(**fields):
+    return with_choices(lambda choices: [choice | fields for choice in choices])
+
+
+def at_first(answer):
+    """The first two answers are odd."""
+    return lambda body, number: answer(body) if number < 2 else completions_of(body)
+
+
+# --- choices ---
+
+
+def test_more_choices_than_requested_are_not_used(is_normal):
+    is_normal(with_choices(lambda choices: choices + [choices[0] | {"index": 9}]))
+
+
+def test_choices_are_taken_in_the_order_of_their_index(is_normal):
+    is_normal(with_choices(lambda choices: choices[::-1]))
+
+
+@pytest.mark.parametrize("index", [0, None, "0", -1])
+def test_choices_without_an_index_of_their_own_are_taken_in_their_order(is_normal, index):
+    is_normal(with_choice(index=index))
+
+
+def test_a_server_that_gives_at_most_three_choices_is_asked_for_the_remainder(sample, model_server):
+    completions = sample(
+        lambda body, number: completions_of(body | {"n": min(3, body.get("n", 1))})
+    )
+    assert len(completions) == 4 * PROMPTS and sample.facts["not_supported"] == []
+    assert sorted(body.get("n", 1) for body in model_server.requests) == [1] * 6 + [4] * 6
+
+
+NO_COMPLETIONS = [
+    ({"message": {"content": {"text": "red"}}}, "a choice without text"),
+    ({"message": {"content": 5}}, "a choice without text"),
+    ({"message": None}, "a choice without text"),
+    ({"message": None, "text": None}, "a choice without text"),
+    ({"finish_reason": None}, "an unknown reason ('None')"),
+    ({"finish_reason": "error"}, "an unknown reason ('error')"),
+    ({"finish_reason": "abort"}, "an unknown reason ('abort')"),
+    ({"finish_reason": ["stop"]}, "an unknown reason"),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), NO_COMPLETIONS)
+def test_a_choice_that_is_no_completion_is_requested_again(fails, is_normal, fields, words):
+    odd = with_choice(**fields)
+    fails(odd, words)
+    is_normal(at_first(lambda body: odd(body, 0)))
+
+
+def test_a_plain_completion_without_text_is_no_completion(fails):
+    odd = with_choices(lambda choices: [{"index": 0, "finish_reason": "stop"} for _ in choices])
+    fails(odd, "a choice without text", endpoint="completions")
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("eos", "stop"),
+        ("STOP", "stop"),
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("function_call", "stop"),
+        ("tool_calls", "stop"),
+        ("max_tokens", "length"),
+        ("MAX_TOKENS", "length"),
+        ("safety", "content_filter"),
+        ("sensitive", "content_filter"),
+    ],
+)
+def test_other_words_for_the_reason_of_an_end(sample, word, reason):
+    completions = sample(with_choice(finish_reason=word))
+    assert {completion.finish_reason for completion in completions} == {reason}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "text"),
+    [
+        ("", "length", ""),
+        (None, "stop", ""),
+        (" \n\t ", "stop", " \n\t "),
+        ("red\ud800 \ud83d\ude00", "stop", "red\ufffd \U0001f600"),
+        ("nul \0, bell \a, \u2028", "stop", "nul \0, bell \a, \u2028"),
+    ],
+)
+def test_unusual_texts_are_kept_as_they_are(sample, content, reason, text):
+    completions = sample(
+        with_choice(message={"content": content}, finish_reason=reason, logprobs=None)
+    )
+    assert {(completion.text, completion.finish_reason) for completion in completions} == {
+        (text, reason)
+    }
+
+
+def test_a_tool_call_is_an_empty_completion(sample):
+    message = {"content": None, "tool_calls": [{"id": "1", "type": "function"}]}
+    completions = sample(with_choice(message=message, finish_reason="tool_calls"))
+    assert {(completion.text, completion.finish_reason) for completion in completions} == {
+        ("", "stop")
+    }
+
+
+def test_a_completion_beyond_the_limit_is_kept_and_reported(sample, capsys):
+    text = "red " * 250_000
+    odd = lambda body, number: (
+        with_choice(message={"content": text}, logprobs=None)(body, number)
+        | {"usage": {"prompt_tokens": 9, "completion_tokens": 250_000}}
+    )
+    assert {completion.text for completion in sample(odd, samples=1)} == {text}
+    assert capsys.readouterr().out.count("does not respect the limit of 20 tokens") == 1
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        {"content": [{"token": "red", "logprob": float("nan")}]},
+        {"content": [{"token": "red", "logprob": -0.5}, {"token": "!", "logprob": None}]},
+        {"content": [{"token": "red", "logprob": float("-inf")}]},
+        {"content": [{"token": "red", "logprob": "-0.5"}]},
+        {"content": [{"token": "red", "logprob": -0.5}, "!"]},
+        {"content": None, "refusal": None},
+        {"content": "red"},
+        {"content": 5},
+        {"token_logprobs": "red"},
+        {"token_logprobs": {"red": -0.5}},
+        [],
+        {},
+        None,
+    ],
+)
+def test_log_probabilities_that_are_no_numbers_are_unknown(sample, logprobs):
+    completions = sample(with_choice(logprobs=logprobs))
+    assert {completion.log_probability for completion in completions} == {None}
+    normal = sample(lambda body, number: completions_of(body), state="normal")
+    assert [c.text for c in completions] == [c.text for c in normal]
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"completion_tokens": -20, "prompt_tokens": -3},
+        {"completion_tokens": 0, "prompt_tokens": 0},
+        {"completion_tokens": True},
+        {"completion_tokens": 20.5},
+        {"prompt_tokens": 6},
+        {"total_tokens": 26},
+        [20, 6],
+        "20",
+    ],
+)
+def test_tokens_are_counted_if_usage_is_none(sample, usage):
+    completions = sample(lambda body, number: completions_of(body, usage=usage))
+    assert {completion.tokens for completion in completions} == {5}
+    assert sample.facts["input_tokens"] > 0
+
+
+@pytest.mark.parametrize("name", ["", "NAME-4b", "openai/org/name-4B", "name-4B:latest", 5])
+def test_names_of_the_same_model(sample, name):
+    assert len(sample(lambda body, number: completions_of(body, model=name))) == 4 * PROMPTS
+
+
+# --- the same completion again and again ---
+
+
+@pytest.mark.parametrize("takes_n", [True, False])
+def test_a_server_that_ignores_seeds_is_reported(sample, capsys, takes_n):
+    def cached(body, number):
+        answer = completions_of(body | {"seed": 1, "n": 1})
+        return answer | {"choices": answer["choices"] * (body.get("n", 1) if takes_n else 1)}
+
+    sample(cached)
+    assert capsys.readouterr().out.count("the samples of every prompt are equal (6 groups)") == 1
+    assert sample.facts["groups_of_equal_samples"] == 6
+
+
+def test_a_server_that_samples_is_not_reported(sample, capsys):
+    sample()
+    assert "are equal" not in capsys.readouterr().out
+
+
+def test_greedy_completions_are_not_reported(sample, capsys):
+    sample(temperature=0.0)
+    assert "are equal" not in capsys.readouterr().out
+
+
+# --- what goes over the wire ---
+
+
+def raw(headers: str, data: bytes, status: str = "200 OK", version: str = "HTTP/1.1"):
+    lines = [f"{version} {status}", *headers.splitlines(), "", ""]
+    return RAW, "\r\n".join(lines).encode() + data
+
+
+def encoded(body, **options):
+    return json.dumps(completions_of(body), **options).encode()
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        lambda data: raw("Content-Type: application/json\nContent-Encoding: gzip\nConnection: close", gzip.compress(data)),
+        lambda data: raw("Content-Type: application/json", data, version="HTTP/1.0"),
+        lambda data: (200, data, {"Content-Type": "text/plain"}),
+        lambda data: (200, data, {"Content-Type": "application/octet-stream"}),
+        lambda data: (200, data, {"Content-Type": "application/json; charset=latin-1"}),
+        lambda data: (200, b"\n\n \r\n" + data + b"\n", {}),
+        lambda data: (200, b"\xef\xbb\xbf" + data, {}),
+        lambda data: (200, data, {"Connection": "close"}),
+        lambda data: raw("Content-Type: application/json\nTransfer-Encoding: chunked\nConnection: close", b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data)),
+    ],
+)  # fmt: skip
+def test_every_form_of_a_json_answer_is_read(is_normal, wire):
+    is_normal(lambda body, number: wire(encoded(body)))
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        lambda data: raw("Content-Type: application/json\nTransfer-Encoding: chunked", b"%x\r\n%s" % (len(data), data[:50])),
+        lambda data: raw("Content-Type: application/json\nContent-Encoding: gzip\nConnection: close", gzip.compress(data)[:-20]),
+        lambda data: raw("Content-Type: application/json\nContent-Encoding: gzip\nConnection: close", data),
+        lambda data: (200, data.replace(b"think", b"th\xffnk"), {}),
+        lambda data: (200, b"", {}),
+        lambda data: (200, b"", {"Content-Type": "text/plain"}),
+        lambda data: (204, b"", {}),
+        lambda data: (200, b"null", {}),
+        lambda data: (200, data[:-10], {}),
+        lambda data: (200, b"<html><form action='/login'></html>", {"Content-Type": "text/html"}),
+        lambda data: (200, {"error": {"message": "upstream overloaded", "code": 503}}, {}),
+        lambda data: (200, {"error": {"message": "try again", "code": "rate_limit"}}, {}),
+        lambda data: (529, {"error": {"message": "overloaded"}}, {}),
+        lambda data: (524, b"<html>a timeout occurred</html>", {"Content-Type": "text/html"}),
+        lambda data: (502, b"", {}),
+        lambda data: (408, b"", {}),
+    ],
+)  # fmt: skip
+def test_a_damaged_or_empty_answer_is_requested_again(is_normal, wire):
+    is_normal(at_first(lambda body: wire(encoded(body))))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((200, b"", {}), ["no JSON"]),
+        ((200, {"error": {"message": "No credits left", "code": 402}}), ["402", "No credits left"]),
+        ((200, {"error": "model is loading"}), ["model is loading"]),
+        ((402, {"error": {"message": "Insufficient Balance"}}), ["402", "Insufficient Balance"]),
+        ((403, "<html><style>x</style><h1>Attention Required!</h1></html>"), ["403", "Attention Required!", "`key`"]),
+        ((400, [{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}]), ["API key not valid."]),
+        ((405, ""), ["405"]),
+    ],
+)  # fmt: skip
+def test_an_error_in_every_form_ends_the_program_in_one_line(fails, model_server, answer, words):
+    fails(lambda body, number: answer, model_server.url, *words)
+
+
+# --- wrong model, wrong address ---
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal("The model `org/name-4B` does not exist.", 404),
+        (404, {"error": {"message": 'model "org/name-4B" not found, try pulling it first'}}),
+        refusal("Invalid model name passed in model=org/name-4B. Call `/v1/models`", 400),
+        refusal("org/name-4B is not a valid model ID", 400),
+    ],
+)
+def test_the_models_of_the_server_are_named_if_it_does_not_have_this_one(
+    fails, model_server, answer
+):
+    model_server.models = ["org/other-7B", "tiny"]
+    fails(lambda body, number: answer, "org/name-4B", "its models are org/other-7B, tiny")
+
+
+def test_a_long_list_of_models_is_shortened_to_the_most_similar_names(fails, model_server):
+    model_server.models = [f"vendor/thing-{n}" for n in range(300)] + ["org/name-4B-it"]
+    answer = refusal("no such model", 404)
+    line = fails(lambda body, number: answer, "its models are org/name-4B-it, ", "and 29")
+    assert len(line) < 900
+
+
+@pytest.mark.parametrize("ending", ["/", "/v1/chat/completions", "/v1/completions", "/v1/v1"])
+def test_the_right_address_is_named_if_the_servers_interface_is_there(fails, model_server, ending):
+    model_server.models = ["org/name-4B"]
+    url = model_server.url.removesuffix("/v1")
+    answer = (404, {"detail": "Not Found"})
+    fails(lambda body, number: answer, f"the server answers at {url}/v1", url=url + ending)
+
+
+def test_a_slash_at_the_end_of_the_address_does_not_matter(sample, model_server):
+    sample(url=model_server.url + "/")
+    assert set(model_server.paths) == {"/v1/chat/completions"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_key_does_not_follow_a_redirect(fails, monkeypatch, status):
+    monkeypatch.setenv("MY_ACCESS", "abcdef")
+    elsewhere = ModelServer()
+    place = f"{elsewhere.url}/chat/completions"
+    answer = (status, "", {"Location": f"{place}?signature=verysecret"})
+    line = fails(
+        lambda body, number: answer, f"status {status}", f"redirected to {place}", key="MY_ACCESS"
+    )
+    assert "verysecret" not in line and elsewhere.requests == [] and elsewhere.headers == []
+    elsewhere.listener.shutdown()
+    elsewhere.listener.server_close()
+
+
+# --- too little context ---
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, {"message": "Requested token count exceeds the model's maximum context length of 192 tokens."}),
+        (400, {"message": "The input (300 tokens) is longer than the model's context length (192 tokens)."}),
+        (400, {"message": "The decoder prompt (length 300) is longer than the maximum model length of 192."}),
+        (400, {"message": "max_tokens must be at least 1, got -50."}),
+        (422, {"message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 192. Given: 300"}),
+        (400, {"message": "prompt is too long: 300 tokens > 192 maximum"}),
+        (400, {"message": "Please reduce the length of the messages or completion."}),
+        (400, {"message": "Requested tokens (300) exceed context window of 192"}),
+        (400, {"message": "Range of input length should be [1, 192]"}),
+        (400, {"message": "The input token count (300) exceeds the maximum number of tokens allowed (192)."}),
+        (400, {"message": "Bad request", "code": "context_length_exceeded"}),
+        (400, {"message": "too large", "type": "exceed_context_size_error", "n_ctx": 192}),
+        (413, "<html><h1>413 Request Entity Too Large</h1></html>"),
+        (200, {"message": "This endpoint's maximum context length is 192 tokens.", "code": 400}),
+    ],
+)  # fmt: skip
+def test_every_wording_of_too_little_context_names_the_prompt(fails, status, body):
+    answer = (status, body if isinstance(body, str) else {"error": body})
+    fails(
+        lambda body, number: answer if "ball 3" in str(body) else completions_of(body),
+        "Which colour has ball 3?",
+        "context",
+        "completion_tokens",
+    )
+
+
+# --- parameters that a server does not take ---
+
+
+def strict(*unknown, answer):
+    """A server that refuses the first of these parameters that a request has."""
+
+    def respond(body, number):
+        name = next((name for name in unknown if name in body), None)
+        return completions_of(body) if name is None else answer(name)
+
+    return respond
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda name: (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted", "input": 1}]}),
+        lambda name: refusal(f"property '{name}' is unsupported, did you mean something else?"),
+        lambda name: (400, [{"error": {"message": f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'}}]),
+        lambda name: (422, {"error": f"unexpected keyword argument '{name}'"}),
+        lambda name: (400, {"object": "error", "message": f"[{{'loc': ('body', '{name}'), 'msg': 'extra fields not permitted'}}]"}),
+        lambda name: refusal("Unsupported parameter", param=name, code="unsupported_parameter"),
+        lambda name: (200, {"error": {"message": f"{name} is not supported", "code": 400}}),
+    ],
+)  # fmt: skip
+def test_parameters_are_left_out_one_by_one(sample, capsys, answer):
+    completions = sample(strict("seed", "top_k", "logprobs", "n", answer=answer), concurrency=1)
+    assert len(completions) == 4 * PROMPTS
+    assert capsys.readouterr().out.count("the server refuses") == 4
+    assert sample.facts["not_supported"] == ["logprobs", "n", "seed", "top_p"]
+
+
+def test_a_parameter_is_found_in_a_long_refusal(sample):
+    sample(strict("seed", answer=lambda name: refusal("x " * 400 + f"{name} unknown")))
+
+
+def test_temperature_one_is_left_out_if_the_server_refuses_it(sample, is_normal):
+    words = "Unsupported value: 'temperature' does not support 1.0 with this model."
+    is_normal(
+        lambda body, number: (
+            refusal(words) if "temperature" in body else completions_of(body | {"temperature": 1.0})
+        )
+    )
+
+
+def test_greedy_decoding_that_the_server_refuses_is_an_error_with_a_remedy(fails):
+    answer = refusal("`temperature` must be strictly positive", 422)
+    fails(lambda body, number: answer, "strictly positive", "greedy: false", temperature=0.0)
+
+
+# --- streams ---
+
+
+def events_of(body, done=True) -> bytes:
+    """An answer as the events of a stream: a word in each, the choices mixed."""
+    answer = completions_of(body | {"logprobs": True})
+    events = [{"model": body["model"], "choices": [{"index": choice["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]} for choice in answer["choices"]]  # fmt: skip
+    words = {choice["index"]: choice["message"]["content"].split(" ") for choice in answer["choices"]}  # fmt: skip
+    for place in range(4):
+        for choice in answer["choices"][::-1]:
+            word = ("" if place == 0 else " ") + words[choice["index"]][place]
+            token = {"content": [choice["logprobs"]["content"][place]]}
+            events.append({"choices": [{"index": choice["index"], "delta": {"content": word}, "logprobs": token, "finish_reason": None}]})  # fmt: skip
+    for choice in answer["choices"]:
+        token = {"content": choice["logprobs"]["content"][4:]}
+        events.append({"choices": [{"index": choice["index"], "delta": {}, "logprobs": token, "finish_reason": "stop"}]})  # fmt: skip
+    events.append({"choices": [], "usage": answer["usage"]})
+    lines = [": processing", ""] + [
+        line for event in events for line in (f"data: {json.dumps(event)}", "")
+    ]
+    lines += ["data: [DONE]", ""] if done else []
+    return "\n".join(lines if done else lines[:-8]).encode()
+
+
+STREAM = {"Content-Type": "text/event-stream; charset=utf-8"}
+
+
+def test_a_server_that_streams_unasked_is_read(is_normal):
+    is_normal(lambda body, number: (200, events_of(body), STREAM))
+
+
+def test_a_server_that_only_streams_is_asked_for_a_stream(is_normal):
+    words = "This model only supports stream mode, please enable the stream parameter"
+    is_normal(
+        lambda body, number: (
+            (200, events_of(body), STREAM) if body.get("stream") else refusal(words)
+        ),
+    )
+
+
+def test_a_stream_that_ends_in_the_middle_is_requested_again(is_normal):
+    is_normal(at_first(lambda body: (200, events_of(body, done=False), STREAM)))
+
+
+@pytest.mark.parametrize("event", ["[1]", '{"choices": 5}', '{"choices": [5]}', "{", '"x"'])
+def test_a_stream_of_another_form_is_requested_again(is_normal, event):
+    is_normal(at_first(lambda body: (200, f"data: {event}\n\n".encode(), STREAM)))
+
+
+def test_an_error_in_a_stream_is_requested_again(is_normal):
+    error = b'data: {"error": {"message": "engine died", "code": 500}}\n\n'
+    is_normal(at_first(lambda body: (200, error, STREAM)))
+
+
+# --- Retry-After ---
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0),
+        ("1.5", 1.5),
+        (" 2 ", 2),
+        ("-5", 0),
+        ("soon", 0),
+        ("nan", 0),
+        ("", 0),
+        ("..", 0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
+        ("86400", 86400),
+    ],
+)
+def test_seconds_of_retry_after(value, seconds):
+    assert read_retry_after({"retry-after": value}) == seconds
+
+
+def test_milliseconds_of_retry_after():
+    assert read_retry_after({"retry-after-ms": "1500", "retry-after": "2"}) == 1.5
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_a_server_that_is_away_for_long_ends_the_program_at_once(fails, model_server, form):
+    seconds = 2 * LONGEST_RETRY_AFTER
+    value = str(seconds) if form == "seconds" else formatdate(time.time() + seconds, usegmt=True)
+    answer = (*refusal("daily limit reached", 429), {"Retry-After": value})
+    fails(
+        lambda body, number: completions_of(body) if number < 2 else answer,
+        "daily limit reached",
+        "Retry-After",
+        "30 minutes",
+        "8 completions are in",
+        concurrency=1,
+    )
+    assert len(model_server.requests) == 3
