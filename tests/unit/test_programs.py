@@ -34,6 +34,7 @@ RUN_BY_A_TEST = {
     "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
     "fetch_model": "test_model_from_the_hub",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
+    "fill_mirror": "test_a_dataset_that_is_gone_comes_from_the_mirror",
     "follow_readme": "test_it_is_followed_to_its_end",
     "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
     "gpu_check": "test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers",
