@@ -545,7 +545,7 @@ def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
         and content is None
     ):
         raise Malformed("the answer has a choice without text")
-    finish_reason = FINISH_REASONS.get(choice.get("finish_reason"))
+    finish_reason = FINISH_REASONS.get(str(choice.get("finish_reason")))
     if finish_reason is None:
         raise Malformed(
             f"the answer ends for an unknown reason ({str(choice.get('finish_reason'))[:40]!r})"
@@ -561,8 +561,9 @@ def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
 
 def _log_probabilities(logprobs: object) -> list[float]:
     entries = logprobs if isinstance(logprobs, dict) else {}
+    tokens = entries.get("content") if isinstance(entries.get("content"), list) else []
     values = entries.get("token_logprobs") or [
-        token.get("logprob") for token in entries.get("content") or [] if isinstance(token, dict)
+        token.get("logprob") for token in tokens if isinstance(token, dict)
     ]
     is_complete = isinstance(values, list) and all(
         isinstance(value, int | float) and math.isfinite(value) for value in values
