@@ -19,6 +19,8 @@
 # make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third; MODEL=smollm2-135m)
 # make readme     run README's commands in an empty Debian (needs root and debootstrap; QUICK=1: only set-up and dry-runs). The Debian in
 #                 DEBIAN=FOLDER is kept
+# make images-check  execute the definitions of the container images (needs root, buildah, debootstrap and gigabytes; ONLY=figures: one
+#                 image). Archives from which Apptainer builds, and the Debian of the base, are kept in IMAGES=FOLDER
 #
 # make audit      check the packages of envs/*.lock for known vulnerabilities; needs the internet
 # make locks      update envs/*.lock from the pins in envs/*.txt (UPGRADE=1: with newer versions of unpinned packages)
@@ -30,6 +32,7 @@ FAULTS ?= 200
 STUDY ?= mini
 CASES ?= 12000
 DEBIAN ?= /var/lib/hardgrpo-debian
+IMAGES ?= /var/lib/hardgrpo-images
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
 # Programs import this clone's package. They do not inherit the variables that an environment module sets for another Python.
@@ -49,7 +52,7 @@ ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
 endif
 
-.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme format locks audit clean
+.PHONY: demo setup light figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme images-check format locks audit clean
 
 setup: .venv/training.ready
 
@@ -96,6 +99,9 @@ gpu-check: .venv/training.ready .venv-gpu/gpu.ready
 
 readme: .venv/training.ready
 	.venv/bin/python scripts/maintenance/follow_readme.py --root '$(DEBIAN)' $(if $(QUICK),--quick)
+
+images-check: .venv/training.ready
+	.venv/bin/python scripts/maintenance/check_images.py --folder '$(IMAGES)' $(if $(ONLY),--only $(ONLY))
 
 format: .venv/development.ready
 	.venv/bin/ruff format .
@@ -144,7 +150,7 @@ install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-has
 # account may have made. No clone's package is installed in a shared environment; the workflow sets PYTHONPATH. Without ENVIRONMENTS a folder
 # replaces an existing link, and the target of the link stays.
 define environment
-@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
+@$(PYTHON) -I src/hardgrpo/runtime/python_version.py
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
 @$(if $(ENVIRONMENTS),umask go-w && $(owned) && mkdir -p $(place) && { (umask 077 && : >> $(place).lock && chmod 600 $(place).lock) 2>/dev/null || :; } \
 	&& $(owned) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))

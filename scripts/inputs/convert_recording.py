@@ -86,11 +86,7 @@ def responses(original: str, questions_path: str | None, scores_path: str | None
         read_list(original, list, "a list of texts for each question"),
         read_questions(questions_path),
     )
-    scores = (
-        read_list(scores_path, (int, float), "a pass rate for each question")
-        if scores_path
-        else [None] * len(questions)
-    )
+    scores = read_scores(scores_path) if scores_path else [None] * len(questions)
     for path, values in ((original, texts), (scores_path, scores)):
         if len(values) != len(questions):
             raise errors.UserError(
@@ -175,15 +171,15 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
     """The rows of a table of published accuracies: a row for each checkpoint, measure and set of
     questions."""
     content, rows = read_object(original), []
-    scores = (
-        read_list(scores_path, (int, float), "a pass rate for each question")
-        if scores_path
-        else None
-    )
+    scores = read_scores(scores_path) if scores_path else None
     steps = content.get("checkpoint")
-    if not isinstance(steps, list) or not steps or not all(type(step) is int for step in steps):
+    if (
+        not isinstance(steps, list)
+        or not steps
+        or not all(type(step) is int and step >= 0 for step in steps)
+    ):
         raise errors.UserError(
-            f"{original}: has no list `checkpoint` of numbers of updates; expected one value for each checkpoint"
+            f"{original}: has no list `checkpoint` of numbers of updates from 0; expected one value for each checkpoint"
         )
     for key, values in content.items():
         if not (name := MEASURE.fullmatch(key)):
@@ -241,6 +237,17 @@ def shares(original: str, rollouts: int | None) -> list[dict]:
             )
     # numbers in their order
     return sorted(rows, key=lambda row: (len(row["id"]), row["id"], row["epoch"]))
+
+
+def read_scores(path: str) -> list[float]:
+    """Published pass rates. Raise a `UserError` for a value that is no share."""
+    scores = read_list(path, (int, float), "a pass rate for each question")
+    wrong = next((index for index, score in enumerate(scores) if not is_share(score)), None)
+    if wrong is not None:
+        raise errors.UserError(
+            f"{path}: entry {wrong} (counted from 0) is {scores[wrong]:g}, expected a pass rate from 0 to 1; get the file again"
+        )
+    return scores
 
 
 def is_share(value) -> bool:

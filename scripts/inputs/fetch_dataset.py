@@ -9,11 +9,12 @@ download must match the entry. Only data files (Parquet, JSON, JSON Lines, CSV) 
 lists the configurations, are downloaded. Programs are never downloaded.
 """
 
-from hardgrpo.data import inputs
+from hardgrpo.data import inputs, mirror
 from hardgrpo.runtime import errors, files, provenance
 
 import argparse
 import fnmatch
+from pathlib import Path
 
 ENDINGS = (".parquet", ".json", ".jsonl", ".csv")
 
@@ -43,18 +44,28 @@ def main() -> None:
 
     inputs.be_quiet()
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download
-    commit, names = inputs.find("dataset", args.dataset, args.revision)
-    names_to_download = choose_files(args.dataset, names, args.files)
+    name = f"{args.dataset}@{args.revision}"
     with files.atomic(args.output) as folder:
-        inputs.download("dataset", args.dataset, commit, names_to_download, folder)
-        name = f"{args.dataset}@{args.revision}"
+        commit = mirror.download(
+            lambda: download(args.dataset, args.revision, args.files, folder),
+            args.lock,
+            "datasets",
+            name,
+            folder,
+        )
+        count = len(files.listing(folder))
         state = inputs.check_files(args.lock, "datasets", name, folder, args.update_inputs, commit)
         provenance.write_manifest(
             folder, dataset=args.dataset, revision=args.revision, commit=commit
         )
-    print(
-        f"{args.output}: {len(names_to_download)} files of {args.dataset} at {commit[:12]}, {state}"
-    )
+    print(f"{args.output}: {count} files of {args.dataset} at {commit[:12]}, {state}")
+
+
+def download(dataset: str, revision: str, patterns: list[str], folder: Path) -> str:
+    """Download the data files of a dataset that match a pattern. Return the commit."""
+    commit, names = inputs.find("dataset", dataset, revision)
+    inputs.download("dataset", dataset, commit, choose_files(dataset, names, patterns), folder)
+    return commit
 
 
 def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[str]:

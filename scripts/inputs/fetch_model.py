@@ -14,7 +14,8 @@ code are refused, and so are models with pickle files alone, which can run code 
 out of a folder are refused, except for links within a hub's cache.
 """
 
-from hardgrpo.data import inputs
+from hardgrpo.data import inputs, mirror
+from hardgrpo.data.inputs import DownloadError
 from hardgrpo.runtime import errors, files, links, pip_settings, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.json_text import nested_entries
@@ -26,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
@@ -112,6 +114,23 @@ def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         if gated
         else ""
     )
+    commit = mirror.download(
+        lambda: download_hub(name, revision, accept, folder),
+        args.lock,
+        "models",
+        f"{name}@{revision}",
+        folder,
+    )
+    check_settings(f"model {name}", folder)
+    check_shards(f"model {name}", folder)
+    state = inputs.check_files(
+        args.lock, "models", f"{name}@{revision}", folder, args.update_inputs, commit
+    )
+    return {"commit": commit}, f"{name} at {commit[:12]}, {state}"
+
+
+def download_hub(name: str, revision: str, accept: str, folder: Path) -> str:
+    """Download the files of a model on a hub into a folder. Return the commit."""
     commit, names = inputs.find("model", name, revision, accept)
     names_to_download = choose_files(f"model {name}", names)
     # Settings first: if the settings are refused, gigabytes of weights are not downloaded.
@@ -132,11 +151,7 @@ def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         folder,
         accept,
     )
-    check_shards(f"model {name}", folder)
-    state = inputs.check_files(
-        args.lock, "models", f"{name}@{revision}", folder, args.update_inputs, commit
-    )
-    return {"commit": commit}, f"{name} at {commit[:12]}, {state}"
+    return commit
 
 
 def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
@@ -181,7 +196,13 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     }
     # a missing part ends the program before the lock has an entry
     for requirement, wheel_folder in requirements.items():
-        download_wheel(requirement, wheel_folder)
+        mirror.download(
+            partial(download_wheel, requirement, wheel_folder),
+            args.lock,
+            "packages",
+            requirement,
+            wheel_folder,
+        )
     states = [
         inputs.check_files(args.lock, "packages", requirement, wheel_folder, args.update_inputs)
         for requirement, wheel_folder in requirements.items()
@@ -213,8 +234,8 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download the wheel of a requirement (name==version) into a folder. Raise a `UserError` if pip
-    finds none."""
+    """Download the wheel of a requirement (name==version) into a folder. Raise a
+    `DownloadError` if pip finds none."""
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", requirement]
@@ -226,8 +247,8 @@ def download_wheel(requirement: str, folder: Path) -> None:
         error_lines = [
             line.removeprefix("ERROR: ") for line in error_lines if line.startswith("ERROR: ")
         ] or error_lines
-        raise UserError(
-            f"package {requirement}: pip cannot download a wheel ({error_lines[-1].strip()}); {inputs.WHERE}"
+        raise DownloadError(
+            f"package {requirement}: pip cannot download a wheel ({error_lines[-1].strip()}); {inputs.WHERE}; {inputs.MIRRORS}"
         )
 
 

@@ -4,20 +4,21 @@
         --commit 0123456789abcdef0123456789abcdef01234567 --name folder/file.json \\
         --output results/originals/owner--name@0123456789abcdef0123456789abcdef01234567/folder/file.json
 
-HARDGRPO_GITHUB names another server with the paths of raw.githubusercontent.com.
+HARDGRPO_GITHUB names another server with the paths of raw.githubusercontent.com, HARDGRPO_MIRROR
+the place of files that this server does not deliver (hardgrpo.data.mirror).
 """
 
-from hardgrpo.data import inputs
+from hardgrpo.data import inputs, mirror
+from hardgrpo.data.inputs import DownloadError
 from hardgrpo.runtime import errors, files
 
 import argparse
 import os
-import urllib.error
+import tempfile
 import urllib.parse
-import urllib.request
+from pathlib import Path
 
 SERVER = "https://raw.githubusercontent.com"
-SECONDS = 60  # longest time without an answer of the server
 LARGEST = 2**30  # bytes
 
 
@@ -40,11 +41,18 @@ def main() -> None:
     args = parser.parse_args()
 
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download
-    with files.atomic(args.output) as path:
-        content, source = (
-            download(args.repository, args.commit, args.name),
-            {"repository": args.repository, "commit": args.commit},
+    source = {"repository": args.repository, "commit": args.commit}
+    with files.atomic(args.output) as path, tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "original") / args.name
+        mirror.download(
+            lambda: download(args.repository, args.commit, args.name, copy),
+            args.lock,
+            "repositories",
+            inputs.repository_entry(source),
+            Path(folder, "original"),
+            [args.name],
         )
+        content = copy.read_bytes()
         state = inputs.check_original(
             args.lock, source, args.name, content, args.output, args.update_inputs
         )
@@ -52,32 +60,27 @@ def main() -> None:
     print(f"{args.output}: {args.name} of {args.repository} at {args.commit[:12]}, {state}")
 
 
-def download(repository: str, commit: str, name: str) -> bytes:
-    """The content of a file. Raise a `UserError` if the server does not deliver it."""
+def download(repository: str, commit: str, name: str, path: Path) -> None:
+    """Download a file into `path`. Raise a `DownloadError` if the server does not deliver it."""
     server = os.environ.get("HARDGRPO_GITHUB", SERVER).rstrip("/")
     address = f"{server}/{repository}/{commit}/{urllib.parse.quote(name)}"
     remedy = f"{inputs.WHERE}, or copy the file of this commit into the folder that `local` names in the configuration"
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with urllib.request.urlopen(address, timeout=SECONDS) as answer:
-            content = answer.read(LARGEST + 1)
-    except urllib.error.HTTPError as error:
-        if error.code == 404:
-            raise errors.UserError(
-                f"repository {repository}: has no file '{name}' at commit {commit}; correct the path or the commit in the configuration"
+        mirror.download_address(address, path, LARGEST)
+    except mirror.AddressError as error:
+        if error.status == 404:
+            raise DownloadError(
+                f"repository {repository}: has no file '{name}' at commit {commit}; correct the path or the commit in the"
+                f" configuration; {inputs.MIRRORS}"
             ) from None
-        raise errors.UserError(
-            f"repository {repository}: {server} answered with status {error.code} for '{name}'; try again later"
+        if error.status is not None:
+            raise DownloadError(
+                f"repository {repository}: {server} answered with {error} for '{name}'; try again later"
+            ) from None
+        raise DownloadError(
+            f"repository {repository}: cannot download '{name}' from {server} ({error}); {remedy}"
         ) from None
-    except (OSError, ValueError) as error:
-        cause = getattr(error, "reason", error)
-        raise errors.UserError(
-            f"repository {repository}: cannot download '{name}' from {server} ({cause}); {remedy}"
-        ) from None
-    if len(content) > LARGEST:
-        raise errors.UserError(
-            f"repository {repository}: '{name}' has more than {LARGEST:,} bytes; {remedy}"
-        )
-    return content
 
 
 if __name__ == "__main__":

@@ -2,6 +2,6 @@
 runs a campaign and writes a report.
 
 mutations   what is done to a file, a value, a text
-files, configuration, arguments, texts   the targets: each takes a random generator, makes one case and runs it
+files, originals, configuration, arguments, texts   the targets: each takes a random generator, makes one case and runs it
 judge       whether a case ended well
 """

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fuzzing.judge import judged, limit_this_process
 
-KINDS = ("files", "configuration", "arguments", "texts")
+KINDS = ("files", "originals", "configuration", "arguments", "texts")
 GOOD = ("right", "refused")
 
 

@@ -35,7 +35,8 @@ from hardgrpo.study.spec import Spec
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "cases"), [("files", 500), ("configuration", 60), ("arguments", 240), ("texts", 240)]
+    ("kind", "cases"),
+    [("files", 500), ("originals", 260), ("configuration", 60), ("arguments", 240), ("texts", 240)],
 )
 def test_a_thousand_hostile_cases_end_well(kind, cases):
     fuzz(cases, "--kind", kind, "--without-snakemake")

@@ -10,26 +10,27 @@ from hardgrpo.report import registry
 from hardgrpo.study import configuration
 
 CONFIG = project_config.config()
-WITH_CLAIMS = CONFIG | {
-    "claims": {claim["id"] for claim in claims.read(ROOT / "paper/claims.yaml")}
-}
+CLAIMS = claims.read(ROOT / "paper/claims.yaml") + [
+    claim for analysis in CONFIG["analyses"].values() for claim in analysis.get("claims", [])
+]
+WITH_CLAIMS = CONFIG | {"claims": {claim["id"] for claim in CLAIMS}}
 KNOWN = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
-    "study": "studies", "task": "tasks", "model": "models", "policy": "policies", "recipe": "recipes", "claim": "claims",
+    "study": "studies", "analysis": "analyses", "task": "tasks", "model": "models", "policy": "policies", "recipe": "recipes", "claim": "claims",
 }.items()} | {"figure": set(registry.FIGURES), "table": set(registry.TABLES), "rule": {"probe"}}  # fmt: skip
 ROWS = list(csv.DictReader((ROOT / "results/published/inventory.csv").open(encoding="utf-8")))
 
 
 def test_the_rows_are_those_of_the_sources():
     assert [int(row["number"]) for row in ROWS] == list(range(1, 52))
-    assert all(row["source"] and row["said"] for row in ROWS)
+    assert all(row["source"] and row["statement"] for row in ROWS)
 
 
 def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
     for row in ROWS:
-        for name in row["here"].split():
+        for name in row["answered_by"].split():
             kind, _, what = name.partition(":")
             assert what in KNOWN[kind], (row["number"], name)
-        assert row["here"] or row["why_not"], row["number"]
+        assert row["answered_by"] or row["limitation"], row["number"]
 
 
 # --- what is built and what is not
@@ -71,12 +72,12 @@ def is_in_schema(name: str) -> bool:
     return any(not value or value in part.get("enum", [part.get("const")]) for part in parts)
 
 
-def is_used(name: str, here: str) -> bool:
-    """Whether an entry of the configuration that `here` names has the key, with its value if it
+def is_used(name: str, answered_by: str) -> bool:
+    """Whether an entry of the configuration that `answered_by` names has the key, with its value if it
     names one."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
-    for kind, _, entry in (word.partition(":") for word in here.split()):
+    for kind, _, entry in (word.partition(":") for word in answered_by.split()):
         content = CONFIG[SECTIONS[section]].get(entry) if kind == section else None
         for step in steps:
             content = content.get(step) if isinstance(content, dict) else None
@@ -89,25 +90,29 @@ def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
     """(number of a row, what contradicts the configuration)."""
     found = []
     for row in rows:
-        for name in row["keys"].split():
-            if row["here"] and not (is_in_schema(name) and is_used(name, row["here"])):
+        for name in row["configuration_keys"].split():
+            if row["answered_by"] and not (
+                is_in_schema(name) and is_used(name, row["answered_by"])
+            ):
                 found.append((row["number"], f"nothing that it names has {name}"))
-            if not row["here"] and is_in_schema(name):
+            if not row["answered_by"] and is_in_schema(name):
                 found.append(
                     (
                         row["number"],
                         f"it says that nothing answers it, and the configuration has {name}",
                     )
                 )
-        says_missing = any(word in row["why_not"] for word in ("built", "not run"))
-        if says_missing and (row["here"] or not row["keys"]):
+        says_missing = any(word in row["limitation"] for word in ("built", "not run"))
+        if says_missing and (row["answered_by"] or not row["configuration_keys"]):
             found.append(
                 (row["number"], "it says that something is missing, but not which key would be")
             )
         tasks = [
-            word.removeprefix("task:") for word in row["here"].split() if word.startswith("task:")
+            word.removeprefix("task:")
+            for word in row["answered_by"].split()
+            if word.startswith("task:")
         ]
-        if "in no study" in row["why_not"]:
+        if "in no study" in row["limitation"]:
             used = {task for study in CONFIG["studies"].values() for task in study["tasks"]}
             found += [(row["number"], "all its tasks are in studies")] if set(tasks) <= used else []
     return found
@@ -120,21 +125,34 @@ def test_rows_say_of_the_configuration_what_is_true():
 def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configuration():
     row = {
         "number": "7",
-        "here": "",
-        "keys": "policy.by=agreement",
-        "why_not": "measures that need no labels are not built yet",
+        "answered_by": "",
+        "configuration_keys": "policy.by=agreement",
+        "limitation": "measures that need no labels are not built yet",
     }
     assert contradictions([row]), "they are"
-    assert contradictions([row | {"keys": ""}]), "it must say which key"
-    assert contradictions([row | {"keys": "policy.by=influence"}]) == []
-    assert contradictions([row | {"here": "policy:hard", "why_not": ""}]), (
+    assert contradictions([row | {"configuration_keys": ""}]), "it must say which key"
+    assert contradictions([row | {"configuration_keys": "policy.by=influence"}]) == []
+    assert contradictions([row | {"answered_by": "policy:hard", "limitation": ""}]), (
         "policy hard does not go by agreement"
     )
     assert contradictions(
-        [row | {"keys": "recipe.selector.kind=curriculum", "why_not": "no curriculum is built"}]
+        [
+            row
+            | {
+                "configuration_keys": "recipe.selector.kind=curriculum",
+                "limitation": "no curriculum is built",
+            }
+        ]
     )
     assert contradictions(
-        [row | {"here": "recipe:mini", "keys": "recipe.selector.kind=curriculum", "why_not": ""}]
+        [
+            row
+            | {
+                "answered_by": "recipe:mini",
+                "configuration_keys": "recipe.selector.kind=curriculum",
+                "limitation": "",
+            }
+        ]
     )
 
 
@@ -142,15 +160,39 @@ def test_every_claim_answers_a_sentence_of_its_paper():
     named = {
         name.removeprefix("claim:")
         for row in ROWS
-        for name in row["here"].split()
+        for name in row["answered_by"].split()
         if name.startswith("claim:")
     }
-    of_papers = {
-        claim["id"]
-        for claim in claims.read(ROOT / "paper/claims.yaml")
-        if claim["paper"] not in ("here", "this study")
-    }
+    of_papers = {claim["id"] for claim in CLAIMS if claim["paper"] not in ("here", "this study")}
     others = {"low_tiers_over_as_many", "learnable_over_random", "dynamic_over_plain"}
     assert of_papers - named == others, (
         "a control that LDS lacks; HE's Table 2; DAPO, which neither of the two papers runs"
     )
+
+
+def test_every_study_of_published_results_answers_a_statement():
+    """Studies that read what others published about real models, and the study that trains one
+    on a CPU."""
+    published = {f"analysis:{name}" for name in CONFIG["analyses"]} | {
+        f"study:{name}"
+        for name, study in CONFIG["studies"].items()
+        if any(
+            CONFIG["models"][model]["source"]["kind"] in ("recorded", "trajectory", "package")
+            for model in study["models"]
+        )
+    }
+    named = {name for row in ROWS for name in row["answered_by"].split()}
+    assert published <= named, f"no row names {published - named}"
+    assert {"study:recordings", "study:trajectories", "study:small_real"} < published
+
+
+def test_a_row_that_names_a_table_or_model_of_published_results_names_its_study():
+    for row in ROWS:
+        names = set(row["answered_by"].split())
+        of_recordings = {name for name in names if "recorded" in name}
+        if of_recordings:
+            assert "study:recordings" in names, (row["number"], of_recordings)
+        for name, analysis in CONFIG["analyses"].items():
+            of_analysis = {f"claim:{claim['id']}" for claim in analysis.get("claims", [])} & names
+            if of_analysis:
+                assert f"analysis:{name}" in names, (row["number"], of_analysis)

@@ -245,3 +245,17 @@ def test_a_request_is_what_the_job_asks_of_slurm():
         "high",
         8,
     )
+
+
+def test_what_no_profile_sets_is_no_resource():
+    """Snakemake calls the function of each resource for each job."""
+    always = {"gpu", "cpus_per_task", "place"}
+    assert set(machine().for_gpus(lambda wildcards: 1)) == always
+    assert set(machine({"gpu_name": "h100"}).for_gpus(lambda wildcards: 1)) == {
+        *always,
+        "gpu_model",
+    }
+    assert set(machine(CLUSTER).for_gpus(lambda wildcards: 1)) == {
+        *always,
+        *("gpu_model", "slurm_partition", "constraint"),
+    }

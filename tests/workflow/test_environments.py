@@ -291,3 +291,51 @@ def test_a_folder_for_environments_that_cannot_be_used_is_refused_before_anythin
         and "name a folder" in done.stderr
     )
     assert (clone.folder / ".venv").is_dir() and written(clone.folder) == before
+
+
+def test_a_package_that_vanished_from_the_index_is_named_with_a_remedy(tmp_path, wheels):
+    clone = Clone(tmp_path / "clone", wheels)
+    lock = clone.folder / "envs/training.lock"
+    lock.write_text(f"tests_packages==3.0 --hash=sha256:{'0' * 64}\n")
+    done = clone.make("setup")
+    assert done.returncode != 0 and not (clone.folder / ".venv/training.ready").exists()
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "tests_packages==3.0: pip finds other versions" in line
+    assert "PIP_FIND_LINKS=FOLDER" in line and "make locks" in line
+
+    lock.write_text(f"nowhere==1.0 --hash=sha256:{'0' * 64}\n")
+    done = clone.make("setup")
+    assert done.returncode != 0 and "nowhere==1.0: pip finds no file of this package" in done.stderr
+    # A folder with the file is the second place; the lock's checksum is compared.
+    clone.lock("training", tests_packages="2.0", setuptools=SETUPTOOLS)
+    second = tmp_path / "second"
+    second.mkdir()
+    (wheels / "tests_packages-2.0-py3-none-any.whl").rename(
+        second / "tests_packages-2.0-py3-none-any.whl"
+    )
+    done = clone.make("setup", PIP_FIND_LINKS=f"{wheels} {second}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("version", [(3, 10, 4), (3, 15, 0)])
+@pytest.mark.parametrize("usable", ["python3.12", None])
+def test_another_python_is_named_before_anything_is_made(tmp_path, wheels, version, usable):
+    clone, folder = Clone(tmp_path / "clone", wheels), tmp_path / "bin"
+    folder.mkdir()
+    for name in ("python3.11", "python3.12", "python3.13"):
+        (folder / name).write_text(f"#!/bin/sh\nexit {int(name != usable)}\n")
+        (folder / name).chmod(0o755)
+    code = (
+        f"import runpy, sys; sys.version_info = {version}; sys.argv = sys.argv[2:];"
+        " runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    (folder / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
+    (folder / "python3").chmod(0o755)
+    done = clone.make(
+        "setup", f"PYTHON={folder}/python3", PATH=os.pathsep.join([str(folder), os.environ["PATH"]])
+    )
+    assert done.returncode != 0 and not (clone.folder / ".venv").exists()
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert f"Python 3.11 to 3.13 is needed, this is {'.'.join(map(str, version))}" in line
+    assert ("make PYTHON=python3.12" if usable else "uv python install 3.13") in line
+    assert ("raise the pins" in line) == (version > (3, 13))

@@ -171,8 +171,8 @@ def check_unpacked(path: Path) -> None:
                 unpacked_size += batch.nbytes
                 if unpacked_size > limit:
                     raise _too_large(path, size, limit)
-    except (pyarrow.ArrowException, OSError):
-        pass  # the library `datasets` reports the error
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
+        pass  # who reads the file reports the error
 
 
 def _too_large(path: Path, size: int, limit: int) -> UserError:

@@ -38,6 +38,11 @@ SECTIONS = {
 }
 COMMIT = re.compile("[0-9a-f]{40}")
 WHERE = "downloads run where the internet can be reached (on a cluster: the login node)"
+MIRRORS = "if it is gone, name a mirror that has it (HARDGRPO_MIRROR, docs/reproduce.md)"
+
+
+class DownloadError(UserError):
+    """An input that its first place does not deliver; a mirror may have it."""
 
 
 def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
@@ -344,12 +349,12 @@ def download(
     shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)
     missing_names = [file for file in names if not (Path(folder) / file).is_file()]
     if missing_names:
-        raise UserError(f"{kind} {name}: {missing_names[0]} was not downloaded; run again")
+        raise DownloadError(f"{kind} {name}: {missing_names[0]} was not downloaded; run again")
 
 
 @contextlib.contextmanager
 def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[None]:
-    """Turn failures of the hub, its library and the network into a `UserError` with a remedy."""
+    """Turn failures of the hub, its library and the network into a `DownloadError` with a remedy."""
     import httpx2
     from huggingface_hub import constants, errors, get_token
 
@@ -359,12 +364,12 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
     except errors.GatedRepoError:
         raise _gated(name, accept, get_token()) from None
     except errors.RevisionNotFoundError:
-        raise UserError(
-            f"{kind} {name}: {hub} has no revision '{revision}'; look up the commit on its page there"
+        raise DownloadError(
+            f"{kind} {name}: {hub} has no revision '{revision}'; look up the commit on its page there; {MIRRORS}"
         ) from None
     except errors.RepositoryNotFoundError:
-        raise UserError(
-            f"{kind} {name}: {hub} has no such {kind}; check the spelling (if it is private, set HF_TOKEN to a token that may read it)"
+        raise DownloadError(
+            f"{kind} {name}: {hub} has no such {kind}; check the spelling (if it is private, set HF_TOKEN to a token that may read it); {MIRRORS}"
         ) from None
     except errors.HFValidationError:
         raise UserError(
@@ -377,20 +382,22 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
         httpx2.RequestError,
     ) as error:
         if constants.is_offline_mode():
-            raise UserError(
+            raise DownloadError(
                 f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset it: {WHERE}"
             ) from None
         cause = str(error.__cause__ or error).strip().split("\n")[0]
-        raise UserError(f"{kind} {name}: cannot download from {hub} ({cause}); {WHERE}") from None
+        raise DownloadError(
+            f"{kind} {name}: cannot download from {hub} ({cause}); {WHERE}"
+        ) from None
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403) and accept:
             raise _gated(name, accept, get_token()) from None
         if status in (401, 403):
-            raise UserError(
+            raise DownloadError(
                 f"{kind} {name}: {hub} refused access (status {status}); set HF_TOKEN to a read token that is still valid"
             ) from None
-        raise UserError(
+        raise DownloadError(
             f"{kind} {name}: {hub} answered with status {status}; try again later"
         ) from None
     except (errors.FileMetadataError, OSError) as error:
@@ -398,7 +405,7 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
         # downloads or a server that is no hub.
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(
+        raise DownloadError(
             f"{kind} {name}: the download from {hub} failed ({str(error).splitlines()[0]}); run again"
         ) from None
     except (
@@ -407,18 +414,18 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
         KeyError,
         AttributeError,
     ) as error:  # an HTML page, or JSON of another form
-        raise UserError(
+        raise DownloadError(
             f"{kind} {name}: {hub} does not answer as a hub ({str(error).splitlines()[0]}); check HF_ENDPOINT"
         ) from None
 
 
-def _gated(name: str, accept: str, token: str | None) -> UserError:
+def _gated(name: str, accept: str, token: str | None) -> DownloadError:
     accept = accept or "the licence at its page on the hub"
     if token is None:
-        return UserError(
+        return DownloadError(
             f"{name} is gated: accept {accept} with your account, create a read token there, set HF_TOKEN to it and run again"
         )
-    return UserError(
+    return DownloadError(
         f"{name} is gated, and the account behind your token has no access: accept {accept} with that account, wait until it is"
         " granted (some are granted by hand), or set HF_TOKEN to a token of an account that has it, and run again"
     )

@@ -146,6 +146,25 @@ def read(path: str | Path) -> list[dict]:
     return rows
 
 
+def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
+    """Raise a `UserError` if a table of counts is not of an analysis: no rows, another number of
+    samples, or no counts after training."""
+    remedy = "make the file again with the analysis's files and `samples`"
+    if not counts:
+        raise UserError(f"{path}: the file has no rows; {remedy}")
+    samples = analysis["samples"]
+    wrong = next((row for row in enumerate(counts, start=2) if row[1]["samples"] != samples), None)
+    if wrong:
+        raise UserError(
+            f"{path}: row {wrong[0]}: samples is {wrong[1]['samples']}, expected {samples} as in the configuration; {remedy}"
+        )
+    has_seeds = any(name.startswith("correct_") for name in counts[0])
+    if analysis["kind"] == "before_after" and not has_seeds:
+        raise UserError(
+            f"{path}: no column correct_1, ... of right answers after training; {remedy}"
+        )
+
+
 def _read_parquet(path: str, columns: list[str]) -> list[dict]:
     import pyarrow
     import pyarrow.parquet
@@ -163,7 +182,7 @@ def _read_parquet(path: str, columns: list[str]) -> list[dict]:
                     f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}"
                 )
             return table.read(columns=columns).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again"
         ) from None

@@ -10,6 +10,8 @@ imports only the standard library.
 
 import ast
 import os
+import platform
+import re
 import subprocess
 import sys
 
@@ -78,7 +80,43 @@ def config_list(variables: dict[str, str]) -> list[tuple[str, str, str]]:
     return [(*key.rpartition(".")[::2], ast.literal_eval(value)) for key, _, value in entries]
 
 
-if __name__ == "__main__":
-    os.execve(
-        sys.executable, [sys.executable, "-I", "-m", "pip", *sys.argv[1:]], environment(sys.argv[1])
+def run_pip(arguments: list[str]) -> int:
+    """Run pip, and after its own messages say which packages it did not find and what to do. Return
+    pip's exit status."""
+    command = [sys.executable, "-I", "-m", "pip", *arguments]
+    missing: dict[str, bool] = {}  # {requirement: whether the index has other versions}
+    has_versions = False
+    with subprocess.Popen(
+        command, env=environment(arguments[0]), stderr=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stderr:
+            print(line, end="", file=sys.stderr, flush=True)
+            if "(from versions:" in line:
+                has_versions = "(from versions: none)" not in line
+            if match := re.search(r"No matching distribution found for (\S+)", line):
+                missing[match[1]] = has_versions
+    for requirement, has_others in missing.items():
+        print(missing_package(requirement, has_others), file=sys.stderr)
+    return process.returncode
+
+
+def missing_package(requirement: str, has_others: bool) -> str:
+    """What to do about a package that pip does not find; `has_others`: pip finds other versions."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    system = f"Python {python} on {platform.system()} ({platform.machine()})"
+    problem = (
+        f"pip finds other versions, but no file of this one for {system}"
+        if has_others
+        else f"pip finds no file of this package for {system}: the index does not have it, or cannot be reached (pip config list)"
     )
+    return (
+        f"error: {requirement}: {problem}; if it was removed, put its file into a folder and run again with PIP_FIND_LINKS=FOLDER"
+        " (checksums are compared), or change the pin in envs/*.txt and run make locks: docs/reproduce.md#if-a-download-is-gone"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(run_pip(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

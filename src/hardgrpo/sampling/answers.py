@@ -8,6 +8,7 @@ was killed, the disk was full) is ignored.
 import fcntl
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Collection
@@ -51,6 +52,17 @@ class Usage:
         )
 
 
+def is_completion(completion: Completion) -> bool:
+    """Whether a stored completion has values of the types that `Completion` states."""
+    score = completion.log_probability
+    return (
+        isinstance(completion.text, str)
+        and isinstance(completion.finish_reason, str)
+        and type(completion.tokens) is int
+        and (score is None or isinstance(score, int | float) and math.isfinite(score))
+    )
+
+
 class AnswerFile:
     """The file of a model's answers: `folder`/answers.jsonl. `usage` is that of all answers that
     were read."""
@@ -78,15 +90,19 @@ class AnswerFile:
                     continue
                 try:
                     answer = json.loads(text)
-                    self.usage += Usage(
-                        answer["input_tokens"], answer["output_tokens"], frozenset(answer["models"])
-                    )
-                    completions |= {
+                    tokens = answer["input_tokens"], answer["output_tokens"]
+                    if not all(type(count) is int and count >= 0 for count in tokens):
+                        raise ValueError("a number of tokens that is none")
+                    self.usage += Usage(*tokens, frozenset(answer["models"]))
+                    answered = {
                         key: Completion(**fields)
                         for key, fields in answer["completions"].items()
                         if key in keys
                     }
-                except (KeyError, TypeError, ValueError, AttributeError):
+                    if not all(map(is_completion, answered.values())):
+                        raise ValueError("a value of another type")
+                    completions |= answered
+                except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
                     raise UserError(
                         f"{self.path}: not a file of a server's answers; move it away and run again (its completions are sampled again)"
                     ) from None

@@ -1,6 +1,7 @@
 """Turn errors that a user can cause into errors that Snakemake reports without a traceback."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -23,4 +24,5 @@ def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
         except UserError as error:
             raise WorkflowError(str(error)) from None
 
+    run.__signature__ = inspect.signature(function)  # Snakemake asks for it once per job
     return run

@@ -112,12 +112,16 @@ class Machine:
                 or self.cluster.get(for_cpus)
             )
 
-        return {
+        keys = {
+            "gpu_model": ("gpu_name",),
+            "slurm_partition": ("gpu_partition", "slurm_partition"),
+            "constraint": ("gpu_constraint", "constraint"),
+        }
+        # Snakemake calls each function for each job, so resources that are never set are left out.
+        entries = {name: entry(*of) for name, of in keys.items() if any(map(self.cluster.get, of))}
+        return entries | {
             "gpu": count,
-            "gpu_model": entry("gpu_name"),
             "cpus_per_task": lambda wildcards: 4 * count(wildcards) or None,
-            "slurm_partition": entry("gpu_partition", "slurm_partition"),
-            "constraint": entry("gpu_constraint", "constraint"),
             "place": lambda wildcards: self._place(count(wildcards)),
         }
 

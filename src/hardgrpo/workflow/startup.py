@@ -6,6 +6,7 @@ single jobs (on a cluster) also read the rules; in these processes `workflow.is_
 False.
 """
 
+import gc
 import json
 import os
 import re
@@ -109,7 +110,11 @@ def has_tex(workflow) -> bool:
 
 
 def prepare_environment(config: dict, workflow) -> None:
-    """Set the environment variables of jobs."""
+    """Set the environment variables of jobs, and how often this process looks for garbage."""
+    # A plan of thousands of jobs keeps nearly all of its objects, so a search for garbage after
+    # every 700 new ones (Python's default) finds little and takes a tenth of the time.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     for name, value in environments.ALLOCATOR.items():
         os.environ.setdefault(name, value)
     if os.getenv(warm.SOCKET) != warm.OFF:

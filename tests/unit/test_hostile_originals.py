@@ -1,0 +1,115 @@
+"""Damaged files of other authors and hostile answers of servers: what cases of `make fuzz` have
+found, by name."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import path_of
+from fuzzing import originals
+from hardgrpo.data import published_counts
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import server_engine
+from hardgrpo.sampling.answers import AnswerFile, Usage
+from hardgrpo.sampling.requests import Completion, Request
+from hardgrpo.sampling.store import checksum
+
+
+def refused(folder, program: str, *arguments: str) -> str:
+    """The line with which a program ends."""
+    command = [sys.executable, path_of(program), *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_a_published_pass_rate_is_a_share_and_a_checkpoint_no_negative_number(tmp_path):
+    (tmp_path / "o.json").write_text(json.dumps(originals.ACCURACIES))
+    (tmp_path / "s.json").write_text(json.dumps([0.5, 1.25]))
+    call = ["--format", "accuracies", "--original", "o.json", "--output", "a.csv"]
+    line = refused(tmp_path, "convert_recording", *call, "--scores", "s.json")
+    assert "s.json: entry 1 (counted from 0) is 1.25, expected a pass rate from 0 to 1" in line
+    (tmp_path / "o.json").write_text(json.dumps(originals.ACCURACIES | {"checkpoint": [-100, 200]}))
+    assert "numbers of updates from 0" in refused(tmp_path, "convert_recording", *call)
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_a_parquet_file_with_damaged_text_is_named(tmp_path):
+    path = tmp_path / "d.parquet"
+    assert originals.parquet().count(b"user") > 0
+    path.write_bytes(originals.parquet().replace(b"user", b"\xf3ser"))
+    with pytest.raises(UserError, match=f"{path}: not a Parquet file"):
+        published_counts.convert("probe_sizes", [str(path)], 8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "analysis", "words"),
+    [
+        ([], {}, "the file has no rows"),
+        ([{"samples": 8}], {"samples": 32}, "row 2: samples is 8, expected 32"),
+        ([{"samples": 8, "correct": 1}], {"samples": 8}, "no column correct_1"),
+    ],
+)
+def test_counts_of_another_analysis_are_refused(rows, analysis, words):
+    with pytest.raises(UserError, match=words):
+        published_counts.check("c.csv", rows, {"kind": "before_after", "samples": 8} | analysis)
+
+
+def test_counts_of_their_analysis_are_accepted():
+    published_counts.check("c.csv", originals.COUNTS, {"kind": "before_after", "samples": 8})
+    published_counts.check("c.csv", [{"samples": 8}], {"kind": "probe_sizes", "samples": 8})
+
+
+@pytest.mark.parametrize("change", [{"finish_reason": ["stop"]}, {"finish_reason": {}}])
+def test_an_answer_that_ends_for_no_known_reason_is_malformed(change):
+    answer = originals.ANSWER | {"choices": [originals.CHOICES[0] | change]}
+    with pytest.raises(server_engine.Malformed, match="unknown reason"):
+        server_engine.read_answer(answer, request(), 1, "m")
+
+
+@pytest.mark.parametrize("content", [5.0, True, {"a": 1}, "text"])
+def test_log_probabilities_in_another_form_are_unknown(content):
+    choice = originals.CHOICES[0] | {"logprobs": {"content": content}}
+    answer = originals.ANSWER | {"choices": [choice]}
+    (completion,), _ = server_engine.read_answer(answer, request(), 1, "m")
+    assert completion.text == "x 7" and completion.log_probability is None
+
+
+def request() -> Request:
+    return Request(({"role": "user", "content": "q"},), 1, 1.0, log_probability=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"output_tokens": -1}, {"input_tokens": "1"}]
+    + [
+        {"completions": {"k": originals.STORED["completions"]["k"] | {name: value}}}
+        for name, value in (("text", 5), ("tokens", "1"), ("log_probability", "x"))
+    ],
+)
+def test_stored_answers_of_other_types_are_refused(tmp_path, change):
+    store(tmp_path, json.dumps(originals.STORED | change).encode())
+    with pytest.raises(UserError, match="not a file of a server's answers"):
+        AnswerFile(tmp_path).read({"k"})
+
+
+def test_stored_answers_that_are_nested_without_end_are_refused(tmp_path):
+    store(tmp_path, b"[" * 100_000)
+    with pytest.raises(UserError, match="not a file of a server's answers"):
+        AnswerFile(tmp_path).read({"k"})
+
+
+def test_stored_answers_come_back(tmp_path):
+    completion = Completion("x", 1, "stop", -0.5)
+    AnswerFile(tmp_path).add({"k": completion}, Usage(3, 1, frozenset(["m"])))
+    answers = AnswerFile(tmp_path)
+    assert answers.read({"k"}) == {"k": completion} and answers.usage.input_tokens == 3
+
+
+def store(folder, line: bytes) -> None:
+    (folder / "answers.jsonl").write_bytes(line + b"\t" + checksum(line) + b"\n")

@@ -1,0 +1,66 @@
+"""What a plan costs by the number of runs: the program that measures it, and the committed table."""
+
+import csv
+import inspect
+import sys
+
+import pytest
+
+import measure_scale
+from conftest import ROOT
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.workflow.failures import raises_workflow_error
+
+
+def rows_of(path) -> list[dict]:
+    with path.open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.slow
+def test_the_scale_of_plans_is_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr(measure_scale, "STUDY", "mini")
+    output = tmp_path / "scale.csv"
+    output.write_text(
+        ",".join(measure_scale.COLUMNS)
+        + "\nnow,0,10,1,1.0,1\nnow,0,20,1,1.0,1\nbefore,0,10,1,1.0,1\n"
+    )
+    arguments = ["--runs", "10", "--label", "now", "--output", str(output)]
+    monkeypatch.setattr(sys, "argv", ["measure_scale.py", *arguments])
+    measure_scale.main()
+    *others, row = rows_of(output)
+    assert [(other["label"], other["runs"]) for other in others] == [
+        ("now", "20"),
+        ("before", "10"),
+    ]
+    assert (row["label"], row["runs"]) == ("now", "10") and int(row["jobs"]) > 30
+    assert float(row["processor_seconds"]) > 0 and int(row["memory_mb"]) > 50
+
+
+def test_a_commit_that_is_unknown_is_named():
+    with (
+        pytest.raises(UserError, match="nowhere: .*name a commit"),
+        measure_scale.commit_copy("nowhere"),
+    ):
+        pass
+
+
+def test_the_page_of_costs_has_the_numbers_of_the_table():
+    page = (ROOT / "docs/costs.md").read_text(encoding="utf-8")
+    rows = rows_of(ROOT / "docs/scale.csv")
+    assert {row["label"] for row in rows} == {"before", "now"}
+    for row in rows:
+        cells = (
+            f"| {row['label']} | {int(row['runs']):,} | {int(row['jobs']):,} |"
+            f" {row['processor_seconds']} | {int(row['memory_mb']):,} |"
+        )
+        assert cells in page, cells
+
+
+def test_functions_that_raise_errors_of_the_workflow_have_the_signature_of_the_function():
+    def function(wildcards, attempt: int = 1) -> int:
+        return attempt
+
+    wrapped = raises_workflow_error(function)
+    assert inspect.signature(wrapped) == inspect.signature(function)
+    assert wrapped({}, attempt=3) == 3
