@@ -401,13 +401,14 @@ FIGURES = {
         may_be_empty=["regressions"],
     ),
     "leads": Figure(
-        ["leads"], "What explains the gains", "Which measures correlate with the lead",
+        ["leads", "lead_regressions"], "What explains the gains", "Which measures correlate with the lead",
         r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a replicate with a base model"
         " of its own, or a model that was not pretrained here.",
         "The lead of *hard* over each other policy after training, against measures of the base model: its accuracy on the test, its greedy"
         " minus its sampled accuracy, and the shares of the pool that its probe never solves and sometimes solves. A point is a replicate with"
         " its own base model, or a model that was not pretrained here. Lines are least squares; the table lead_regressions has their intervals.",
         when=conditions.has_leads,
+        may_be_empty=["lead_regressions"],
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
