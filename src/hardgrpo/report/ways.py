@@ -16,10 +16,11 @@ FARTHEST = 20.0  # points; a lead outside this range is drawn as an arrow at the
 ROW = 0.3  # inches
 
 
-def draw(cases: pd.DataFrame, needs: dict[str, str], title: str, real: pd.DataFrame):
+def draw(cases: pd.DataFrame, needs: dict[str, str], title: str, real: pd.DataFrame | None = None):
     """The figure. `cases` has the columns of docs/which-prompts.csv. `needs` maps each value of the
     column `needs` to the words that the figure shows, in order. `real` holds the leads of published
-    models, with the columns `measure`, `way`, `model`, `runs`, `difference`, `low` and `high`."""
+    models, with the columns `measure`, `way`, `model`, `runs`, `difference`, `low` and `high`;
+    without it there is no panel of these models."""
     plt.style.use(plotting.STYLE)
     groups = [
         (words, cases[cases.needs == need])
@@ -31,7 +32,9 @@ def draw(cases: pd.DataFrame, needs: dict[str, str], title: str, real: pd.DataFr
         for words, group in groups
         for way, rows in group.groupby("way", sort=False)
     ]
-    figure, (axis, real_axis) = plt.subplots(2)
+    has_real = real is not None
+    figure, axes = plt.subplots(1 + has_real, squeeze=False)
+    axis = axes[0, 0]
     place, places, previous = 0.0, [], ways[0][0]
     for words, _, rows in ways:
         place -= 1.6 if words != previous else 1.0
@@ -109,25 +112,25 @@ def draw(cases: pd.DataFrame, needs: dict[str, str], title: str, real: pd.DataFr
         color=COLORS[random_choice.BETTER],
         fontsize=7,
     )
-    draw_real(real_axis, real)
-    set_places(figure, axis, real_axis)
+    if has_real:
+        draw_real(axes[1, 0], real)
+    set_places(figure, list(axes[:, 0]))
     figure.suptitle(title, fontsize=9, fontweight="bold", x=0.01, ha="left")
     return figure
 
 
-def set_places(figure, axis, real_axis) -> None:
+def set_places(figure, axes: list) -> None:
     """Set the size of the figure and the places of the panels, so that all rows are ROW inches
-    high. Beside the panels stand words and counts."""
-    heights = [ROW * (one.get_ylim()[1] - one.get_ylim()[0]) for one in (axis, real_axis)]
-    top, between, bottom = (
-        0.3,
-        0.85,
-        0.45,
-    )  # inches: title; ticks, label and heading; ticks and label
-    height = top + heights[0] + between + heights[1] + bottom
+    high. Beside the panels are words and counts."""
+    heights = [ROW * (axis.get_ylim()[1] - axis.get_ylim()[0]) for axis in axes]
+    # inches: title; ticks, label and heading; ticks and label
+    top, between, bottom = 0.3, 0.85, 0.45
+    height = top + sum(heights) + between * (len(axes) - 1) + bottom
     figure.set_size_inches(plotting.WIDE, height)
-    real_axis.set_position([0.33, bottom / height, 0.43, heights[1] / height])
-    axis.set_position([0.33, 1 - (top + heights[0]) / height, 0.43, heights[0] / height])
+    end = height - top
+    for axis, of_axis in zip(axes, heights):
+        axis.set_position([0.33, (end - of_axis) / height, 0.43, of_axis / height])
+        end -= of_axis + between
 
 
 def draw_real(axis, real: pd.DataFrame) -> None:
