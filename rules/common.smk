@@ -42,7 +42,9 @@ startup.report_ignored_stop(config, names, workflow)
 inputs = InputFiles(config, names, workflow)
 arguments = Arguments(config, names, workflow)
 machine = Machine(config, names, read_cluster(workflow.resource_settings.default_resources or {}))
-drawing = Drawing(config, workflow, startup.has_tex(workflow))
+drawing = Drawing(config, workflow, startup.has_tex(workflow), startup.is_report())
+if startup.is_report():
+    config |= drawing.landing()
 drawing.suggest_pdf(config["study"])
 startup.write_plan_facts(config, machine.setting(workflow))
 

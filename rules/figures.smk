@@ -27,11 +27,12 @@ for figure, entry in registry.all_figures().items():
             figure=figure,
             about=entry.about,
             first_recipe=arguments.first_recipe,
+            policies=arguments.policies,
             design=arguments.figure_design(entry),
             code=arguments.code("figures/draw_figure.py", f"report/figures/{figure}"),
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:
             "python scripts/figures/draw_figure.py --figure {params.figure} --tables {input} --first-recipe {params.first_recipe:q}"
-            " --design {params.design:q} --output {output}"
+            " --policies {params.policies:q} --design {params.design:q} --output {output}"
             " > {log} 2>&1"

@@ -44,13 +44,14 @@ rule draw_for_paper:
         IMAGE["figures"]
     params:
         first_recipe=arguments.first_recipe,
+        policies=arguments.policies,
         design=arguments.design_of_figure,
         code=arguments.code_of_figure,
     message:
         "Draw {wildcards.figure} for the paper ({wildcards.study})"
     shell:
         "python scripts/figures/draw_figure.py --figure {wildcards.figure} --tables {input} --first-recipe {params.first_recipe:q}"
-        " --design {params.design:q} --output {output} > {log} 2>&1"
+        " --policies {params.policies:q} --design {params.design:q} --output {output} > {log} 2>&1"
 
 
 rule draw_ways:

@@ -21,11 +21,15 @@ rule write_tables:
             for kind in ("tex", "csv")
         ],
         [
-            report(
-                f"paper/{{study}}/tables/{name}.html",
-                caption="report/table.rst",
-                category="Tables",
-                labels={"table": name.replace("_", " ")},
+            (
+                report(
+                    f"paper/{{study}}/tables/{name}.html",
+                    caption="report/table.rst",
+                    category="Tables",
+                    labels={"table": name.replace("_", " ")},
+                )
+                if drawing.in_report(f"paper/{{study}}/tables/{name}.html")
+                else f"paper/{{study}}/tables/{name}.html"
             )
             for name in registry.TABLES
         ],

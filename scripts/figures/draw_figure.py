@@ -24,6 +24,12 @@ def main() -> None:
     parser.add_argument(
         "--first-recipe", default="", help="the study's first recipe; labels of arms omit its name"
     )
+    parser.add_argument(
+        "--policies",
+        default={},
+        type=files.as_object,
+        help="JSON object: the configuration of the study's policies, which sets their colours",
+    )
     parser.add_argument("--design", default={}, type=files.as_object)
     parser.add_argument(
         "--output",
@@ -43,6 +49,7 @@ def main() -> None:
             raise errors.UserError(
                 f"{args.tables[name]}: no rows to draw; run the study that it summarises"
             )
+    plotting.use_policies(args.policies)
     draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw
     figure, rows = draw(**tables, **args.design)
     plotting.save(figure, arms.drop_labels(rows), args.output)

@@ -48,7 +48,7 @@ def main() -> None:
         files.write_text(args.output / f"{name}.tex", latex.table(columns))
         files.write_text(
             args.output / f"{name}.html",
-            web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns),
+            web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns, table.caption),
         )
     folder = args.tables["gains"].parent  # of the summaries
     path_of = lambda name: str(args.tables.get(name, folder / f"{name}.csv"))

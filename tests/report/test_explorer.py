@@ -10,9 +10,14 @@ from explorer_pages import Watched, expected, percent
 pytestmark = pytest.mark.chromium
 
 
+def sampled(rows):
+    """The rows that are shown without a choice of decoding."""
+    return rows[rows.decoding == "sampled"]
+
+
 def test_the_numbers_are_those_of_the_evaluation_files(study, watched):
     watched.open(study.url)
-    rows = study.rows
+    rows = sampled(study.rows)
     assert watched.cells("#summary") == expected(rows)
     assert watched.text("#pager b") == "150 problems"
     listed = watched.cells("#problems")
@@ -48,14 +53,15 @@ FILTERS = [
     ({"seed": "1"}, lambda r: r.place.str.endswith("seed1")),
     ({"tier": "2"}, lambda r: r.tier == 2),
     ({"decoding": "greedy"}, lambda r: r.decoding == "greedy"),
+    ({"decoding": "all"}, lambda r: r.id.notna()),
     ({"grade": "correct"}, lambda r: r.correct == 1),
     ({"grade": "wrong"}, lambda r: (r.correct == 0) & (r.answered == 1)),
     ({"grade": "unanswered"}, lambda r: r.answered == 0),
     ({"grade": "truncated"}, lambda r: r.truncated == 1),
     ({"change": "up"}, lambda r: (r.correct > r.before) & (r.policy != "base model")),
     ({"change": "down"}, lambda r: (r.correct < r.before) & (r.policy != "base model")),
-    ({"policy": "easy", "seed": "0", "decoding": "sampled", "change": "either", "test": "t", "tier": "1"},
-     lambda r: (r.place == "m/t/r/easy/seed0") & (r.decoding == "sampled") & (r.correct != r.before) & (r.test == "t") & (r.tier == 1)),
+    ({"policy": "easy", "seed": "0", "change": "either", "test": "t", "tier": "1"},
+     lambda r: (r.place == "m/t/r/easy/seed0") & (r.correct != r.before) & (r.test == "t") & (r.tier == 1)),
 ]  # fmt: skip
 
 
@@ -67,14 +73,15 @@ FILTERS = [
 def test_filters_leave_what_they_say(study, watched, values, left):
     watched.open(study.url)
     watched.filter(**values)
-    rows = study.rows[left(study.rows)]
+    shown = study.rows if "decoding" in values else sampled(study.rows)
+    rows = shown[left(shown)]
     assert watched.cells("#summary") == expected(rows)
     assert watched.text("#pager b") == f"{rows.id.nunique()} problem" + "s" * (
         rows.id.nunique() != 1
     )
     watched.page.locator("#clear").click()
     watched.ready()
-    assert watched.cells("#summary") == expected(study.rows)
+    assert watched.cells("#summary") == expected(sampled(study.rows))
 
 
 def test_pass_rates_filter_and_order(study, watched):
@@ -95,9 +102,13 @@ def test_text_is_found_in_questions_and_in_completions(study, watched):
     watched.page.locator("#filter-search").fill("NUMBER 17?")
     watched.page.locator("html[data-ready*=search]").wait_for(state="attached")
     assert watched.cells("#summary") == expected(
-        study.rows[study.rows.completion.str.len().gt(0) & study.rows.id.str.endswith("-017")]
+        sampled(
+            study.rows[study.rows.completion.str.len().gt(0) & study.rows.id.str.endswith("-017")]
+        )
     )
-    watched.open(study.url + "#in=completions&search=" + quote("Hard/SEED1 step 10 greedy"))
+    watched.open(
+        study.url + "#decoding=all&in=completions&search=" + quote("Hard/SEED1 step 10 greedy")
+    )
     assert watched.cells("#summary") == expected(
         study.rows[study.rows.completion.str.startswith("m/t/r/hard/seed1 step 10 greedy")]
     )
@@ -124,7 +135,7 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
 
     (identity,) = {part for part in [watched.text("#detail h2")] if part.startswith("t-")}
     chosen = watched.page.locator(".pairs tr.chosen td").all_inner_texts()
-    row = study.rows[
+    row = sampled(study.rows)[
         (study.rows.id == identity)
         & (study.rows.policy == "hard")
         & (study.rows.correct > study.rows.before)
@@ -149,13 +160,13 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
         watched.page.go_back()
         watched.ready()
         assert f"{step}=" not in watched.page.url
-    assert watched.cells("#summary") == expected(study.rows)
+    assert watched.cells("#summary") == expected(sampled(study.rows))
 
 
 def test_a_link_to_what_is_not_here_says_so(study, watched):
     watched.open(study.url + "#policy=%3Cb%3Enone&test=u&open=m/t/nothing&page=99")
     assert watched.text("#notice") == "The link asks for policy “<b>none”, which is not here."
-    assert watched.cells("#summary") == expected(study.rows[study.rows.test == "u"])
+    assert watched.cells("#summary") == expected(sampled(study.rows[study.rows.test == "u"]))
     assert watched.page.locator("#detail").is_hidden()
 
 
@@ -167,11 +178,11 @@ def test_the_keyboard_is_enough(study, watched):
     watched.press("j")
     watched.press("k")
     assert watched.text("#detail h2") == "t-001"
-    assert watched.text("#detail .pager span").startswith("completion 1 of 20")
+    assert watched.text("#detail .pager span").startswith("completion 1 of 15")
     watched.press("n")
     watched.press("n")
     watched.press("p")
-    assert watched.text("#detail .pager span").startswith("completion 2 of 20")
+    assert watched.text("#detail .pager span").startswith("completion 2 of 15")
     watched.press("]")
     assert "page 2 of 2" in watched.text("#pager") and len(watched.cells("#problems")) == 30
     watched.press("[")
@@ -204,3 +215,52 @@ def test_nothing_sticks_out_in_any_size_or_on_paper(study, watched):
             media,
         )
         assert watched.page.locator("[data-side=checkpoint] .text").is_visible()
+
+
+def test_words_that_differ_are_marked_and_only_these(study, watched):
+    row = quote("t/r/hard/0/sampled/1", safe="")
+    watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
+    texts = {
+        side: watched.page.locator(f"[data-side={side}] .text").inner_text().split()
+        for side in ("base", "checkpoint")
+    }
+    marked = {
+        side: watched.page.locator(f"[data-side={side}] .differs").all_inner_texts()
+        for side in texts
+    }
+    assert texts["base"] != texts["checkpoint"] and marked["base"] and marked["checkpoint"]
+    assert [word for word in texts["base"] if word not in marked["base"]] == [
+        word for word in texts["checkpoint"] if word not in marked["checkpoint"]
+    ]
+
+
+def test_words_are_compared_in_their_order(study, watched):
+    watched.open(study.url)
+    compare = """texts => compare(...texts).map(words =>
+        words.filter(([, differs]) => differs).map(([word]) => word))"""
+    for one, other, differing in [
+        ("8 - 4 = 5", "8 - 4 = 4", [["5"], ["4"]]),
+        ("a b c d", "a c b d", [["b"], ["b"]]),
+        ("same words", "same words", [[], []]),
+        ("", "only here", [[], ["only", "here"]]),
+    ]:
+        assert watched.page.evaluate(compare, [one, other]) == differing
+
+
+def test_a_link_to_a_greedy_completion_shows_it(study, watched):
+    row = quote("t/r/hard/0/greedy/0", safe="")
+    watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
+    assert "· greedy ·" in watched.text("[data-side=checkpoint]")
+
+
+def test_the_filters_fold_on_a_phone(study, watched):
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    watched.open(study.url + "#test=t")
+    assert watched.page.locator("#filter-policy").is_hidden()
+    assert watched.text("#fold summary") == "Filters (1 set)"
+    assert watched.page.locator("#summary").bounding_box()["y"] < 844 / 2
+    watched.page.locator("#fold summary").click()
+    assert watched.page.locator("#filter-policy").is_visible()
+    watched.page.set_viewport_size({"width": 1400, "height": 900})
+    watched.page.locator("#filter-policy").wait_for(state="visible")
+    assert watched.page.locator("#fold summary").is_hidden()

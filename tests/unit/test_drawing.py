@@ -1,5 +1,6 @@
 """Which drawings a study has, and the tables that they are made from."""
 
+import base64
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,9 @@ MINI = SimpleNamespace(study="mini")
 TABLES = ["gains", "claims", "deviations"]  # computed; judged; written by hand
 
 
-def drawing(targets=("figures",), has_tex=True, change=lambda config: None) -> Drawing:
+def drawing(
+    targets=("figures",), has_tex=True, change=lambda config: None, is_report=False
+) -> Drawing:
     """The drawings of the project's studies where Snakemake is called with these targets."""
     config = project_config.config()
     change(config)
@@ -23,7 +26,7 @@ def drawing(targets=("figures",), has_tex=True, change=lambda config: None) -> D
         is_main_process=True,
         dag_settings=SimpleNamespace(targets=set(targets)),
     )
-    return Drawing(config, workflow, has_tex)
+    return Drawing(config, workflow, has_tex, is_report)
 
 
 def draw(choice: str):
@@ -171,3 +174,41 @@ def test_a_crate_holds_the_rules_and_their_functions():
         "src/hardgrpo/workflow/drawing.py",
         "config/studies/mini.yaml",
     } <= set(files)
+
+
+def test_a_report_of_a_study_that_was_only_drawn_holds_what_was_drawn():
+    write_tables(paths.reference("mini"))
+    figure = Path("paper/mini/figures/accuracy.png")
+    figure.parent.mkdir(parents=True)
+    figure.write_bytes(b"\x89PNG")
+    report = drawing(targets=(), is_report=True)
+    assert report.is_drawing_only() and report.finished("mini") == [str(figure)]
+    assert not drawing(targets=()).is_drawing_only(), "without --report the study is run"
+    Path("paper/mini/explorer.html").touch()
+    report = drawing(targets=(), is_report=True)
+    assert not report.is_drawing_only() and "paper/mini/explorer.html" in report.finished("mini")
+
+
+def test_a_report_leaves_out_tables_without_rows():
+    report, table = drawing(is_report=True), Path("paper/mini/tables/reasons.csv")
+    path = "paper/{study}/tables/reasons.html"
+    assert report.in_report(path), "not made yet"
+    table.parent.mkdir(parents=True)
+    table.write_text("model,task\n")
+    assert not report.in_report(path)
+    table.write_text("model,task\nm,t\n")
+    assert report.in_report(path)
+
+
+def test_a_report_opens_with_the_answers_and_a_picture():
+    assert drawing(is_report=True).landing() == {"report_answers": [], "report_picture": []}
+    Path("paper/mini/figures").mkdir(parents=True)
+    Path("paper/mini/figures/accuracy.png").write_bytes(b"p" * 9000)
+    Path("paper/mini/worth.html").write_text(
+        '<p class="answer"><strong>t &amp; u, m:</strong> random: 2.5 points.</p>'
+    )
+    landing = drawing(is_report=True).landing()
+    assert landing["report_answers"] == ["t & u, m: random: 2.5 points."]
+    picture = "".join(landing["report_picture"])
+    assert picture == "data:image/png;base64," + base64.b64encode(b"p" * 9000).decode()
+    assert max(map(len, landing["report_picture"])) < 10_000, "the longest line of docutils"

@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 
 import draw_figure
+import drawn_figures
 import fake_tables
 import fork_server
 import project_config
@@ -58,6 +58,11 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
         "--first-recipe",
         settings.first_recipe(CONFIG["studies"].get(study, {"arms": []})),
     ]
+    plan = CONFIG["studies"].get(study)
+    policies = (
+        {name: CONFIG["policies"][name] for name in settings.policies_of(plan)} if plan else {}
+    )
+    arguments += ["--policies", json.dumps(policies)]
     monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
     draw_figure.main()
     return kept[0], pd.read_csv(folder / f"{figure}.csv")
@@ -109,47 +114,59 @@ def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
 # -----------------------------------------------------------------
 
 
-def heights(axes, kind) -> list[float]:
-    """Heights of all points (of error bars) or bars in some panels, sorted."""
-    if kind == "bars":
-        found = [patch.get_height() for axis in axes for patch in axis.patches]
-    else:
-        found = [
-            y
-            for axis in axes
-            for bars in axis.containers
-            if hasattr(bars, "has_yerr")
-            for y in bars.lines[0].get_ydata()
-        ]
-    return sorted(found)
+def widths(axes) -> list[float]:
+    """Widths of all horizontal bars in some panels, sorted."""
+    return sorted(patch.get_width() for axis in axes for patch in axis.patches)
+
+
+def heights(axes) -> list[float]:
+    """Heights of all points (of error bars) in some panels, sorted."""
+    return sorted(
+        y
+        for axis in axes
+        for bars in axis.containers
+        if hasattr(bars, "has_yerr")
+        for y in bars.lines[0].get_ydata()
+    )
+
+
+@pytest.mark.parametrize("figure, column", [("accuracy", "accuracy"), ("compared", "here")])
+def test_points_are_the_rows(figure, column, tables, tmp_path, monkeypatch):
+    study = {"accuracy": "mini", "compared": "paper"}[figure]
+    drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
+    assert heights(drawn.axes) == pytest.approx(sorted(100 * rows[column]))
+
+
+def test_bars_of_budgets_are_its_rows(tables, tmp_path, monkeypatch):
+    drawn, rows = draw("budget", "budget", tables("budget"), tmp_path, monkeypatch)
+    assert widths(drawn.axes) == pytest.approx(sorted(100 * rows.gain))
 
 
 @pytest.mark.parametrize(
-    "figure, column", [("accuracy", "accuracy"), ("budget", "gain"), ("compared", "here")]
+    "study, points_of_lines",
+    [("mini_reference", {}), ("mini_labels", {"swaps": 18, "arithmetic": 27})],
 )
-def test_points_are_the_rows(figure, column, tables, tmp_path, monkeypatch):
-    study = {"accuracy": "mini", "budget": "budget", "compared": "paper"}[figure]
-    drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
-    assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * rows[column]))
-
-
-def test_points_of_learnable_are_its_rows_once_in_each_panel(tmp_path, monkeypatch):
-    drawn, rows = draw("learnable", "mini_reference", MINI, tmp_path, monkeypatch)
+def test_points_of_learnable_are_its_rows_and_lines_go_through_ten_points_of_a_task(
+    study, points_of_lines, tmp_path, monkeypatch
+):
+    drawn, rows = draw(
+        "learnable", study, ROOT / f"results/reference/{study}", tmp_path, monkeypatch
+    )
     points = rows[rows.drawn == "point"]
-    assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * points.gain))
-    assert len(points) == 2 * 8, "8 cells, against learnable share and against length"
-    assert set(rows[rows.drawn == "line"].task) == {"all", "swaps", "arithmetic"}
-    assert set(rows[rows.drawn == "text"].panel) == {"both"}
+    assert heights(drawn.axes) == pytest.approx(sorted(100 * points.gain))
+    assert set(rows.panel) == {"learnable"}, "lengths differ by less than a token within a task"
+    lines = rows[rows.drawn == "line"]
+    assert dict(zip(lines.task, lines.cells)) == points_of_lines
 
 
 def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, monkeypatch):
     drawn, rows = draw("parts", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes, "bars") == pytest.approx(
+    assert widths(drawn.axes) == pytest.approx(
         sorted([*(100 * rows.finishing), *(100 * rows.correctness)])
     )
     assert np.allclose(rows.finishing + rows.correctness, rows.gain)
     lines = [
-        segment[0][1]
+        segment[0][0]
         for axis in drawn.axes
         for one in axis.collections
         for segment in one.get_segments()
@@ -161,12 +178,12 @@ def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, m
 def test_bars_of_kinds_are_its_rows_and_the_diamonds_the_greedy_gain(tables, tmp_path, monkeypatch):
     drawn, rows = draw("kinds", "mini_reference", tables("mini_reference"), tmp_path, monkeypatch)
     parts = [name for name, *_ in plotting.KINDS]
-    assert heights(drawn.axes, "bars") == pytest.approx(
+    assert widths(drawn.axes) == pytest.approx(
         sorted(100 * value for name in parts for value in rows[name])
     )
     assert np.allclose(sum(rows[name] for name in parts), rows.gain)
     diamonds = [
-        line.get_ydata() for axis in drawn.axes for line in axis.lines if line.get_marker() == "D"
+        line.get_xdata() for axis in drawn.axes for line in axis.lines if line.get_marker() == "D"
     ]
     assert np.sort(np.concatenate(diamonds)) == pytest.approx(np.sort(100 * rows.greedy_gain))
 
@@ -188,7 +205,7 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     assert (turned.lead, turned.lead_low) == pytest.approx(
         (-float(first.difference), -float(first.difference_high))
     )
-    assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * rows.lead))
+    assert heights(drawn.axes) == pytest.approx(sorted(100 * rows.lead))
     titles = [axis.get_title() for axis in drawn.axes]
     assert len(titles) == len(recipes) and "gsm8k, dr_grpo" in titles[1]
 
@@ -208,11 +225,11 @@ def test_models_have_marks_of_their_own_where_there_are_several(tables, tmp_path
 
 def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
     drawn, rows = draw("tiers", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes, "points") == pytest.approx(
+    assert heights(drawn.axes) == pytest.approx(
         sorted([*(100 * rows.accuracy), *(100 * rows.gain)])
     )
     drawn, rows = draw("lengths", "mini_reference", MINI, tmp_path, monkeypatch)
-    assert heights(drawn.axes, "points") == pytest.approx(
+    assert heights(drawn.axes) == pytest.approx(
         sorted([*rows.tokens_mean, *(100 * rows.truncated_share)])
     )
 
@@ -234,9 +251,14 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
     for task, axis in zip(("swaps", "arithmetic"), drawn.axes):
         group = rows[rows.task == task]
         ends = last[last.task == task].set_index("arm").loc[order]
-        (bars,) = (one for one in axis.containers if hasattr(one, "has_xerr"))
-        assert bars.lines[0].get_xdata() == pytest.approx(100 * ends.gain.to_numpy())
-        assert bars.lines[0].get_ydata() == pytest.approx([-n for n in range(len(order))])
+        drawn_ends = [
+            end
+            for bars in axis.containers
+            for end in zip(bars.lines[0].get_ydata(), bars.lines[0].get_xdata())
+        ]
+        assert sorted(drawn_ends) == [
+            (place, pytest.approx(100 * gain)) for place, gain in enumerate(ends.gain)
+        ]
         (beside,) = axis.child_axes
         assert [label.get_text() for label in beside.get_yticklabels()] == [
             f"{count:,.0f}" for count in ends.labels
@@ -315,20 +337,12 @@ def test_a_missing_column_is_named(tmp_path, monkeypatch):
 # ----------------------
 
 
-def test_no_two_policies_share_marker_and_dashes():
-    policies = [*plotting.STYLES, *(f"other {n}" for n in range(32))]
-    looks = [
-        (look["marker"], look["linestyle"])
-        for look in (plotting.style(policy, policies) for policy in policies)
-    ]
-    assert len(set(looks)) == len(policies)
-    points = [
-        (look["marker"], look["color"])
-        for look in (plotting.mark(policy, policies) for policy in policies)
-    ]
-    assert len(set(points)) == len(policies), "nor, as points, marker and colour"
-    with pytest.raises(UserError, match="more than there are marks"):
-        plotting.style("one more", [*policies, "one more"])
+def test_no_two_names_share_marker_and_dashes():
+    names = [*plotting.FAMILIES, *(f"other {n}" for n in range(32))]
+    looks = [plotting.style(name, names) for name in names]
+    assert len({(look["marker"], look["linestyle"]) for look in looks}) == len(names)
+    with pytest.raises(UserError, match="more policies in one figure than there are marks"):
+        plotting.style("one more", [*names, "one more"])
 
 
 STUDIES = {
@@ -381,7 +395,7 @@ def assert_fits(drawn, figure: str) -> None:
     drawn.draw_without_rendering()
     width, height = drawn.get_size_inches()
     assert width in (plotting.COLUMN, plotting.WIDE) and height <= plotting.TALLEST + 0.01, figure
-    texts = all_texts(drawn)
+    texts = drawn_figures.all_texts(drawn)
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     assert min(text.get_fontsize() for text in texts) >= 7, figure
     for words, box in boxes:
@@ -394,7 +408,7 @@ def assert_fits(drawn, figure: str) -> None:
     for axis in drawn.axes:
         ticks = [
             label.get_window_extent()
-            for label in tick_labels(axis, "x")
+            for label in drawn_figures.tick_labels(axis, "x")
             if not label.get_rotation()
         ]
         for one, other in zip(ticks[:-1], ticks[1:]):
@@ -406,43 +420,6 @@ def assert_fits(drawn, figure: str) -> None:
         assert not any(one.overlaps(other) for other in titles[:i]), (
             f"{figure}: titles run into each other"
         )
-
-
-def tick_labels(axis, side: str) -> list[Text]:
-    """Labels of the ticks that are seen: those beyond the axis's ends exist, too, but are not
-    drawn."""
-    if not axis.axison:
-        return []
-    low, high = sorted(getattr(axis, f"get_{side}lim")())
-    pairs = zip(getattr(axis, f"get_{side}ticks")(), getattr(axis, f"get_{side}ticklabels")())
-    return [
-        label
-        for place, label in pairs
-        if low <= place <= high and label.get_visible() and label.get_text().strip()
-    ]
-
-
-def all_texts(figure) -> list[Text]:
-    """Every text that is seen in a figure."""
-    ticks = {
-        label for axis in figure.axes for one in (axis.xaxis, axis.yaxis) for tick in [*one.majorTicks, *one.minorTicks]
-        for label in (tick.label1, tick.label2)
-    }  # fmt: skip
-    hidden = {
-        text
-        for axis in figure.axes
-        if not axis.axison
-        for one in (axis.xaxis, axis.yaxis)
-        for text in one.findobj(Text)
-    }
-    others = [
-        text
-        for text in figure.findobj(Text)
-        if text not in ticks | hidden and text.get_visible() and text.get_text().strip()
-    ]
-    return others + [
-        label for axis in figure.axes for side in "xy" for label in tick_labels(axis, side)
-    ]
 
 
 def test_arms_of_another_length_end_where_they_end():

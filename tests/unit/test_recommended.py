@@ -172,8 +172,8 @@ def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
     best = recommended.values(root, config)["advice"][0]["best"]
     title = recommended.title(root, config)
     assert ("at random" in title) == (best is None)
-    figure = ways.draw(cases, recommended.NEEDS, title)
-    (axis,) = figure.axes
+    figure = ways.draw(cases, recommended.NEEDS, title, recommended.real_models(ROOT))
+    axis, real_axis = figure.axes
     texts = [text.get_text() for text in axis.texts]
     for way, rows in cases.groupby("way"):
         assert way.replace("_", " ") in [label.get_text() for label in axis.get_yticklabels()]
@@ -181,7 +181,13 @@ def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
     dots = [line for line in axis.lines if line.get_marker() in ("o", "<", ">")]
     assert len(dots) == len(cases) and figure.get_suptitle() == title
     renderer = figure.canvas.get_renderer()
-    boxes = [text.get_window_extent(renderer) for text in [*axis.texts, *axis.get_yticklabels()]]
+    texts = [text for one in figure.axes for text in [*one.texts, *one.get_yticklabels()]]
+    boxes = [text.get_window_extent(renderer) for text in texts]
     frame = figure.bbox
     assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes), "a text is cut off"
     assert not [1 for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)], "texts overlap"
+    real = recommended.real_models(root)
+    real_dots = [line.get_xdata()[0] for line in real_axis.lines if line.get_marker() == "o"]
+    assert real_dots == pytest.approx(list(100 * real.difference)) and len(real_dots) > 1
+    beside = [text.get_text() for text in real_axis.texts]
+    assert sum("one run each" in text for text in beside) == (real.runs == 1).sum() > 0

@@ -119,6 +119,10 @@ def test_a_table_says_once_what_is_the_same_everywhere_and_a_page_says_it_in_eac
     html = web.page("t & u", columns)
     assert html.count("<td") == 4 and html.count("m_1") == 2 and "<h1>t &amp; u</h1>" in html
     assert "no rows for this table" in web.page("t", [Column("x", [])])
+    caption = r"Gain of \texttt{hard} \& \emph{out}, pass@$k$, 95\,\% intervals, percentage points."
+    plain_caption = "Gain of hard & out, pass@k, 95 % intervals, percentage points."
+    assert web.plain_text(caption) == plain_caption
+    assert plain_caption.replace("&", "&amp;") in web.page("t", columns, caption)
     assert plain(("base pass@", K)) == "base pass@k"
 
 

@@ -19,6 +19,7 @@ summarised (d4a1dcc):
 from hardgrpo.analysis import random_choice, summaries
 from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as interval
+from hardgrpo.report.tables import recorded
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
@@ -226,6 +227,35 @@ def title(root: Path, config: dict) -> str:
     if best is None:
         return f"{question} Choose at random: no way without labels was shown to be better"
     return f"{question} Choose by {best.replace('_', ' ')}: it was shown to beat a random choice"
+
+
+# Words of the picture for what the leads of real models are.
+TRAINED_APART = "trained on\nthe chosen, tested\non other prompts"
+TRAINED_ON_ALL = "trained on the\nwhole pool: gain on\nthe chosen prompts"
+
+
+def real_models(root: Path) -> pd.DataFrame:
+    """Leads over a random choice of as many prompts for published models, with the columns
+    `measure`, `way`, `model`, `runs`, `difference`, `low` and `high` (shares), from the committed
+    tables of the studies `recordings` and `before_after`."""
+    rows = []
+    recorded_runs = pd.read_csv(root / paths.reference("recordings") / "recorded_runs.csv")
+    last = recorded.last_checkpoints(recorded_runs)
+    last = last[(last["minus"] == "random_42") & (last.questions == "all")]
+    for row in last[last.grading != "lenient"].itertuples():
+        ends = {
+            "difference": row.difference,
+            "low": row.difference_low,
+            "high": row.difference_high,
+        }
+        keys = {"measure": TRAINED_APART, "way": row.policy, "model": row.model}
+        rows.append(keys | {"runs": row.seeds} | ends)
+    choices = pd.read_csv(root / paths.reference("before_after") / "choices_after.csv")
+    for row in choices[choices.gain_lead.notna()].itertuples():
+        ends = {"difference": row.gain_lead, "low": row.gain_lead_low, "high": row.gain_lead_high}
+        keys = {"measure": TRAINED_ON_ALL, "way": row.rule, "model": row.model}
+        rows.append(keys | {"runs": row.seeds} | ends)
+    return pd.DataFrame(rows)
 
 
 def short_finding(root: Path, config: dict) -> str:

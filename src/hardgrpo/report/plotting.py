@@ -2,8 +2,10 @@
 Drawn rows are saved as CSV."""
 
 import contextlib
+import json
 import os
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 from hardgrpo.runtime import files, user_settings
@@ -19,6 +21,7 @@ with (
     import matplotlib
     import matplotlib.pyplot as plt
 
+import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 
 matplotlib.rcdefaults()  # Matplotlib may have been imported earlier, with other settings
@@ -26,20 +29,28 @@ STYLE = Path(__file__).with_name("figures.mplstyle")
 # width of a column, width of the page and height of the page, in inches
 COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0
 
-# Okabe and Ito's colours. Two policies of a figure never share both marker and dashes, so that grey
-# print distinguishes them.
-STYLES = {
-    "hard": {"color": "#D55E00", "marker": "o", "linestyle": "-"},
-    "middle": {"color": "#0072B2", "marker": "s", "linestyle": "--"},
-    "random": {"color": "#000000", "marker": "^", "linestyle": ":"},
-    "easy": {"color": "#009E73", "marker": "D", "linestyle": "-."},
-}
-COLORS = ("#CC79A7", "#56B4E9", "#E69F00", "#666666")
-MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
+# Okabe and Ito's colours. The hue is the family of the selection rule, the same in every figure:
+# {family: (colour, marker, dashes, rules of selection.policies.RULES)}.
+FAMILIES = {
+    "hard": ("#D55E00", "o", "-", ("hard", "hard_solvable", "hard_by_order", "base_wrong")),
+    "middle": ("#0072B2", "s", "--", ("middle", "middle_by_rank")),
+    "random": ("#000000", "^", ":", ("random", "random_42", "base_right_matched", "low_tiers_matched")),
+    "easy": ("#009E73", "D", "-.", ("easy", "easy_by_order", "base_right", "low_tiers")),
+    "nearest_half": ("#56B4E9", "P", "--", ("nearest_half",)),
+    "lowest": ("#CC79A7", "v", ":", ("lowest",)),
+    "highest": ("#E69F00", "X", "-.", ("highest",)),
+    "all": ("#666666", "*", "-", ("all", "annotated")),
+}  # fmt: skip
+FAMILY = {rule: family for family, (*_, rules) in FAMILIES.items() for rule in rules}
+NO_RULE = "#999999"  # colour of names that are neither a policy nor a rule, such as "base"
+MARKERS = ("<", ">", "h", "p", "d", "H", "8", "1")  # of further ways with the same hue
 DASHES = ("-", "--", ":", "-.")
+MARKER_SIZE, SIZE_STEP = 4.5, 0.7  # points: of the largest budget, and less for each smaller one
+MOST_ARMS = 8  # more arms than this are drawn as rows
 # markers by model, in figures where markers distinguish models
 MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")
-FILLS = (None, "white", "0.75", "0.5")  # fill of a marker by task; None is the policy's colour
+# fill of a marker by budget, or by task; None is the policy's colour
+FILLS = (None, "white", "0.75", "0.5")
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 KINDS = [
     ("finishing", "#E69F00", "////"),
@@ -48,23 +59,91 @@ KINDS = [
 ]
 
 
-def style(policy: str, policies: list[str]) -> dict:
-    """Colour, marker and dashes of a policy. For a policy without an entry in STYLES, its position
-    in `policies` decides."""
-    if policy in STYLES:
-        return STYLES[policy]
-    index = [name for name in policies if name not in STYLES].index(policy)
-    if index >= len(MARKERS) * len(DASHES):
-        raise UserError(
-            f"{len(policies)} policies in one figure, more than there are marks; split the study into several"
-        )
-    turn = index // len(MARKERS)  # when markers repeat, colours and dashes differ
-    dashes = DASHES[(index + turn) % len(DASHES)]
-    return {
-        "color": COLORS[(index + turn) % len(COLORS)],
-        "marker": MARKERS[index % len(MARKERS)],
-        "linestyle": dashes,
-    }
+_policies: dict[str, dict] = {}  # set by `use_policies`
+
+
+def use_policies(settings: dict[str, dict]) -> None:
+    """Set the configuration of the study's policies, from which `style` takes rule and budget. The
+    next call replaces it."""
+    _policies.clear()
+    _policies.update(looks(settings))
+
+
+def looks(settings: dict[str, dict]) -> dict[str, dict]:
+    """{policy: colour, marker, dashes, fill and size}: the hue is the rule; policies that differ in
+    the budget alone differ in fill and size; other policies of a hue differ in marker and dashes.
+    """
+    ways: dict[str, list[str]] = {}
+    for name, policy in settings.items():
+        way = {key: value for key, value in policy.items() if key != "budget"}
+        ways.setdefault(json.dumps(way, sort_keys=True), []).append(name)
+    rules = {way: json.loads(way)["rule"] for way in ways}
+    # the plainest way of a family gets the family's own marker
+    plain_first = sorted(ways, key=lambda way: (way.count(":"), rules[way] not in FAMILIES, way))
+    further, result, families = further_marks(), {}, set()
+    for way in plain_first:
+        names, family = ways[way], FAMILY[rules[way]]
+        color, marker, dashes, _ = FAMILIES[family]
+        if family in families:
+            marker, dashes = next(further)
+        families.add(family)
+        largest_first = sorted(names, key=lambda name: -budget_size(settings[name]))
+        for place, name in enumerate(largest_first):
+            result[name] = {
+                "color": color,
+                "marker": marker,
+                "linestyle": DASHES[(DASHES.index(dashes) + place // len(FILLS)) % len(DASHES)],
+                "markerfacecolor": FILLS[place % len(FILLS)] or color,
+                "markersize": MARKER_SIZE - SIZE_STEP * (place % len(FILLS)),
+            }
+    return result
+
+
+def further_marks() -> Iterator[tuple[str, str]]:
+    """Pairs of marker and dashes, all different; a `UserError` after the last pair."""
+    for turn in range(len(DASHES)):
+        for index, marker in enumerate(MARKERS):
+            yield marker, DASHES[(index + turn) % len(DASHES)]
+    raise UserError(
+        "more policies in one figure than there are marks; split the study into several"
+    )
+
+
+def budget_size(policy: dict) -> float:
+    """A number by which the budgets of one way of choosing are sorted."""
+    budget = policy.get("budget", 0)
+    if not isinstance(budget, dict):
+        return budget
+    return budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"]
+
+
+def style(name: str, names: list[str]) -> dict:
+    """Colour, marker, dashes, fill and size of a policy, a rule or an arm ("policy, recipe"). Arms
+    with a recipe, and names that are neither, get a marker by their position in `names`."""
+    if look := _policies.get(name):
+        return dict(look)
+    if name in FAMILIES:
+        color, marker, dashes, _ = FAMILIES[name]
+        look = {"color": color, "marker": marker, "linestyle": dashes}
+    else:
+        others = [other for other in names if other not in _policies and other not in FAMILIES]
+        pairs = further_marks()
+        marker, dashes = [next(pairs) for _ in range(others.index(name) + 1)][-1]
+        look = {"color": hue(name.split(", ")[0]), "marker": marker, "linestyle": dashes}
+    return look | {"markerfacecolor": look["color"], "markersize": MARKER_SIZE}
+
+
+def hue(policy: str) -> str:
+    """The colour of a policy's rule, or of a rule."""
+    if policy in _policies:
+        return _policies[policy]["color"]
+    return FAMILIES[FAMILY[policy]][0] if policy in FAMILY else NO_RULE
+
+
+def family(policy: str) -> str:
+    """The family of a policy's rule, whose name stands for its hue; the policy itself without a
+    rule."""
+    return next((name for name, (color, *_) in FAMILIES.items() if color == hue(policy)), policy)
 
 
 def mark(policy: str, policies: list[str], group: int = 0, model: int | None = None) -> dict:
@@ -73,10 +152,8 @@ def mark(policy: str, policies: list[str], group: int = 0, model: int | None = N
     look = style(policy, policies) | (
         {} if model is None else {"marker": MODELS[model % len(MODELS)]}
     )
-    return look | {
-        "linestyle": "none",
-        "markerfacecolor": FILLS[group % len(FILLS)] or look["color"],
-    }
+    fill = {"markerfacecolor": FILLS[group % len(FILLS)]} if group else {}
+    return look | fill | {"linestyle": "none"}
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
@@ -156,7 +233,9 @@ def legend(figure, axes) -> None:
         columns = max(
             1, min(len(entries), int(17 * figure.get_figwidth() / (max(map(len, entries)) + 8)))
         )
-        extra_rows = -(-len(entries) // columns) - 4  # rows
+        legend_rows = -(-len(entries) // columns)
+        columns = -(-len(entries) // legend_rows)  # as many entries in each row
+        extra_rows = legend_rows - 4
         figure.set_figheight(min(TALLEST, figure.get_figheight() + 0.15 * max(0, extra_rows)))
         figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
 
@@ -241,67 +320,40 @@ def format_range(numbers, form: str = ",.0f", word: str = "") -> str:
     return f"{text} {word}{'' if largest == '1' else 's'}" if word else text
 
 
-def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
+def bars(frame: pd.DataFrame, name: str, scale: float = 100, share: bool = False) -> list:
     """Lengths of the error bars below and above the values of column `name`, for `errorbar`; nan
-    without an interval."""
-    return [
-        scale * (frame[name] - frame[f"{name}_low"]),
-        scale * (frame[f"{name}_high"] - frame[name]),
-    ]
+    without an interval. With `share`, the bars stay within 0 and 1."""
+    low, high = frame[f"{name}_low"], frame[f"{name}_high"]
+    if share:
+        low, high = limit_share(frame[name], low, high)
+    return [scale * (frame[name] - low), scale * (high - frame[name])]
 
 
-def series(
-    axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar_width: float = 0.8, **look
-) -> None:
-    """Draw a column with its intervals at `places` of the x axis."""
-    axis.errorbar(
-        places, scale * frame[name], yerr=bars(frame, name, scale), elinewidth=bar_width, **look
+def limit_share(share: pd.Series, low: pd.Series, high: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Ends of the intervals of shares. An interval that leaves 0 to 1 is replaced by the score
+    interval (Wilson 1927, doi:10.1080/01621459.1927.10502953) of the same standard error; at a
+    share of exactly 0 or 1 the interval is cut off."""
+    variance = (share * (1 - share)).where(lambda values: values > 0)
+    ratio = ((high - low) / 2) ** 2 / variance  # z² / n of the score interval
+    centre = (share + ratio / 2) / (1 + ratio)
+    half = np.sqrt(ratio * variance + ratio**2 / 4) / (1 + ratio)
+    is_outside = (low < 0) | (high > 1)
+    return (
+        low.mask(is_outside & ratio.notna(), centre - half).clip(0, 1),
+        high.mask(is_outside & ratio.notna(), centre + half).clip(0, 1),
     )
 
 
-def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda axis, group: None):
-    """A figure of the parts of gains, a panel for each test. `note` returns a line above a panel.
-    `draw_more` adds to a panel."""
-    models = frame.model.nunique()
-    panel_groups = groups(frame, ["model", "task", "eval_task", "recipe"])
-    figure, axes = panels(len(panel_groups))
-    for axis, ((model, task, test, _), group) in zip(axes, panel_groups):
-        parts_bars(axis, group, parts)
-        draw_more(axis, group)
-        title(axis, panel_title(model, task, test, models, group), note(group), sizes(group))
-    outer_labels(axes, "", "points of accuracy")
-    same_ticks_once(axes)
-    legend(figure, axes)
-    return figure
-
-
-def parts_bars(
-    axis, group: pd.DataFrame, parts: list[tuple] = PARTS, ticks: str = "policy"
+def series(
+    axis,
+    places,
+    frame: pd.DataFrame,
+    name: str,
+    scale: float = 100,
+    bar_width: float = 0.8,
+    share: bool = False,
+    **look,
 ) -> None:
-    """Draw the parts of each gain side by side, in points, with intervals and a line at the gain.
-    `ticks`: column of labels."""
-    width = 0.8 / len(parts)
-    for number, (part, color, hatch) in enumerate(parts):
-        places = [index + spread(number, len(parts), 0.8) for index in range(len(group))]
-        look = {
-            "color": color,
-            "hatch": hatch,
-            "edgecolor": "white",
-            "linewidth": 0.4,
-            "label": part.replace("_", " "),
-        }
-        axis.bar(places, 100 * group[part], 0.95 * width, **look)
-        axis.errorbar(
-            places,
-            100 * group[part],
-            yerr=bars(group, part),
-            fmt="none",
-            ecolor="black",
-            elinewidth=0.8,
-        )
-    ends = ([i + end for i in range(len(group))] for end in (-0.42, 0.42))
-    axis.hlines(100 * group.gain, *ends, color="black", label="gain (their sum)")
-    axis.axhline(0, color="black", linewidth=0.6)
-    margin = max(0.6, 1.6 - 0.6 * len(group))
-    axis.set_xlim(-margin, len(group) - 1 + margin)
-    policy_ticks(axis, list(group[ticks]))
+    """Draw a column with its intervals at `places` of the x axis."""
+    lengths = bars(frame, name, scale, share)
+    axis.errorbar(places, scale * frame[name], yerr=lengths, elinewidth=bar_width, **look)

@@ -322,7 +322,8 @@ FIGURES = {
         "Pass rates of the pool for the base model, and the pass rates that each policy chooses (mean over seeds).",
         "Pass rates of the base model on the pool (grey bars) and on the prompts that each policy chooses (lines), as shares of the pool and of"
         " each subset, averaged over seeds. The number of prompts is above each"
-        " panel. Marks of policies that choose the same pass rate are drawn side by side.",
+        " panel. Marks of policies that choose the same pass rate are drawn side by side."
+        " More than eight policies are rows, in which the area of a disc is the share. The hue is the rule in this and every other figure.",
         when=lambda config, study: bool(paths.difficulties(config, study)),
     ),
     "accuracy": Figure(
@@ -330,7 +331,8 @@ FIGURES = {
         r"Accuracy on the test set by checkpoint and policy. Step 0 is the base model; bars are 95\,\% intervals.",
         "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
         " model, the same for all. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than those"
-        " of differences between policies, which are paired by problem. The numbers of problems and seeds are above each panel.",
+        " of differences between policies, which are paired by problem. The numbers of problems and seeds are above each panel."
+        " More than eight arms are rows, with the base model as a dashed line in its interval. An interval of a share that would leave 0 to 100 % is drawn as a score interval.",
     ),
     "ahead": Figure(
         ["paired", "differences", "gains"], "Results", "The lead of the hardest prompts by checkpoint",
@@ -360,7 +362,8 @@ FIGURES = {
         ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
         r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
-        " after training by policy. Where the lines meet, training has only made answers likelier that the base model also reaches.",
+        " after training by policy. Where the lines meet, training has only made answers likelier that the base model also reaches."
+        " More than eight arms are rows, at the smallest and the largest k.",
         when=conditions.has_reach,
     ),
     "truncation": Figure(
@@ -379,7 +382,8 @@ FIGURES = {
         "Mean length of the rollouts over training, and the truncated share.",
         "Mean length of the completions that GRPO samples during training, and the share that is truncated at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). Each policy trains on"
-        " its own subset, so that policies differ from the first update on.",
+        " its own subset, so that policies differ from the first update on."
+        " More than eight arms are rows, from the first stretch (grey) to the last.",
         when=conditions.has_rollouts,
     ),
     "groups": Figure(
@@ -388,26 +392,30 @@ FIGURES = {
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (with"
         " reward *finished*: all rewarded, mixed, none rewarded). Only learnable groups train, except with process rewards, which every token has."
         " Bars are 95 % intervals over seeds (Student's t; none with a single seed). All right and all wrong are omitted if the logs do not"
-        " distinguish them.",
+        " distinguish them."
+        " More than eight arms are rows of stacked shares in the first and the last stretch, without intervals.",
         when=conditions.has_rollouts,
     ),
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
         "Gain against the learnable share of the groups, and against the mean length of completions; a point is a policy.",
-        "Gain against the learnable share of groups (left), and against another possible explanation, the mean completion length after training"
-        " (right). A point is a model, task and policy; bars are its 95 % intervals. Below each panel: R² of all points, within each task, and of"
-        " both predictors together, without intervals, because policies share base models and problems, so that points are not independent.",
+        "Gain against the learnable share of groups, and against another possible explanation, the mean completion length after training, where"
+        " lengths differ by a token or more. A point is a model, task, policy and recipe; bars are its 95 % intervals. The size is the budget;"
+        " hollow points have another recipe than the study's first. A line and its R² are within a task, for ten points or more, without"
+        " intervals, because policies share base models and problems, so that points are not independent.",
         when=conditions.has_rollouts,
         may_be_empty=["regressions"],
     ),
     "leads": Figure(
-        ["leads"], "What explains the gains", "Which measures correlate with the lead",
+        ["leads", "lead_regressions"], "What explains the gains", "Which measures correlate with the lead",
         r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a replicate with a base model"
         " of its own, or a model that was not pretrained here.",
         "The lead of *hard* over each other policy after training, against measures of the base model: its accuracy on the test, its greedy"
         " minus its sampled accuracy, and the shares of the pool that its probe never solves and sometimes solves. A point is a replicate with"
-        " its own base model, or a model that was not pretrained here. Lines are least squares; the table lead_regressions has their intervals.",
+        " its own base model, or a model that was not pretrained here. Lines are least squares; the table lead_regressions has their intervals."
+        " Lines are drawn through ten points or more. Over more than eight policies, rows show the slopes of the lines with 95 % intervals.",
         when=conditions.has_leads,
+        may_be_empty=["lead_regressions"],
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
@@ -415,7 +423,8 @@ FIGURES = {
         r" four tests only the gain is drawn.",
         "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
         " new problems and, with several seeds, new seeds. The numbers of test problems in each tier are above each panel. With more than four"
-        " tests the figure shows only gains; accuracies are in the CSV file of the same name.",
+        " tests the figure shows only gains; accuracies are in the CSV file of the same name."
+        " More than eight arms are rows of gains.",
         when=conditions.has_tiers,
     ),
     "transfer": Figure(
@@ -427,9 +436,9 @@ FIGURES = {
     ),
     "budget": Figure(
         ["gains", "subsets"], "Results", "Gain by share of the pool",
-        r"Gain against the share of the pool that is trained on, with 95\,\% intervals.",
-        "Gain against the share of the pool that is trained on (logarithmic), one line for each rule; updates and rollouts are the same"
-        " at every share. Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
+        r"Gain by rule and share of the pool that is trained on, with 95\,\% intervals.",
+        "Gain by the share of the pool that is trained on, the shares of one rule together; updates and rollouts are the same at every share."
+        " Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=conditions.has_budgets,
     ),
     "labels": Figure(
@@ -438,7 +447,8 @@ FIGURES = {
         "Gain against the number of labels (logarithmic) that are bought to choose the prompts and to train on them."
         " Policies by pass rate need the labels of the whole pool before they choose; other policies buy only the labels of the chosen prompts;"
         " the majority reward needs no label. A line joins the budgets of one way of choosing; updates and rollouts are the same everywhere."
-        " Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
+        " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
+        " More than eight arms are rows in the order of their labels.",
         when=conditions.has_labels,
         design=lambda config, study: {"lines": conditions.lines(config, study)},
     ),

@@ -1,6 +1,20 @@
 """Draw figures of training curves."""
 
+import pandas as pd
+
 from hardgrpo.report import plotting
+
+
+def first_and_last(curves: pd.DataFrame) -> pd.DataFrame:
+    """The first and the last stretch of updates of each run that has several, with the column
+    `stretch`: "first" or "last"."""
+    runs = curves.groupby(["model", "task", "policy", "recipe"]).step
+    is_first, is_last = (
+        curves.step == ends for ends in (runs.transform("min"), runs.transform("max"))
+    )
+    return pd.concat(
+        [curves[is_first].assign(stretch="first"), curves[is_last].assign(stretch="last")]
+    ).sort_index(kind="stable")
 
 
 def draw(curves, series: list[tuple[str, float, str]]):
@@ -8,10 +22,7 @@ def draw(curves, series: list[tuple[str, float, str]]):
     of panels for each model, task and recipe, with a panel for each of `series`: (column of
     `curves`, scale, label of the axis).
     """
-    columns_drawn = ["model", "task", "policy", "recipe", "first", "step"]
-    columns_drawn += [f"{name}{end}" for name, *_ in series for end in ("", "_low", "_high")] + [
-        "seeds"
-    ]
+    columns_drawn = drawn_columns([name for name, *_ in series])
     models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
     groups = plotting.groups(curves, ["model", "task", "recipe"])
     columns = (
@@ -31,7 +42,8 @@ def draw(curves, series: list[tuple[str, float, str]]):
                 step = group.step.max() / max(line.step.nunique(), 1)
                 places = line.step + plotting.spread(number, len(panel_policies), 0.6 * step)
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
-                plotting.series(axis, places, line, name, scale, 0.5, label=policy, **look)
+                look |= {"label": policy, "share": name.endswith("_share")}
+                plotting.series(axis, places, line, name, scale, 0.5, **look)
             axis.locator_params(axis="x", integer=True)  # updates are whole numbers
             if index % columns == 0:
                 axis.set_ylabel(text)
@@ -46,3 +58,9 @@ def draw(curves, series: list[tuple[str, float, str]]):
             axis.remove()
     plotting.legend(figure, axes_drawn)
     return figure, curves[columns_drawn], panels
+
+
+def drawn_columns(names: list[str]) -> list[str]:
+    """Columns of the rows beside a figure of training curves."""
+    estimates = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+    return ["model", "task", "policy", "recipe", "first", "step", *estimates, "seeds"]

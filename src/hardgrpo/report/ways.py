@@ -16,9 +16,11 @@ FARTHEST = 20.0  # points; a lead outside this range is drawn as an arrow at the
 ROW = 0.3  # inches
 
 
-def draw(cases: pd.DataFrame, needs: dict[str, str], title: str):
+def draw(cases: pd.DataFrame, needs: dict[str, str], title: str, real: pd.DataFrame | None = None):
     """The figure. `cases` has the columns of docs/which-prompts.csv. `needs` maps each value of the
-    column `needs` to the words that the figure shows, in order."""
+    column `needs` to the words that the figure shows, in order. `real` holds the leads of published
+    models, with the columns `measure`, `way`, `model`, `runs`, `difference`, `low` and `high`;
+    without it there is no panel of these models."""
     plt.style.use(plotting.STYLE)
     groups = [
         (words, cases[cases.needs == need])
@@ -30,11 +32,9 @@ def draw(cases: pd.DataFrame, needs: dict[str, str], title: str):
         for words, group in groups
         for way, rows in group.groupby("way", sort=False)
     ]
-    height = 1.1 + ROW * (len(ways) + len(groups))
-    figure, axis = plt.subplots(figsize=(plotting.WIDE, height))
-    figure.subplots_adjust(
-        left=0.33, right=0.76, bottom=0.45 / height, top=1 - 0.3 / height
-    )  # leaves space for the words and counts beside the axes
+    has_real = real is not None
+    figure, axes = plt.subplots(1 + has_real, squeeze=False)
+    axis = axes[0, 0]
     place, places, previous = 0.0, [], ways[0][0]
     for words, _, rows in ways:
         place -= 1.6 if words != previous else 1.0
@@ -112,8 +112,56 @@ def draw(cases: pd.DataFrame, needs: dict[str, str], title: str):
         color=COLORS[random_choice.BETTER],
         fontsize=7,
     )
+    if has_real:
+        draw_real(axes[1, 0], real)
+    set_places(figure, list(axes[:, 0]))
     figure.suptitle(title, fontsize=9, fontweight="bold", x=0.01, ha="left")
     return figure
+
+
+def set_places(figure, axes: list) -> None:
+    """Set the size of the figure and the places of the panels, so that all rows are ROW inches
+    high. Beside the panels are words and counts."""
+    heights = [ROW * (axis.get_ylim()[1] - axis.get_ylim()[0]) for axis in axes]
+    # inches: title; ticks, label and heading; ticks and label
+    top, between, bottom = 0.3, 0.85, 0.45
+    height = top + sum(heights) + between * (len(axes) - 1) + bottom
+    figure.set_size_inches(plotting.WIDE, height)
+    end = height - top
+    for axis, of_axis in zip(axes, heights):
+        axis.set_position([0.33, (end - of_axis) / height, 0.43, of_axis / height])
+        end -= of_axis + between
+
+
+def draw_real(axis, real: pd.DataFrame) -> None:
+    """The panel of published models: a row for each way of choosing, in groups by what is
+    measured, with the model and its number of runs at the right."""
+    to_axis, place = axis.get_yaxis_transform(), 0.0
+    places = []
+    beside = {"transform": to_axis, "va": "center", "fontsize": 7}
+    for measure, rows in real.groupby("measure", sort=False):
+        first = place = place - 1.6
+        for row in rows.itertuples():
+            ends = [100 * max(row.low, -FARTHEST / 100), 100 * min(row.high, FARTHEST / 100)]
+            axis.plot(ends, [place, place], color="0.25", linewidth=1.2)
+            axis.plot([100 * row.difference], [place], "o", color="0.25", markersize=4)
+            runs = "one run each" if row.runs == 1 else f"{row.runs:.0f} runs"
+            model = row.model.removesuffix("-recorded")
+            axis.text(1.03, place, f"{model}, {runs}", color="0.25", ha="left", **beside)
+            places.append(place)
+            place -= 1.0
+        place += 1.0
+        axis.axhspan(place - 0.5, first + 0.5, color="0.965", zorder=0, linewidth=0)
+        axis.text(-0.75, (place + first) / 2, measure, color="0.25", ha="left", **beside)
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set_xlim(-FARTHEST, FARTHEST)
+    axis.set_ylim(min(places) - 0.7, max(places) + 0.9)
+    axis.set_yticks(places, [way.replace("_", " ") for way in real.way])
+    axis.tick_params(axis="y", length=0, labelsize=8)
+    axis.grid(visible=False)
+    axis.spines["left"].set_visible(False)
+    axis.set_title("Real models, from published runs", loc="left", fontsize=8, fontweight="bold")
+    axis.set_xlabel("lead over a random choice of as many prompts (points, 95 % intervals)")
 
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:

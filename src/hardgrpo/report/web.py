@@ -1,5 +1,8 @@
 """Tables as web pages for the report."""
 
+import base64
+import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +15,35 @@ TEMPLATES = Path(__file__).with_name("templates")
 MARKS = {"best": Markup("<b>{}</b>"), "second": Markup("<u>{}</u>")}
 
 
-def page(title: str, columns: list[Column]) -> str:
+TEX = {  # commands of captions: (pattern, plain text)
+    r"\\(?:emph|texttt|textbf)\{([^}]*)\}": r"\1",
+    r"\\,|~": " ",
+    r"\$([^$]*)\$": r"\1",
+    r"\\([%_&#$])": r"\1",
+}
+
+
+def page(title: str, columns: list[Column], caption: str = "") -> str:
+    """A table that can be sorted by each column. `caption` is LaTeX and says what the table shows,
+    and in which unit."""
     columns = known_columns(columns)
     rows = list(zip(*(column.cells for column in columns)))
-    return template("table.html", render=render).render(title=title, columns=columns, rows=rows)
+    script = Markup((TEMPLATES / "table.js").read_text(encoding="utf-8"))
+    values = {"title": title, "columns": columns, "rows": rows, "description": plain_text(caption)}
+    return template("table.html", render=render, checksum=checksum).render(script=script, **values)
+
+
+def plain_text(caption: str) -> str:
+    """A caption without LaTeX's commands."""
+    for pattern, text in TEX.items():
+        caption = re.sub(pattern, text, caption)
+    return caption
+
+
+def checksum(text: str) -> str:
+    """The source expression that allows an inline script or style in a Content-Security-Policy."""
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
 def template(name: str, **filters: Callable) -> jinja2.Template:

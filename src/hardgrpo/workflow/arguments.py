@@ -288,6 +288,12 @@ class Arguments:
         analyses = self.config["analyses"]
         return as_json({"studies": studies, "models": models, "tasks": tasks, "analyses": analyses})
 
+    def policies(self, wildcards: Wildcards) -> str:
+        """The configuration of a study's policies; none for an analysis."""
+        plan = self.config["studies"].get(wildcards.study)
+        names = settings.policies_of(plan) if plan else []
+        return as_json({name: self.config["policies"][name] for name in names})
+
     def comparisons(self, wildcards: Wildcards) -> str:
         """The pools and tests of a study that are compared."""
         return json.dumps(pools.comparisons(self.config, wildcards.study))

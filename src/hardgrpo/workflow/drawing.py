@@ -1,7 +1,9 @@
 """List the figures, tables and papers of a study, and the summary tables from which they are
 drawn."""
 
+import base64
 import functools
+import html
 import json
 import os
 import re
@@ -23,6 +25,16 @@ PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # of the paper over a
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
+PICTURES = (
+    "labels",
+    "rollouts",
+    "trajectories",
+    "truncation",
+    "accuracy",
+)  # of the report's first page
+PICTURES += ("samples_per_prompt", "before_after_training")
+ANSWER, TAG = re.compile(r'<p class="answer">(.*?)</p>', re.DOTALL), re.compile(r"<[^>]*>")
+
 
 def tables_of_entries(entries: Mapping) -> dict[str, None]:
     """Names of all tables that the given entries of the registry need."""
@@ -33,8 +45,10 @@ class Drawing:
     """The drawings of studies. `workflow` is Snakemake's object of this name in a Snakefile;
     `has_tex` says whether jobs have TeX."""
 
-    def __init__(self, config: dict, workflow, has_tex: bool):
+    def __init__(self, config: dict, workflow, has_tex: bool, is_report: bool = False):
+        """`is_report`: whether Snakemake is called with `--report`."""
         self.config, self.workflow, self.has_tex = config, workflow, has_tex
+        self.is_report = is_report
         self.folder = functools.cache(self._folder)
         self.figure_names = functools.cache(self._figure_names)
 
@@ -48,7 +62,15 @@ class Drawing:
             or (name.startswith("paper/") and not name.endswith("explorer.html"))
         )
         targets = [str(target) for target in self.workflow.dag_settings.targets]
-        return bool(targets) and all(map(is_drawing, targets))
+        if not targets:
+            return self._reports_drawings()
+        return all(map(is_drawing, targets))
+
+    def _reports_drawings(self) -> bool:
+        """Whether a report is made of a study that was only drawn: it has no explorer, because its
+        completions are not here."""
+        explorer = self.explorer(self.config["study"])
+        return self.is_report and not all(map(os.path.exists, explorer))
 
     def results(self, wildcards: Wildcards) -> list[str] | str:
         """Inputs of a study's summaries. If all targets are drawings, return a path that cannot
@@ -273,6 +295,28 @@ class Drawing:
         """The paper over all studies; without TeX its numbers and figures."""
         return self.paper_inputs() + (["paper/paper.pdf"] if self.has_tex else [])
 
+    # --- Snakemake's report ---
+
+    def in_report(self, path: str) -> bool:
+        """Whether a table of the configured study is part of the report: if it has rows, or is not
+        made yet. `path` has the wildcard {study}."""
+        rows = Path(path.format(study=self.config["study"])).with_suffix(".csv")
+        return not rows.exists() or len(rows.read_text(encoding="utf-8").splitlines()) > 1
+
+    def landing(self) -> dict:
+        """What the report opens with: the answers of the page "Was it worth it?", and the first of
+        PICTURES that the study has, as a data URI."""
+        folder = Path("paper", self.config["study"])
+        worth = folder / "worth.html"
+        text = worth.read_text(encoding="utf-8") if worth.exists() else ""
+        answers = [html.unescape(TAG.sub("", line)) for line in ANSWER.findall(text)]
+        pictures = [folder / f"figures/{name}.png" for name in PICTURES]
+        data = next((path.read_bytes() for path in pictures if path.exists()), None)
+        picture = f"data:image/png;base64,{base64.b64encode(data).decode()}" if data else ""
+        # docutils reads no line of more than 10,000 characters
+        lines = [picture[start : start + 5000] for start in range(0, len(picture), 5000)]
+        return {"report_answers": answers, "report_picture": lines}
+
     # --- a study that is finished ---
 
     def finished(self, study: str) -> list[str]:
@@ -283,6 +327,8 @@ class Drawing:
         """
         if settings.is_analysis(self.config, study):
             return self.paper(study)
+        if self.is_report and self._reports_drawings():
+            return [name for name in self.paper(study) + self.pdf(study) if os.path.exists(name)]
         pdf = [] if self._is_without_pdf(study) else self.pdf(study)
         files = paths.results(self.config, study) + paths.prunings(self.config, study)
         return files + self.paper(study) + pdf + self.agreement(study) + self.explorer(study)

@@ -109,6 +109,11 @@ def has_tex(workflow) -> bool:
     return has_containers(workflow) or any(map(shutil.which, ("latexmk", "tectonic")))
 
 
+def is_report() -> bool:
+    """Whether Snakemake is called with `--report`."""
+    return any(argument.split("=")[0] == "--report" for argument in sys.argv)
+
+
 def prepare_environment(config: dict, workflow) -> None:
     """Set the environment variables of jobs, and how often this process looks for garbage."""
     # A plan of thousands of jobs keeps nearly all of its objects, so a search for garbage after

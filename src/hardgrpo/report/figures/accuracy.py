@@ -1,6 +1,8 @@
-"""Accuracy by checkpoint and policy, with 95 % intervals."""
+"""Accuracy by checkpoint and arm, with 95 % intervals. Many arms are rows."""
 
-from hardgrpo.report import plotting
+import pandas as pd
+
+from hardgrpo.report import arm_rows, plotting
 
 COLUMNS = [
     "model",
@@ -18,6 +20,12 @@ COLUMNS += ["problems", "samples", "seeds"]
 
 def draw(accuracy):
     frame = accuracy[accuracy.decoding == "sampled"]
+    figure = draw_rows(frame) if arm_rows.are_many(frame) else draw_lines(frame)
+    return figure, frame[COLUMNS]
+
+
+def draw_lines(frame: pd.DataFrame):
+    """A panel for each model, task, test and recipe, a line for each policy."""
     models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
     groups = plotting.groups(frame, ["model", "task", "eval_task", "recipe"])
     figure, axes = plotting.panels(len(groups))
@@ -30,15 +38,8 @@ def draw(accuracy):
             steps = line.step + plotting.spread(index, len(panel_policies), 0.05 * span) * (
                 line.step > 0
             )
-            plotting.series(
-                axis,
-                steps,
-                line,
-                "accuracy",
-                bar_width=0.7,
-                label=policy,
-                **plotting.style(policy, policies),
-            )
+            look = plotting.style(policy, policies)
+            plotting.series(axis, steps, line, "accuracy", 100, 0.7, True, label=policy, **look)
         plotting.title(
             axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group)
         )
@@ -47,4 +48,23 @@ def draw(accuracy):
         axis.set_xlim(group.step.min() - 0.04 * span, group.step.max() + 0.06 * span)
     plotting.outer_labels(axes, "updates", "accuracy (%)")
     plotting.legend(figure, axes)
-    return figure, frame[COLUMNS]
+    return figure
+
+
+def draw_rows(frame: pd.DataFrame):
+    """A panel for each model, task and test, a row for each arm."""
+    models, groups = frame.model.nunique(), plotting.groups(frame, ["model", "task", "eval_task"])
+    names = [list(dict.fromkeys(group.arm)) for _, group in groups]
+    figure, axes, places = arm_rows.panels(names, order=arm_rows.order(frame))
+    for axis, place, ((model, task, test), group) in zip(axes, places, groups):
+        ends = group.groupby("arm").step.transform("max")
+        rows = group.assign(place=group.arm.map(place), part=group.step / ends)
+        base = rows[rows.step == 0].iloc[0]
+        arm_rows.base_line(axis, base.accuracy, base.accuracy_low, base.accuracy_high)
+        trained = rows[rows.step > 0]
+        arm_rows.early_dots(axis, trained, "accuracy", "at earlier checkpoints (darker: later)")
+        arm_rows.dots(axis, trained[trained.part == 1], "accuracy", share=True, label="at the end")
+        plotting.title(axis, plotting.panel_title(model, task, test, models), plotting.sizes(group))
+    figure.supxlabel("accuracy (%)", fontsize=8)
+    plotting.legend(figure, axes)
+    return figure

@@ -1,9 +1,10 @@
-"""The lead of `hard` over each other policy by checkpoint, with 95 % intervals."""
+"""The lead of `hard` over each other policy by checkpoint, with 95 % intervals. Many policies are
+rows."""
 
 import pandas as pd
 
 from hardgrpo.analysis.hard_leads import LEADING
-from hardgrpo.report import plotting
+from hardgrpo.report import arm_rows, plotting
 
 CELL = ["model", "task", "eval_task"]
 LEAD = ["lead", "lead_low", "lead_high"]
@@ -11,6 +12,13 @@ LEAD = ["lead", "lead_low", "lead_high"]
 
 def draw(paired, differences, gains):
     frame = leads(paired, differences, gains)
+    is_many = frame.minus_arm.nunique() > plotting.MOST_ARMS
+    figure = draw_rows(frame) if is_many else draw_lines(frame)
+    return figure, frame.drop(columns="policy")
+
+
+def draw_lines(frame: pd.DataFrame):
+    """A panel for each model, task, test and recipe, a line for each other policy."""
     rivals, models = list(dict.fromkeys(frame.minus)), frame.model.nunique()
     groups = plotting.groups(frame, [*CELL, "recipe"])
     figure, axes = plotting.panels(len(groups))
@@ -37,7 +45,25 @@ def draw(paired, differences, gains):
         )
     plotting.outer_labels(axes, "GRPO updates", "lead, points")
     plotting.legend(figure, axes)
-    return figure, frame.drop(columns="policy")
+    return figure
+
+
+def draw_rows(frame: pd.DataFrame):
+    """A panel for each model, task and test, a row for each arm over which `hard` leads."""
+    models, groups = frame.model.nunique(), plotting.groups(frame, CELL)
+    names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]
+    order = arm_rows.order(frame, "minus_arm")
+    figure, axes, places = arm_rows.panels(names, order=order)
+    for axis, place, ((model, task, test), group) in zip(axes, places, groups):
+        part = group.step / group.groupby("minus_arm").step.transform("max")
+        rows = group.assign(place=group.minus_arm.map(place), part=part, policy=group.minus)
+        axis.axvline(0, color="black", linewidth=0.6)
+        arm_rows.early_dots(axis, rows, "lead", "at earlier checkpoints (darker: later)")
+        arm_rows.dots(axis, rows[rows.part == 1], "lead", label="at the end")
+        plotting.title(axis, plotting.panel_title(model, task, test, models), plotting.sizes(group))
+    figure.supxlabel(f"lead of {LEADING} over the policy of the row (points)", fontsize=8)
+    plotting.legend(figure, axes)
+    return figure
 
 
 def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
@@ -61,5 +87,5 @@ def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) 
     names = {"difference": "lead", "difference_low": "lead_low", "difference_high": "lead_high"}
     rows = pd.concat([rows[rows.policy == LEADING].rename(columns=names), turned])
     return rows[rows.minus != LEADING].sort_index()[
-        [*CELL, "policy", "recipe", "arm", "minus", "step", *LEAD, "problems", "seeds"]
+        [*CELL, "policy", "recipe", "arm", "minus", "minus_arm", "step", *LEAD, "problems", "seeds"]
     ]

@@ -25,7 +25,7 @@ def draw(difficulty_classes, pass_at_each_k):
         (axes[1], "mixed_before", "mixed", "mixed groups (%)"),
     ):
         axis.plot(places, 100 * classes[before], label="before training", **BEFORE)
-        plotting.series(axis, places, classes, after, label="after training", **AFTER)
+        plotting.series(axis, places, classes, after, share=True, label="after training", **AFTER)
         axis.set_xlabel("right before training (%)")
         plotting.title(axis, text)
     axes[2].plot(over_seeds.k, 100 * over_seeds.before, **BEFORE | {"marker": ""})

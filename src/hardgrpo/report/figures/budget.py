@@ -1,61 +1,57 @@
-"""Gain against the share of the pool that is trained on, a line for each rule, with 95 %
-intervals."""
+"""Gain against the share of the pool that is trained on: a bar for each share, the shares of one
+rule together, with 95 % intervals."""
 
 import pandas as pd
 
 from hardgrpo.analysis.summaries import own_test_samples
-from hardgrpo.report import plotting
+from hardgrpo.report import arm_rows, plotting
 
 KEYS = ["model", "task", "policy"]
 SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
+COLUMNS = [
+    "model",
+    "task",
+    "line",
+    "policy",
+    "recipe",
+    "rule",
+    "budget",
+    "prompts",
+    "pool",
+    "share",
+]
 
 
 def draw(gains, subsets):
-    """In the rows drawn, `share` is prompts / pool, and `line` names the line of a point."""
+    """In the rows drawn, `share` is prompts / pool, and `line` names the rule and the recipe of a
+    bar, and the policy where they do not tell bars apart."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     points = gains.merge(subsets[SUBSETS], on=KEYS)  # a policy's subset is the same for all recipes
     points["share"] = points.prompts / points.pool
     line = points.rule.where(points.arm == points.policy, points.rule + ", " + points.recipe)
-    # A second point of a rule at the same share differs in a further key of the policy, so it gets
-    # its own line.
+    # A second bar of a rule at the same share differs in a further key of the policy, so it gets
+    # its own name.
     is_repeated = points.assign(line=line).duplicated(["model", "task", "line", "share"])
     points["line"] = line.where(~is_repeated, points.arm)
-    lines, models, drawn_rows = list(dict.fromkeys(points.line)), points.model.nunique(), []
-    groups = plotting.groups(points, ["model", "task"])
-    figure, axes = plotting.panels(len(groups), height=2.6)
-    for axis, ((model, task), group) in zip(axes, groups):
-        for index, name in enumerate(lines):
-            rows = group[group.line == name].sort_values("share")
-            # Offset by a factor, because the axis is logarithmic.
-            places = 100 * rows.share * 1.04 ** plotting.spread(index, len(lines), len(lines))
-            plotting.series(axis, places, rows, "gain", label=name, **plotting.style(name, lines))
-            drawn_rows.append(rows)
-        axis.set_xscale("log")
-        shares = sorted(group.share.round(4).unique())
-        axis.set_xticks(
-            [100 * share for share in shares], [f"{100 * share:.3g}" for share in shares]
-        )
-        axis.set_xticks([], minor=True)
-        axis.axhline(0, color="black", linewidth=0.6)
-        plotting.title(
-            axis,
-            plotting.panel_title(model, task, task, models),
-            f"pool of {group.pool.max():,.0f}; {plotting.sizes(group)}",
-        )
-    plotting.outer_labels(axes, "share trained on (%, log scale)", "gain in accuracy (points)")
-    plotting.legend(figure, axes)
-    columns = [
-        "model",
-        "task",
-        "line",
-        "policy",
-        "recipe",
-        "rule",
-        "budget",
-        "prompts",
-        "pool",
-        "share",
+    points["row"] = [
+        f"{name}, {100 * share:.3g} %" for name, share in zip(points.line, points.share)
     ]
-    return figure, pd.concat(drawn_rows, ignore_index=True)[
-        [*columns, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
-    ]
+    lines = list(dict.fromkeys(points.sort_values("share", ascending=False, kind="stable").line))
+    points["order"] = points.line.map(lines.index)
+    points = points.sort_values(["order", "share"], ascending=[True, False], kind="stable")
+    models, groups = points.model.nunique(), plotting.groups(points, ["model", "task"])
+    names = [list(dict.fromkeys(group.row)) for _, group in groups]
+    figure, axes, places = arm_rows.panels(names, order=list(dict.fromkeys(points.row)))
+    for axis, place, ((model, task), group) in zip(axes, places, groups):
+        rows, colors = group.row.map(place), list(map(plotting.hue, group.policy))
+        # bars in a light tone, so that intervals are seen on black, too
+        axis.barh(rows, 100 * group.gain, 0.7, color=colors, alpha=0.45, linewidth=0)
+        lengths = plotting.bars(group, "gain")
+        axis.errorbar(100 * group.gain, rows, xerr=lengths, ecolor="0.2", **arm_rows.LAST)
+        axis.axvline(0, color="black", linewidth=0.6)
+        pool = f"pool of {group.pool.max():,.0f}; {plotting.sizes(group)}"
+        plotting.title(axis, plotting.panel_title(model, task, task, models), pool)
+    figure.supxlabel("gain in accuracy (points), by rule and share of the pool", fontsize=8)
+    columns = [*COLUMNS, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
+    drawn_rows = [group for _, group in groups]
+    return figure, pd.concat(drawn_rows, ignore_index=True)[columns]

@@ -1,8 +1,9 @@
-"""Pass rates of the base model on the pool, and the pass rates that each policy chooses."""
+"""Pass rates of the base model on the pool, and the pass rates that each policy chooses. Many
+policies are rows."""
 
 import pandas as pd
 
-from hardgrpo.report import plotting
+from hardgrpo.report import arm_rows, plotting
 
 COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
@@ -10,16 +11,20 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 def draw(difficulty):
     """Draw a panel for each model and task. In the table of drawn rows, `share` is `problems`
     divided by the problems of the group."""
+    # Draw shares of problems: the counts of a subset of 12 problems would be invisible beside a
+    # pool of 1,000.
+    sums = difficulty.groupby(["model", "task", "group"]).problems.transform("sum")
+    shares = difficulty.assign(share=difficulty.problems / sums)
     policies = [name for name in dict.fromkeys(difficulty.group) if name != "pool"]
-    models, drawn_rows = difficulty.model.nunique(), []
-    groups = plotting.groups(difficulty, ["model", "task"])
+    draw_panels = draw_rows if len(policies) > plotting.MOST_ARMS else draw_lines
+    return draw_panels(shares, policies), shares[[*COLUMNS, "share"]]
+
+
+def draw_lines(shares: pd.DataFrame, policies: list[str]):
+    """A panel for each model and task: bars of the pool, and a line for each policy."""
+    models, groups = shares.model.nunique(), plotting.groups(shares, ["model", "task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task), table) in zip(axes, groups):
-        # Draw shares of problems: the counts of a subset of 12 problems would be invisible beside a
-        # pool of 1,000.
-        table = table.assign(
-            share=table.problems / table.groupby("group").problems.transform("sum")
-        )
         pool = table[table.group == "pool"]
         rates = sorted(pool.pass_rate)
         width = min(0.8 * min((b - a for a, b in zip(rates[:-1], rates[1:])), default=0.1), 0.08)
@@ -40,14 +45,33 @@ def draw(difficulty):
             places = line.pass_rate + plotting.spread(index, len(panel_policies), 0.04)
             axis.plot(places, 100 * line.share, label=policy, **plotting.style(policy, policies))
         axis.set_xlim(-0.08, 1.08)
-        sizes = table[table.group != "pool"].groupby("group").problems.sum()
-        subsets = f", subsets of {plotting.format_range(sizes)}" if len(sizes) else ""
-        plotting.title(
-            axis,
-            plotting.panel_title(model, task, task, models),
-            f"pool of {pool.problems.sum():,.0f}{subsets}",
-        )
-        drawn_rows.append(table[[*COLUMNS, "share"]])
+        plotting.title(axis, plotting.panel_title(model, task, task, models), pool_size(table))
     plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
     plotting.legend(figure, axes)
-    return figure, pd.concat(drawn_rows, ignore_index=True)
+    return figure
+
+
+def draw_rows(shares: pd.DataFrame, policies: list[str]):
+    """A panel for each model and task, a row for the pool and for each policy: the area of a disc
+    is the share of the row's problems with this pass rate."""
+    models, groups = shares.model.nunique(), plotting.groups(shares, ["model", "task"])
+    names = [list(dict.fromkeys(table.group)) for _, table in groups]
+    arms = pd.DataFrame({"arm": policies, "policy": policies})
+    figure, axes, places = arm_rows.panels(names, order=["pool", *arm_rows.order(arms)])
+    for axis, place, ((model, task), table) in zip(axes, places, groups):
+        for group, rows in table.groupby("group", sort=False):
+            color = "0.6" if group == "pool" else plotting.hue(group)
+            height = [place[group]] * len(rows)
+            axis.scatter(rows.pass_rate, height, s=90 * rows.share, color=color, linewidths=0)
+        axis.set_xlim(-0.05, 1.05)
+        plotting.title(axis, plotting.panel_title(model, task, task, models), pool_size(table))
+    figure.supxlabel("pass rate of the base model (area: share of the row's problems)", fontsize=8)
+    return figure
+
+
+def pool_size(table: pd.DataFrame) -> str:
+    """Numbers of problems of the pool and of the subsets."""
+    is_pool = table.group == "pool"
+    sizes = table[~is_pool].groupby("group").problems.sum()
+    subsets = f", subsets of {plotting.format_range(sizes)}" if len(sizes) else ""
+    return f"pool of {table[is_pool].problems.sum():,.0f}{subsets}"

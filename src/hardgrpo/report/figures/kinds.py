@@ -1,7 +1,7 @@
-"""Gains split into finishing, sharpening and new solving, by policy, with 95 % intervals. The line
+"""Gains split into finishing, sharpening and new solving, by arm, with 95 % intervals. The line
 is the gain, the diamond the greedy gain."""
 
-from hardgrpo.report import plotting
+from hardgrpo.report import arm_rows, plotting
 
 COLUMNS = [
     "model",
@@ -21,17 +21,16 @@ COLUMNS += [
 COLUMNS += ["problems", "seeds"]
 DIAMOND = {
     "fmt": "D",
-    "markersize": 4,
+    "markersize": 3.6,
     "color": "black",
     "markerfacecolor": "white",
     "capsize": 0,
-    "label": "greedy gain",
 }
 
 
 def draw(kinds):
     frame = kinds[kinds.tier.isna()]
-    return plotting.parts_panels(frame, plotting.KINDS, out_of_reach, greedy_gain), frame[COLUMNS]
+    return arm_rows.parts_figure(frame, plotting.KINDS, out_of_reach, greedy_gain), frame[COLUMNS]
 
 
 def out_of_reach(group) -> str:
@@ -40,4 +39,6 @@ def out_of_reach(group) -> str:
 
 def greedy_gain(axis, group) -> None:
     if group.greedy_gain.notna().any():
-        plotting.series(axis, range(len(group)), group, "greedy_gain", **DIAMOND)
+        lengths = plotting.bars(group, "greedy_gain")
+        look = DIAMOND | {"elinewidth": 0.8, "label": "greedy gain"}
+        axis.errorbar(100 * group.greedy_gain, group.place + 0.45, xerr=lengths, **look)

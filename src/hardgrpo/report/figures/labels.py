@@ -1,10 +1,11 @@
-"""Gain against the labels that were bought for it, with 95 % intervals."""
+"""Gain against the labels that were bought for it, with 95 % intervals. Many arms are rows, in the
+order of their labels."""
 
 import pandas as pd
 
 from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.summaries import own_test_samples
-from hardgrpo.report import plotting
+from hardgrpo.report import arm_rows, plotting
 
 
 def draw(gains, spent, lines):
@@ -17,7 +18,31 @@ def draw(gains, spent, lines):
     points = points.assign(
         line=line.where(points.arm == points.policy, line + ", " + points.recipe)
     )
-    names, models, drawn_rows = list(dict.fromkeys(points.line)), points.model.nunique(), []
+    columns = ["model", "task", "line", "policy", "recipe", "labels", "step"]
+    columns += ["gain", "gain_low", "gain_high", "problems", "seeds"]
+    figure = draw_rows(points) if arm_rows.are_many(points) else draw_lines(points)
+    return figure, points[columns]
+
+
+def draw_rows(points: pd.DataFrame):
+    """A panel for each model and task, a row for each arm."""
+    models, groups = points.model.nunique(), plotting.groups(points, ["model", "task"])
+    by_labels = points.groupby("arm", sort=False).labels.mean().sort_values(kind="stable")
+    names = [list(dict.fromkeys(group.arm)) for _, group in groups]
+    figure, axes, places = arm_rows.panels(names, order=list(by_labels.index))
+    for axis, place, ((model, task), group) in zip(axes, places, groups):
+        rows = group.assign(place=group.arm.map(place))
+        axis.axvline(0, color="black", linewidth=0.6)
+        arm_rows.dots(axis, rows, "gain")
+        arm_rows.numbers_beside(axis, rows.place, rows.labels, "labels bought")
+        plotting.title(axis, plotting.panel_title(model, task, task, models), plotting.sizes(group))
+    figure.supxlabel("gain in accuracy (points)", fontsize=8)
+    return figure
+
+
+def draw_lines(points: pd.DataFrame):
+    """A panel for each model and task, a line for each way of choosing."""
+    names, models = list(dict.fromkeys(points.line)), points.model.nunique()
     groups = plotting.groups(points, ["model", "task"])
     figure, axes = plotting.panels(len(groups), height=2.8, sharey=True)
     for axis, ((model, task), group) in zip(axes, groups):
@@ -38,7 +63,6 @@ def draw(gains, spent, lines):
             plotting.series(
                 axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | no_line
             )
-            drawn_rows.append(rows)
         axis.set_xscale("log")
         axis.set_xticks(
             [count or smallest / 4 for count in counts],
@@ -49,18 +73,4 @@ def draw(gains, spent, lines):
         plotting.title(axis, plotting.panel_title(model, task, task, models), plotting.sizes(group))
     plotting.outer_labels(axes, "labels bought (log scale)", "gain in accuracy (points)")
     plotting.legend(figure, axes)
-    columns = [
-        "model",
-        "task",
-        "line",
-        "policy",
-        "recipe",
-        "labels",
-        "step",
-        "gain",
-        "gain_low",
-        "gain_high",
-        "problems",
-        "seeds",
-    ]
-    return figure, pd.concat(drawn_rows, ignore_index=True)[columns]
+    return figure

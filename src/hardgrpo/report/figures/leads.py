@@ -1,53 +1,77 @@
 """The lead of `hard` over each other policy against properties of the base model. A point is a
-replicate with its own base model, or a model."""
+replicate with its own base model, or a model. For many policies, rows show the slopes."""
+
+import textwrap
 
 import numpy as np
+import pandas as pd
 
 from hardgrpo.analysis.hard_leads import LEADING, PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows
-from hardgrpo.report import plotting
+from hardgrpo.report import arm_rows, plotting
+
+LEAST_POINTS = 10  # of a line
+SLOPE = ["slope", "slope_low", "slope_high"]
 
 
-def draw(leads):
+def draw(leads, lead_regressions):
     frame = own_test_rows(leads)
-    tasks, rivals = list(dict.fromkeys(frame.task)), list(dict.fromkeys(frame.minus))
-    predictors = [name for name in PREDICTORS if varies(frame, name)]
-    figure, axes = plotting.panels(
-        len(tasks) * len(predictors), height=2.0, columns=max(1, len(predictors)), sharey="row"
-    )
-    for index, axis in enumerate(axes):
-        task, predictor = tasks[index // len(predictors)], predictors[index % len(predictors)]
+    if frame.minus_arm.nunique() > plotting.MOST_ARMS:
+        slopes = own_test_rows(lead_regressions)
+        slopes = slopes[slopes.points >= LEAST_POINTS]
+        if len(slopes):
+            return draw_slopes(slopes)
+    return draw_points(frame), frame
+
+
+def draw_points(frame: pd.DataFrame):
+    """A panel for each task and each predictor that differs between its replicates. A line is drawn
+    through LEAST_POINTS points or more."""
+    rivals = list(dict.fromkeys(frame.minus))
+    panels = [
+        (task, predictor)
+        for task in dict.fromkeys(frame.task)
+        for predictor in PREDICTORS
+        if frame[frame.task == task][predictor].nunique() > 1
+    ]
+    columns = min(4, max(1, *(sum(task == name for name, _ in panels) for task, _ in panels)))
+    figure, axes = plotting.panels(len(panels), height=2.0, columns=columns, sharey=False)
+    for axis, (task, predictor) in zip(axes, panels):
         group = frame[frame.task == task]
         for rival in rivals:
             points = group[group.minus == rival].dropna(subset=[predictor])
             look = plotting.style(rival, rivals)
-            axis.plot(
-                100 * points[predictor],
-                100 * points.lead,
-                label=f"{LEADING} − {rival}",
-                **look | {"linestyle": "none"},
-            )
-            if len(points) > 3 and np.ptp(points[predictor]) > 0:
+            label = f"{LEADING} − {rival}"
+            x = 100 * points[predictor]
+            axis.plot(x, 100 * points.lead, label=label, **look | {"linestyle": "none"})
+            if len(points) >= LEAST_POINTS and np.ptp(points[predictor]) > 0:
                 slope, start = np.polyfit(points[predictor], points.lead, 1)
                 ends = np.array([points[predictor].min(), points[predictor].max()])
-                axis.plot(
-                    100 * ends,
-                    100 * (start + slope * ends),
-                    color=look["color"],
-                    linestyle=look["linestyle"],
-                    linewidth=0.9,
-                )
+                line = {key: look[key] for key in ("color", "linestyle")} | {"linewidth": 0.9}
+                axis.plot(100 * ends, 100 * (start + slope * ends), **line)
         axis.axhline(0, color="black", linewidth=0.6)
         plotting.title(axis, task)
-        axis.set_xlabel(
-            f"{PREDICTORS[predictor]} ({'points' if predictor == 'greedy_gap' else '%'})"
-        )
-        if index % len(predictors) == 0:
-            axis.set_ylabel("lead, points")
+        unit = "points" if predictor == "greedy_gap" else "%"
+        axis.set_xlabel(textwrap.fill(f"{PREDICTORS[predictor]} ({unit})", 20))
+        if axis.get_subplotspec().is_first_col():
+            axis.set_ylabel("lead (points)")
     plotting.legend(figure, axes)
-    return figure, frame
+    return figure
 
 
-def varies(frame, predictor: str) -> bool:
-    """Whether a predictor differs between the replicates of a task."""
-    return bool((frame.groupby("task")[predictor].nunique() > 1).any())
+def draw_slopes(slopes: pd.DataFrame):
+    """A panel for each model, task and predictor, a row for each policy over which `hard` leads."""
+    models, keys = slopes.model.nunique(), ["model", "task", "predictor"]
+    groups = plotting.groups(slopes, keys)
+    names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]
+    order = arm_rows.order(slopes, "minus_arm")
+    columns = min(4, slopes.predictor.nunique())
+    figure, axes, places = arm_rows.panels(names, columns, row=0.125, order=order)
+    for axis, place, ((model, task, predictor), group) in zip(axes, places, groups):
+        axis.axvline(0, color="black", linewidth=0.6)
+        rows = group.assign(place=group.minus_arm.map(place), policy=group.minus)
+        arm_rows.dots(axis, rows, "slope", scale=1)
+        name = plotting.panel_title(model, task, task, models)
+        plotting.title(axis, name, PREDICTORS[predictor], f"{int(group.points.max())} points")
+    figure.supxlabel(f"points of lead of {LEADING} per point of the property", fontsize=8)
+    return figure, slopes[[*keys, "policy", "recipe", "minus", *SLOPE, "points"]]

@@ -1,7 +1,9 @@
-"""Mean completion length, and the share of completions cut off at the limit, over training, by
-policy."""
+"""Mean completion length, and the share of completions cut off at the limit, over training, by arm.
+Many arms are rows, at the first and at the last updates."""
 
-from hardgrpo.report import training_curves
+import pandas as pd
+
+from hardgrpo.report import arm_rows, plotting, training_curves
 
 SERIES = [
     ("tokens_mean", 1, "completion length\n(tokens)"),
@@ -10,9 +12,27 @@ SERIES = [
 
 
 def draw(curves):
+    if arm_rows.are_many(curves):
+        return draw_rows(training_curves.first_and_last(curves))
     figure, rows, panels = training_curves.draw(curves, SERIES)
     for axis in panels["truncated_share"]:
-        # The t interval of a share near 0 may reach below 0. The panel ends at 0; the CSV has the
-        # full interval.
         axis.set_ylim(bottom=-0.04 * axis.get_ylim()[1])
     return figure, rows
+
+
+def draw_rows(ends: pd.DataFrame):
+    """A panel for each model, task and entry of SERIES, a row for each arm."""
+    models, groups = ends.model.nunique(), plotting.groups(ends, ["model", "task"])
+    panels = [(key, group, *entry) for key, group in groups for entry in SERIES]
+    names = [list(dict.fromkeys(group.arm)) for _, group, *_ in panels]
+    figure, axes, places = arm_rows.panels(names, columns=2, order=arm_rows.order(ends))
+    for axis, place, ((model, task), group, name, scale, text) in zip(axes, places, panels):
+        part = (group.stretch == "last").astype(float)
+        rows = group.assign(place=group.arm.map(place), part=part)
+        arm_rows.early_dots(axis, rows, name, "first updates", scale)
+        is_share = name.endswith("_share")
+        arm_rows.dots(axis, rows[part == 1], name, scale, is_share, label="last updates")
+        words = text.replace("\n", " ")
+        plotting.title(axis, plotting.panel_title(model, task, task, models), words)
+    plotting.legend(figure, axes)
+    return figure, ends[training_curves.drawn_columns([name for name, *_ in SERIES])]

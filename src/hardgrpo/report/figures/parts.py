@@ -1,7 +1,7 @@
-"""Gains split into finishing and correctness, by policy, with 95 % intervals; the line is the
+"""Gains split into finishing and correctness, by arm, with 95 % intervals; the line is the
 gain."""
 
-from hardgrpo.report import plotting
+from hardgrpo.report import arm_rows, plotting
 
 COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "step", "gain"]
 COLUMNS += [f"{part}{end}" for part, *_ in plotting.PARTS for end in ("", "_low", "_high")]
@@ -9,7 +9,7 @@ COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "problems"
 
 
 def draw(parts):
-    return plotting.parts_panels(parts, plotting.PARTS, answered), parts[COLUMNS]
+    return arm_rows.parts_figure(parts, plotting.PARTS, answered), parts[COLUMNS]
 
 
 def answered(group) -> str:

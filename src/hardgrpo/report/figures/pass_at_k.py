@@ -1,38 +1,67 @@
-"""pass@k of base and trained models, by k, with 95 % intervals."""
+"""pass@k of base and trained models, by k, with 95 % intervals. Many arms are rows, at the smallest
+and the largest k."""
 
 import pandas as pd
 
-from hardgrpo.report import plotting
+from hardgrpo.report import arm_rows, plotting
+
+CELL = ["model", "task", "eval_task"]
 
 
 def draw(pass_at_k, base_pass_at_k):
+    if arm_rows.are_many(pass_at_k):
+        ends = pass_at_k.k.isin([pass_at_k.k.min(), pass_at_k.k.max()])
+        pass_at_k = pass_at_k[ends]
+        base_pass_at_k = base_pass_at_k[base_pass_at_k.k.isin(pass_at_k.k)]
+        figure = draw_rows(pass_at_k, base_pass_at_k)
+    else:
+        figure = draw_lines(pass_at_k, base_pass_at_k)
+    return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)
+
+
+def draw_lines(pass_at_k: pd.DataFrame, base_pass_at_k: pd.DataFrame):
+    """A panel for each model, task, test and recipe, a line for each policy."""
     models, policies = pass_at_k.model.nunique(), list(dict.fromkeys(pass_at_k.policy))
-    groups = plotting.groups(pass_at_k, ["model", "task", "eval_task", "recipe"])
+    groups = plotting.groups(pass_at_k, [*CELL, "recipe"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test, _), group) in zip(axes, groups):
         base = base_pass_at_k[(base_pass_at_k.model == model) & (base_pass_at_k.eval_task == test)]
-        plotting.series(axis, base.k, base, "pass", label="base", color="0.5", linewidth=2.0)
+        grey = {"color": "0.5", "share": True}
+        plotting.series(axis, base.k, base, "pass", label="base", linewidth=2.0, **grey)
         if base["sound"].notna().any():
-            plotting.series(
-                axis,
-                base.k,
-                base,
-                "sound",
-                label="base, every step right",
-                color="0.5",
-                linestyle="--",
-            )
+            look = grey | {"label": "base, every step right", "linestyle": "--"}
+            plotting.series(axis, base.k, base, "sound", **look)
         for policy in dict.fromkeys(group.policy):
             rows = group[group.policy == policy]
-            plotting.series(
-                axis, rows.k, rows, "pass", label=policy, **plotting.style(policy, policies)
-            )
+            look = plotting.style(policy, policies) | {"label": policy, "share": True}
+            plotting.series(axis, rows.k, rows, "pass", **look)
         axis.set_xscale("log", base=2)
         marks = sorted({*group.k, *base.k})
         axis.set_xticks(marks, [str(int(k)) for k in marks])
         plotting.title(
             axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group)
         )
-    plotting.outer_labels(axes, "k", "pass@k, %")
+    plotting.outer_labels(axes, "k", "pass@k (%)")
     plotting.legend(figure, axes)
-    return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)
+    return figure
+
+
+def draw_rows(pass_at_k: pd.DataFrame, base_pass_at_k: pd.DataFrame):
+    """A panel for each model, task, test and k, a row for each arm."""
+    models, groups = pass_at_k.model.nunique(), plotting.groups(pass_at_k, [*CELL, "k"])
+    names = [list(dict.fromkeys(group.arm)) for _, group in groups]
+    figure, axes, places = arm_rows.panels(names, order=arm_rows.order(pass_at_k))
+    for axis, place, ((model, task, test, k), group) in zip(axes, places, groups):
+        base = base_pass_at_k[
+            (base_pass_at_k.model == model)
+            & (base_pass_at_k.eval_task == test)
+            & (base_pass_at_k.k == k)
+        ].iloc[0]
+        arm_rows.base_line(axis, base["pass"], base.pass_low, base.pass_high)
+        rows = group.assign(place=group.arm.map(place))
+        arm_rows.dots(axis, rows, "pass", share=True, label="after training")
+        title = f"{plotting.panel_title(model, task, test, models)}, pass@{int(k)}"
+        plotting.title(axis, title, plotting.sizes(group))
+    figure.supxlabel("pass@k (%)", fontsize=8)
+    plotting.legend(figure, axes)
+    return figure

@@ -5,9 +5,7 @@ import pandas as pd
 
 from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.summaries import own_test_samples
-from hardgrpo.report import plotting
-
-EARLY_COLOR, LAST_COLOR = "0.8", "#D55E00"
+from hardgrpo.report import arm_rows, plotting
 
 
 def draw(accuracy, gains, spent):
@@ -27,60 +25,28 @@ def draw(accuracy, gains, spent):
     # all sampling steps of an arm sample equally many rollouts
     points["rollouts"] *= points.step / points.end
     points.loc[points.step < points.end, ["gain_low", "gain_high"]] = None
-    arm_rows = points.drop_duplicates(RUNS)  # a row for each arm and panel
-    order = list(arm_rows.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index)
-    points["place"] = [-order.index(name) for name in points.arm]
-    points = points.sort_values(["place", "step"], ascending=[False, True], kind="stable")
+    runs = points.drop_duplicates(RUNS)  # a row for each arm and panel
+    order = list(runs.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index)
+    points["part"] = points.step / points.end
+    points = points.sort_values(["part"], kind="stable")
 
-    models, drawn_rows = points.model.nunique(), []
-    groups = plotting.groups(points, ["model", "task"])
-    figure, axes = plotting.panels(
-        len(groups), height=0.9 + 0.17 * len(order), columns=min(2, len(groups)), sharey=True
-    )
-    for axis, ((model, task), group) in zip(axes, groups):
-        early, end = group[group.step < group.end], group[group.step == group.end]
+    models, groups = points.model.nunique(), plotting.groups(points, ["model", "task"])
+    names = [list(dict.fromkeys(group.arm)) for _, group in groups]
+    figure, axes, places = arm_rows.panels(names, order=order)
+    drawn_rows = []
+    for axis, place, ((model, task), group) in zip(axes, places, groups):
+        rows = group.assign(place=group.arm.map(place)).sort_values(
+            ["place", "step"], kind="stable"
+        )
         axis.axvline(0, color="black", linewidth=0.6)
-        for place, line in group.groupby("place"):
-            axis.plot(
-                100 * line.gain, [place] * len(line), color=EARLY_COLOR, linewidth=0.8, zorder=1
-            )
-        shades = [f"{0.85 - 0.6 * part:.2f}" for part in early.step / early.end]
-        axis.scatter(
-            100 * early.gain,
-            early.place,
-            s=9,
-            c=shades,
-            zorder=2,
-            label="at earlier checkpoints (darker: later)",
-        )
-        look = {"fmt": "o", "color": LAST_COLOR, "markersize": 4, "elinewidth": 0.9, "zorder": 3}
-        axis.errorbar(
-            100 * end.gain,
-            end.place,
-            xerr=plotting.bars(end, "gain"),
-            label="when all rollouts are used",
-            **look,
-        )
-        axis.set_yticks([-number for number in range(len(order))], order)
-        axis.set_ylim(0.6 - len(order), 0.6)
-        right_axis = axis.secondary_yaxis("right")
-        right_axis.set_yticks(list(end.place), [f"{count:,.0f}" for count in end.labels])
-        right_axis.tick_params(length=0)
-        if axis.get_subplotspec().is_last_col():
-            right_axis.set_ylabel("labels that it needed")
+        arm_rows.early_dots(axis, rows, "gain", "at earlier checkpoints (darker: later)")
+        end = rows[rows.part == 1]
+        arm_rows.dots(axis, end, "gain", label="when all rollouts are used")
+        arm_rows.numbers_beside(axis, end.place, end.labels, "labels that it needed")
         plotting.title(axis, plotting.panel_title(model, task, task, models), plotting.sizes(group))
-        drawn_rows.append(group)
-    plotting.outer_labels(axes, "gain (points)", "")
+        drawn_rows.append(rows)
+    figure.supxlabel("gain (points)", fontsize=8)
     plotting.legend(figure, axes)
-    columns = [
-        *RUNS,
-        "labels",
-        "step",
-        "rollouts",
-        "gain",
-        "gain_low",
-        "gain_high",
-        "problems",
-        "seeds",
-    ]
+    columns = [*RUNS, "labels", "step", "rollouts", "gain", "gain_low", "gain_high"]
+    columns += ["problems", "seeds"]
     return figure, pd.concat(drawn_rows, ignore_index=True)[columns]

@@ -27,16 +27,12 @@ def draw(probe_sizes):
             if rule not in sufficient:
                 axis.axhline(100 * line[name].iloc[0], label=rule, **look | {"marker": ""})
                 continue
-            axis.plot(
-                line.samples,
-                100 * line[name],
-                label=rule,
-                markersize=2.5,
-                markevery=np.flatnonzero(line.samples.isin(MARKED_SIZES)).tolist(),
-                **look,
-            )
+            marked = np.flatnonzero(line.samples.isin(MARKED_SIZES)).tolist()
+            look |= {"label": rule, "markersize": 2.5, "markevery": marked}
+            axis.plot(line.samples, 100 * line[name], **look)
             end = line[line.samples == sufficient[rule]]
-            axis.plot(end.samples, 100 * end[name], **look | {"linestyle": "none", "markersize": 6})
+            look = plotting.style(rule, rules) | {"linestyle": "none", "markersize": 6}
+            axis.plot(end.samples, 100 * end[name], **look)
         axis.set_xscale("log", base=2)
         ticks = [size for size in (1, 2, 4, 8, 16, 32, 64, 128) if size <= rows.samples.max()]
         axis.set_xticks(ticks, ticks)

@@ -1,9 +1,11 @@
 """Accuracy before and after training, and gain, by the tier of the problems, with 95 % intervals.
 
-With more than four tests the figure shows only gains; its CSV has both.
+With more than four tests, or with many arms, the figure shows only gains; its CSV has both.
 """
 
-from hardgrpo.report import plotting
+import pandas as pd
+
+from hardgrpo.report import arm_rows, plotting
 
 COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "tier", "step", "base_accuracy"]
 COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_low", "_high")] + [
@@ -13,6 +15,12 @@ COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_lo
 
 
 def draw(tiers):
+    figure = draw_rows(tiers) if arm_rows.are_many(tiers) else draw_points(tiers)
+    return figure, tiers[COLUMNS]
+
+
+def draw_points(tiers: pd.DataFrame):
+    """Panels for each model, task, test and recipe; tiers along the x axis."""
     models, policies = tiers.model.nunique(), list(dict.fromkeys(tiers.policy))
     groups = plotting.groups(tiers, ["model", "task", "eval_task", "recipe"])
     has_accuracy = len(groups) <= 4
@@ -40,6 +48,7 @@ def draw(tiers):
                     rows,
                     column,
                     label=policy,
+                    share=column == "accuracy",
                     **plotting.style(policy, policies) | {"linestyle": "none"},
                 )
             base = group.drop_duplicates("tier")
@@ -66,4 +75,25 @@ def draw(tiers):
     if has_accuracy:
         axes[0].set_ylabel("accuracy (%)")
     plotting.legend(figure, axes)
-    return figure, tiers[COLUMNS]
+    return figure
+
+
+def draw_rows(tiers: pd.DataFrame):
+    """A panel for each model, task, test and tier, a row for each arm."""
+    models, groups = (
+        tiers.model.nunique(),
+        plotting.groups(tiers, ["model", "task", "eval_task", "tier"]),
+    )
+    names = [list(dict.fromkeys(group.arm)) for _, group in groups]
+    columns = min(4, tiers.tier.nunique())
+    figure, axes, places = arm_rows.panels(names, columns, row=0.125, order=arm_rows.order(tiers))
+    for axis, place, ((model, task, test, tier), group) in zip(axes, places, groups):
+        axis.axvline(0, color="black", linewidth=0.6)
+        arm_rows.dots(axis, group.assign(place=group.arm.map(place)), "gain")
+        base = (
+            f"base {100 * group.base_accuracy.iloc[0]:.0f} %, {int(group.problems.max())} problems"
+        )
+        title = plotting.panel_title(model, task, test, models)
+        plotting.title(axis, title, f"tier {tier}", base)
+    figure.supxlabel("gain (points)", fontsize=8)
+    return figure

@@ -27,7 +27,7 @@ def draw(trajectories):
                     number, len(panel_policies), 0.5 * width
                 )
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
-                plotting.series(axis, places, line, name, 100, 0.5, label=policy, **look)
+                plotting.series(axis, places, line, name, 100, 0.5, True, label=policy, **look)
             plotting.title(
                 axis,
                 text,

@@ -32,7 +32,7 @@ def draw(parts, limits: dict[str, int]):
     for index, axis in enumerate(axes):
         (model, task), test = rows[index // len(tests)], tests[index % len(tests)]
         group = frame[(frame.model == model) & (frame.task == task) & (frame.eval_task == test)]
-        plotting.parts_bars(axis, group, ticks="arm")
+        part_bars(axis, group)
         for place, row in enumerate(group.itertuples()):
             top = 100 * max(
                 0, row.gain, *(v for v in (row.finishing_high, row.correctness_high) if v == v)
@@ -56,3 +56,22 @@ def draw(parts, limits: dict[str, int]):
     plotting.same_ticks_once(axes)
     plotting.legend(figure, axes)
     return figure, pd.concat(drawn_rows, ignore_index=True)
+
+
+def part_bars(axis, group: pd.DataFrame) -> None:
+    """Draw the parts of each gain side by side, in points, with intervals, and a line at the gain."""
+    width = 0.8 / len(plotting.PARTS)
+    for number, (part, color, hatch) in enumerate(plotting.PARTS):
+        places = [
+            index + plotting.spread(number, len(plotting.PARTS), 0.8) for index in range(len(group))
+        ]
+        look = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4}
+        axis.bar(places, 100 * group[part], 0.95 * width, label=part, **look)
+        look = {"fmt": "none", "ecolor": "black", "elinewidth": 0.8}
+        axis.errorbar(places, 100 * group[part], yerr=plotting.bars(group, part), **look)
+    ends = ([i + end for i in range(len(group))] for end in (-0.42, 0.42))
+    axis.hlines(100 * group.gain, *ends, color="black", label="gain (their sum)")
+    axis.axhline(0, color="black", linewidth=0.6)
+    margin = max(0.6, 1.6 - 0.6 * len(group))
+    axis.set_xlim(-margin, len(group) - 1 + margin)
+    plotting.policy_ticks(axis, list(group.arm))

@@ -4,6 +4,7 @@
 
 const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems a page; rows of a problem and characters of a text shown at first
 const CACHED = 4e7; // characters of packed texts whose unpacked form is kept
+const MOST_COMPARED = 4e6; // pairs of words; longer stretches that differ are marked as a whole
 const BASE = "(base)"; // as a policy: the untrained model; no policy has such a name
 const $ = (id) => document.getElementById(id);
 const count = (n) => n.toLocaleString("en");
@@ -110,12 +111,41 @@ function putPager(parent, at, many, to) {
   }
 }
 
-function putText(parent, text, name = "") {
-  const box = show(put(parent, "pre", "text " + name), cut(text, LONGEST));
+function putText(parent, text, name = "", words = null) {
+  const box = put(parent, "pre", "text " + name);
+  if (words && text.length <= LONGEST) {
+    for (const [word, differs] of words) show(differs ? put(box, "mark", "differs") : box, word);
+    return;
+  }
+  show(box, cut(text, LONGEST));
   if (text.length <= LONGEST) return;
   const button = putButton(parent, "Show all " + count(text.length) + " characters", () => {
     box.replaceChildren();
     show(box, text);
     button.remove();
   });
+}
+
+/** Two texts as lists of [word, whether the other text lacks it here]: all words outside of a longest common subsequence. */
+function compare(one, other) {
+  const texts = [one, other].map((text) => text.match(/\s+|\S+/g) ?? []), [a, b] = texts;
+  let begin = 0, end = 0;
+  while (begin < Math.min(a.length, b.length) && a[begin] === b[begin]) begin++;
+  while (end < Math.min(a.length, b.length) - begin && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  const n = a.length - begin - end, m = b.length - begin - end, common = [new Set(), new Set()];
+  if (n * m <= MOST_COMPARED) {
+    const longest = Array.from({ length: n + 1 }, () => new Uint32Array(m + 1));
+    for (let i = n - 1; i >= 0; i--) {
+      for (let j = m - 1; j >= 0; j--) {
+        longest[i][j] = a[begin + i] === b[begin + j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+      }
+    }
+    for (let i = 0, j = 0; i < n && j < m;) {
+      if (a[begin + i] === b[begin + j]) { common[0].add(begin + i++); common[1].add(begin + j++); }
+      else if (longest[i + 1][j] >= longest[i][j + 1]) i++;
+      else j++;
+    }
+  }
+  return texts.map((words, side) => words.map((word, place) =>
+    [word, place >= begin && place < words.length - end && !common[side].has(place) && /\S/.test(word)]));
 }

@@ -30,6 +30,12 @@ const SORTS = {
 const first = (table) => Object.entries(table).map(([value, [name]]) => [value, name]);
 const numbersFirst = (a, b) => a - b || (isNaN(a) - isNaN(b)) || (a < b ? -1 : a > b ? 1 : 0);
 
+let isSampled; // whether any completion is sampled; then only sampled ones are shown until a decoding is chosen
+function decodings() {
+  isSampled = blocks.some((block) => block.greedy.some((greedy) => !greedy));
+  return [["greedy", "greedy"], ...(isSampled ? [["all", "sampled and greedy"]] : [])];
+}
+
 let controls; // [key, name, [[value, text], ...]] in the order they are shown
 function arrangeControls() {
   const distinct = (values) => [...new Set(values)].filter((value) => value !== null).map(String);
@@ -44,16 +50,20 @@ function arrangeControls() {
     ["seed", "seed", same(distinct(blocks.map((b) => b.seed)).sort(numbersFirst))],
     ["tier", "tier", same(distinct(tiers).sort(numbersFirst))],
     ["p", "p̂ of the base", first(PASS)],
-    ["decoding", "decoding", same(["sampled", "greedy"])],
+    ["decoding", "decoding", decodings()],
     ["grade", "grade", first(GRADES)],
     ["change", "against the base", first(CHANGES)],
     ["sort", "order", first(SORTS)],
   ];
-  const form = $("filters");
+  const form = $("filters"), narrow = matchMedia("(max-width: 700px)");
+  const fold = () => { $("fold").open = !narrow.matches; };
+  narrow.addEventListener("change", fold);
+  fold();
   for (const [key, name, options] of controls) {
     const label = put(form, "label", "", name), select = put(label, "select");
     select.id = "filter-" + key;
-    put(select, "option", "", key === "sort" ? "as in the test set" : "any").value = "";
+    const unset = { sort: "as in the test set", decoding: isSampled ? "sampled" : "sampled and greedy" };
+    put(select, "option", "", unset[key] ?? "any").value = "";
     for (const [value, text] of options) show(put(select, "option"), cut(text, 60)).value = value;
     label.hidden = options.length < 2 && !["policy", "p", "tier"].includes(key) || !options.length;
     select.onchange = () => go({ [key]: select.value, page: "" });
@@ -86,8 +96,16 @@ function go(changes, quietly = false) {
   else location.hash = address;
 }
 
+/** The decoding to show: 0 sampled, 1 greedy, undefined both. A link to a greedy completion shows both. */
+function decodingOf(state) {
+  if (state.decoding === "greedy") return 1;
+  const both = state.decoding === "all" || !isSampled || (state.row ?? "").includes("/greedy/");
+  return both ? undefined : 0;
+}
+
 /** Report and drop the parts of a link that this study does not have. */
 function known(state) {
+  if (state.decoding === "sampled" && isSampled) delete state.decoding; // what is shown without a choice
   const unknown = controls.filter(([key, , options]) => state[key] && !options.some(([value]) => value === state[key]));
   $("notice").hidden = !unknown.length;
   $("notice").replaceChildren();
@@ -129,7 +147,7 @@ function problemMask(group, state) {
 
 /** Call `each` with every row of a block that passes the filters. */
 function eachRow(block, state, mask, masks, each) {
-  const greedy = state.decoding && Number(state.decoding === "greedy"), sought = masks?.get(block);
+  const greedy = decodingOf(state), sought = masks?.get(block);
   const grade = GRADES[state.grade]?.[1], change = CHANGES[state.change]?.[1];
   for (let i = 0; i < block.problem.length; i++) {
     if (!mask[block.problem[i]] || (greedy !== undefined && greedy !== block.greedy[i]) || (sought && !sought[i])) continue;

@@ -11,6 +11,8 @@ async function render() {
     if (control.value !== value && !(key === "search" && document.activeElement === control)) control.value = value;
     control.classList.toggle("set", value !== "");
   }
+  const set = document.querySelectorAll("#filters .set").length;
+  $("set-filters").textContent = set ? `(${set} set)` : "";
   const chosen = choose(state, masks);
   shown = { ...shown, entries: chosen.entries, state, masks };
   showSummary(chosen.policies);
@@ -167,7 +169,12 @@ async function sidesOf(block, i) {
     const base = block.group.base, pair = block.pair[i];
     sides.push(pair < 0 ? { base: true, missing: block.sample[i] } : await sideOf(base, pair));
   }
-  return [...sides, await sideOf(block, i)];
+  sides.push(await sideOf(block, i));
+  if (sides.length === 2 && sides[0].completion) {
+    const words = compare(sides[0].completion, sides[1].completion);
+    sides.forEach((side, number) => { side.words = words[number]; });
+  }
+  return sides;
 }
 
 async function sideOf(block, i) {
@@ -206,7 +213,7 @@ function showSide(parent, side) {
   line.append(" · ");
   put(line, "span", block.truncated[i] === 1 ? "cut grade" : "", { "-1": "end not recorded", 0: "ended by itself", 1: "cut off at the limit" }[block.truncated[i]]);
   if (side.completion === "") put(box, "p", "facts", "The completion is empty.");
-  else putText(box, side.completion);
+  else putText(box, side.completion, "", side.words);
 }
 
 function showPairs(parent, rows, at, state) {

@@ -1,0 +1,179 @@
+"""Panels in which each arm is a row with its name: for figures of many arms, and for bars."""
+
+import pandas as pd
+
+from hardgrpo.report import plotting
+
+ROW, HEAD = 0.145, 0.85  # inches: height of a row, and of a panel's titles, ticks and margins
+EARLY_COLOR = "0.8"
+BASE = {"color": "0.45", "linewidth": 0.9, "linestyle": "--", "zorder": 1}
+LAST = {"fmt": "none", "elinewidth": 0.9, "zorder": 3}
+
+
+def are_many(frame: pd.DataFrame) -> bool:
+    """Whether a figure has more arms than lines in one panel can show."""
+    return frame.arm.nunique() > plotting.MOST_ARMS
+
+
+def order(frame: pd.DataFrame, column: str = "arm") -> list[str]:
+    """The arms, those of one hue and of one policy together, in the order of the table. `column`
+    names the arms, `arm` or `minus_arm`."""
+    policy = "minus" if column == "minus_arm" else "policy"
+    arms = frame.drop_duplicates(column)
+    policies = list(dict.fromkeys(arms[policy]))
+    hues = list(dict.fromkeys(map(plotting.hue, policies)))
+    keys = [(hues.index(plotting.hue(name)), policies.index(name)) for name in arms[policy]]
+    return [
+        arm
+        for _, _, arm in sorted(
+            (key, place, arm) for place, (key, arm) in enumerate(zip(keys, arms[column]))
+        )
+    ]
+
+
+def bands(names: list[list[str]]) -> list[list[int]]:
+    """Panels whose rows are mostly the same, which stand beside each other: numbers of panels."""
+    result: list[list[int]] = []
+    for number, rows in enumerate(names):
+        for band in result:
+            union = set(rows).union(*(names[other] for other in band))
+            smallest = min(len(rows), *(len(names[other]) for other in band))
+            if len(union) <= max(1.5 * smallest, smallest + 2):
+                band.append(number)
+                break
+        else:
+            result.append([number])
+    return result
+
+
+def panels(names: list[list[str]], columns: int | None = None, row: float = ROW, order=()):
+    """A figure with a panel for each list of rows. Returns (figure, axes, places): `places` maps
+    the rows of each panel to the y axis. Panels with the same rows stand side by side and share
+    their names. `order` lists all rows from top to bottom.
+    """
+    if not names:
+        plotting.panels(0)
+    band_panels = bands(names) if columns is None else [list(range(len(names)))]
+    widest = max(map(len, band_panels))
+    columns = columns or {1: 1, 2: 2, 4: 2}.get(widest, 3)
+    lines = [
+        band[start : start + columns]
+        for band in band_panels
+        for start in range(0, len(band), columns)
+    ]
+    rows = [
+        [
+            name
+            for name in order or dict.fromkeys(sum(names, []))
+            if any(name in names[i] for i in line)
+        ]
+        for line in lines
+    ]
+    heights = [HEAD + row * len(of_line) for of_line in rows]
+    shrink = min(1.0, (plotting.TALLEST - 0.5) / sum(heights))
+    is_small = len(names) == 1 and len(names[0]) <= plotting.MOST_ARMS
+    width = plotting.COLUMN if is_small else plotting.WIDE
+    plotting.plt.style.use(plotting.STYLE)
+    figure, grid = plotting.plt.subplots(
+        len(lines),
+        columns,
+        figsize=(width, 0.3 + shrink * sum(heights)),
+        squeeze=False,
+        layout="constrained",
+        gridspec_kw={"height_ratios": heights},
+    )
+    axes, places = [None] * len(names), [{}] * len(names)
+    for line, of_line, axes_of_line in zip(lines, rows, grid):
+        for column, axis in enumerate(axes_of_line):
+            if column >= len(line):
+                axis.remove()
+                continue
+            axis.set_yticks(range(len(of_line)), of_line if column == 0 else [""] * len(of_line))
+            axis.set_ylim(len(of_line) - 0.4, -0.6)
+            axis.tick_params(axis="y", length=0)
+            axis.grid(axis="y", linewidth=0.3)
+            axes[line[column]] = axis
+            places[line[column]] = {name: place for place, name in enumerate(of_line)}
+    return figure, axes, places
+
+
+def dots(
+    axis, rows: pd.DataFrame, name: str, scale: float = 100, share: bool = False, label: str = ""
+) -> None:
+    """Draw a column with its intervals as dots in the hue of the rule, at the rows' `place`."""
+    for color, line in rows.groupby(rows.policy.map(plotting.hue), sort=False):
+        lengths = plotting.bars(line, name, scale, share)
+        look = {"fmt": "o", "markersize": 3.6, "elinewidth": 0.9, "zorder": 3, "color": color}
+        axis.errorbar(scale * line[name], line.place, xerr=lengths, **look)
+    if label:
+        axis.plot([], [], "o", markersize=3.6, color="0.25", label=label)
+
+
+def early_dots(axis, rows: pd.DataFrame, name: str, label: str, scale: float = 100) -> None:
+    """Draw earlier values of the rows in grey, the later the darker: column `part` is the time
+    that passed, in 0 to 1."""
+    for place, line in rows.groupby("place"):
+        values = scale * line[name]
+        axis.plot(values, [place] * len(line), color=EARLY_COLOR, linewidth=0.8, zorder=1)
+    early = rows[rows.part < 1]
+    if len(early):
+        shades = [f"{0.85 - 0.6 * part:.2f}" for part in early.part]
+        axis.scatter(scale * early[name], early.place, s=8, c=shades, zorder=2, label=label)
+
+
+def numbers_beside(axis, places, numbers, label: str) -> None:
+    """Write a number at the right of each row, and what the numbers are."""
+    right_axis = axis.secondary_yaxis("right")
+    right_axis.set_yticks(list(places), [f"{number:,.0f}" for number in numbers])
+    right_axis.tick_params(length=0)
+    right_axis.spines[:].set_visible(False)
+    spec = axis.get_subplotspec()
+    same_line = [other.get_subplotspec() for other in axis.figure.axes if other.get_subplotspec()]
+    same_line = [other for other in same_line if other.rowspan == spec.rowspan]
+    if spec.colspan.stop == max(other.colspan.stop for other in same_line):
+        right_axis.set_ylabel(label)
+
+
+def base_line(axis, value: float, low: float, high: float, label: str = "base model") -> None:
+    """Draw the base model's value as a dashed line with a band for its interval (shares)."""
+    axis.axvline(100 * value, label=label, **BASE)
+    if low == low:
+        low, high = (
+            ends.iloc[0] for ends in plotting.limit_share(*map(pd.Series, ([value], [low], [high])))
+        )
+        axis.axvspan(100 * low, 100 * high, color="0.93", zorder=0, linewidth=0)
+
+
+def parts_figure(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda axis, group: None):
+    """A figure of the parts of gains, a panel for each test and a row for each arm. `note` returns
+    a line above a panel. `draw_more` adds to a panel; its argument `group` has the column `place`.
+    """
+    models, groups = frame.model.nunique(), plotting.groups(frame, ["model", "task", "eval_task"])
+    names = [list(dict.fromkeys(group.arm)) for _, group in groups]
+    row = 0.05 + 0.075 * len(parts)
+    figure, axes, places = panels(names, row=row, order=order(frame))
+    for axis, place, ((model, task, test), group) in zip(axes, places, groups):
+        group = group.assign(place=group.arm.map(place))
+        part_bars(axis, group, parts)
+        draw_more(axis, group)
+        title = plotting.panel_title(model, task, test, models)
+        plotting.title(axis, title, note(group), plotting.sizes(group))
+    figure.supxlabel("points of accuracy", fontsize=8)
+    plotting.legend(figure, axes)
+    return figure
+
+
+def part_bars(axis, group: pd.DataFrame, parts: list[tuple]) -> None:
+    """Draw the parts of each gain below one another, in points, with intervals, and a line at the
+    gain."""
+    height = 0.8 / len(parts)
+    for number, (part, color, hatch) in enumerate(parts):
+        places = group.place + plotting.spread(number, len(parts), 0.8)
+        look = {"hatch": hatch, "edgecolor": "white", "linewidth": 0.3}
+        label = part.replace("_", " ")
+        axis.barh(places, 100 * group[part], 0.95 * height, color=color, label=label, **look)
+        lengths = plotting.bars(group, part)
+        axis.errorbar(100 * group[part], places, xerr=lengths, ecolor="black", capsize=0, **LAST)
+    look = {"color": "black", "linewidth": 1.4, "label": "gain (their sum)"}
+    axis.vlines(100 * group.gain, group.place - 0.42, group.place + 0.42, **look)
+    axis.axvline(0, color="black", linewidth=0.6)

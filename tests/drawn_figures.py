@@ -1,0 +1,82 @@
+"""What a reader would see wrong in a drawn figure: texts on one another, cut texts, empty panels."""
+
+import itertools
+import math
+
+from matplotlib.text import Text
+
+
+def faults(figure) -> list[str]:
+    """A line for each fault; the figure is laid out by Matplotlib's renderer first."""
+    figure.draw_without_rendering()
+    texts = all_texts(figure)
+    boxes = [(text, text.get_window_extent()) for text in texts]
+    page = figure.bbox
+    found = [
+        f"'{text.get_text()}' is cut off at the edge of the figure"
+        for text, box in boxes
+        if box.x0 < page.x0 - 1
+        or box.x1 > page.x1 + 1
+        or box.y0 < page.y0 - 1
+        or box.y1 > page.y1 + 1
+    ]
+    found += [
+        f"'{one.get_text()}' and '{other.get_text()}' stand on one another"
+        for (one, box), (other, other_box) in itertools.combinations(boxes, 2)
+        if overlap(one, box, other, other_box)
+    ]
+    return found + [
+        f"panel '{axis.get_title()}' is empty"
+        for axis in figure.axes
+        if axis.axison and axis.get_visible() and not axis.has_data()
+    ]
+
+
+def overlap(one: Text, box, other: Text, other_box) -> bool:
+    """Whether two texts overlap by more than a pixel. Slanted labels of one axis overlap if their
+    lines are nearer than the height of their letters."""
+    slant = one.get_rotation() % 180
+    if slant and slant % 90 and slant == other.get_rotation() % 180:
+        distance = math.hypot(box.x1 - other_box.x1, box.y1 - other_box.y1)
+        height = one.get_fontsize() * one.figure.dpi / 72
+        return distance * math.sin(math.radians(slant)) < 0.8 * height
+    width = min(box.x1, other_box.x1) - max(box.x0, other_box.x0)
+    height = min(box.y1, other_box.y1) - max(box.y0, other_box.y0)
+    return width > 1 and height > 1
+
+
+def tick_labels(axis, side: str) -> list[Text]:
+    """Labels of the ticks that are seen: those beyond the axis's ends exist, too, but are not
+    drawn."""
+    if not axis.axison:
+        return []
+    low, high = sorted(getattr(axis, f"get_{side}lim")())
+    pairs = zip(getattr(axis, f"get_{side}ticks")(), getattr(axis, f"get_{side}ticklabels")())
+    return [
+        label
+        for place, label in pairs
+        if low <= place <= high and label.get_visible() and label.get_text().strip()
+    ]
+
+
+def all_texts(figure) -> list[Text]:
+    """Every text that is seen in a figure."""
+    ticks = {
+        label for axis in figure.axes for one in (axis.xaxis, axis.yaxis) for tick in [*one.majorTicks, *one.minorTicks]
+        for label in (tick.label1, tick.label2)
+    }  # fmt: skip
+    hidden = {
+        text
+        for axis in figure.axes
+        if not axis.axison
+        for one in (axis.xaxis, axis.yaxis)
+        for text in one.findobj(Text)
+    }
+    others = [
+        text
+        for text in figure.findobj(Text)
+        if text not in ticks | hidden and text.get_visible() and text.get_text().strip()
+    ]
+    return others + [
+        label for axis in figure.axes for side in "xy" for label in tick_labels(axis, side)
+    ]
