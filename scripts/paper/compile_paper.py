@@ -1,7 +1,7 @@
 """Compile the paper over all studies, or the supplement of a study, with latexmk or tectonic.
 
     python scripts/paper/compile_paper.py --text paper/main.tex --material findings --output paper/paper.pdf
-    python scripts/paper/compile_paper.py --text paper/supplement.tex --material mini
+    python scripts/paper/compile_paper.py --text paper/supplement.tex --material mini \\
     --output paper/mini/supplement.pdf
 
 The text finds its numbers, figures and tables in the folder that the macro \\study names

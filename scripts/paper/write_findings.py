@@ -1,7 +1,7 @@
 """Check every claim of the paper against the committed tables, and write the paper's numbers as
 LaTeX macros.
 
-    python scripts/paper/write_findings.py --text paper/main.tex --findings paper/findings.yaml
+    python scripts/paper/write_findings.py --text paper/main.tex --findings paper/findings.yaml \\
     --design '{...}' --output paper/findings/numbers.tex --examples paper/findings/examples.tex
 
 The program reads results/reference/STUDY/TABLE.csv and docs/TABLE.csv as paper/findings.yaml names

@@ -1,6 +1,7 @@
 """Every program of scripts/ is run to its end: by a rule of the small study that the tests make, or
 by a test that is named here."""
 
+import ast
 import os
 import re
 import resource
@@ -217,3 +218,15 @@ def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
         and done.stderr.startswith("error: more memory is requested")
         and done.stderr.count("\n") == 1
     ), done.stderr
+
+
+@pytest.mark.parametrize("program", sorted(SCRIPTS.rglob("*.py")), ids=lambda path: path.stem)
+def test_an_example_command_can_be_copied(program):
+    """A line of a command in the help that goes on in the next line ends with a backslash, and no
+    other backslash is in it."""
+    lines = (ast.get_docstring(ast.parse(program.read_text(encoding="utf-8"))) or "").splitlines()
+    for line, next_line in zip(lines, [*lines[1:], ""]):
+        if re.match(r" +(python|\S*snakemake|qemu\S*|--\w+) ", line):
+            goes_on = re.match(r" +--\w", next_line) is not None
+            assert line.endswith("\\") == goes_on, line
+            assert "\\" not in line[:-1], line
