@@ -69,12 +69,13 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def scheduled_contents(run: Path) -> dict[str, str]:
-    """The part of `contents` that a run with a checkpoint after every eighth update has, too."""
+    """The part of `contents` that a run with a checkpoint after every eighth update has, too. The
+    manifests of checkpoints differ, because they name the run's specification."""
     shared_names = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
     return {
         name: checksum
         for name, checksum in contents(run).items()
-        if shared_names & set(name.split("/"))
+        if shared_names & set(name.split("/")) and Path(name).name != "manifest.json"
     }
 
 
