@@ -24,7 +24,7 @@ def test_the_report_holds_figures_tables_and_paper_with_captions(made):
     ):
         assert words in text
     assert "what are the gains made of" in text
-    assert "image/png;base64" in text and "tables/reasons.html" not in text
+    assert "image/png;base64" in text
 
 
 @pytest.mark.chromium
@@ -50,8 +50,6 @@ def test_the_report_opens_without_errors_and_asks_for_nothing(made):
         )
         page.goto(made.as_uri())
         page.locator(".prose img").wait_for()
-        assert page.locator("#rulegraph").count() == 0, "the answer comes before the rules"
-        assert page.locator(".prose strong").count() >= 2, "the study's name and its answer"
         page.get_by_text("Tables", exact=True).first.click()
         page.get_by_text("parts", exact=True).first.wait_for()
         assert page.get_by_text("claims", exact=True).count() == 1
