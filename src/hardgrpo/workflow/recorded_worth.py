@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> None:
         rows = [as_row(problem, recording) for problem in problems]
         files.write_jsonl(Path(paths.CHOICES) / name / file, rows)
     page = f"paper/{name}/worth.html"
-    own_files.run_workflow(path, f"results/summaries/{name}/gains.csv", page)
+    own_files.run_workflow(path, f"{paths.computed(name)}/gains.csv", page)
     print(f"open  {own_files.ROOT / page}")
 
 
