@@ -189,11 +189,11 @@ def write_file(folder: Path, container: str, path: str, text: str) -> None:
 
 
 def draw_study(folder: Path, container: str) -> None:
-    """Draw a study and its paper in a container, from a copy of the tracked files. Raise a
-    `UserError` if a figure or the paper is missing."""
+    """Draw a study and its supplement in a container, from a copy of the tracked files. Raise a
+    `UserError` if a figure or the supplement is missing."""
     clone = folder / "clone"
     copy_tracked_files(clone)
-    call_snakemake = f"python -m snakemake figures paper --profile laptop --cores 2 --config study={STUDY} draw=reference"
+    call_snakemake = f"python -m snakemake figures supplement --profile laptop --cores 2 --config study={STUDY} draw=reference"
     run(
         folder,
         container,
@@ -203,10 +203,12 @@ def draw_study(folder: Path, container: str) -> None:
         [f"--volume={clone}:/clone", "--workingdir=/clone", "--env=PYTHONPATH=/clone/src"],
     )
     paper = clone / f"paper/{STUDY}"
-    if not (paper / "paper.pdf").is_file() or not list(paper.glob("figures/*.png")):
-        raise UserError(f"{paper}: no paper.pdf or no figures; read {clone}/results/logs")
+    if not (paper / "supplement.pdf").is_file() or not list(paper.glob("figures/*.png")):
+        raise UserError(
+            f"{paper}: no supplement.pdf or no figures; read the logs in {clone}/results"
+        )
     print(
-        f"{paper}: {len(list(paper.glob('figures/*.png')))} figures, paper.pdf of {(paper / 'paper.pdf').stat().st_size:,} bytes"
+        f"{paper}: {len(list(paper.glob('figures/*.png')))} figures, supplement.pdf of {(paper / 'supplement.pdf').stat().st_size:,} bytes"
     )
     shutil.rmtree(clone)
 

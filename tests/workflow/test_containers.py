@@ -258,7 +258,7 @@ if arguments[0] == "run":
         paper = pathlib.Path(next(word for word in arguments if ":/clone" in word).split("=")[1].split(":")[0], "paper/mini")
         (paper / "figures").mkdir(parents=True)
         (paper / "figures/a.png").touch()
-        (paper / "paper.pdf").touch()
+        (paper / "supplement.pdf").touch()
     fails = folder / "fails"
     sys.exit(int(fails.exists() and fails.read_text() in arguments[-1]))
 if arguments[0] == "commit":
@@ -369,5 +369,5 @@ def test_the_image_for_figures_is_built_and_draws_a_study(monkeypatch, capfd):
     monkeypatch.setattr(sys, "argv", ["check_images.py", "--folder", folder, "--only", "figures"])
     check_images.main()
     output = capfd.readouterr().out
-    assert "figures, paper.pdf of" in output and "--- figures: " in output
+    assert "figures, supplement.pdf of" in output and "--- figures: " in output
     assert os.path.getsize(os.path.join(folder, "figures.oci.tar")) > 10**8
