@@ -33,7 +33,7 @@ ONCE_FAILED = [
 ]
 # What says how long a run took, or lists the checksum of a file that does.
 TIMED = re.compile(
-    r".*/(paper\.pdf|spent\.html|spent\.tex|worth\.html)|results/models/.*/manifest\.json"
+    r".*/(supplement\.pdf|spent\.html|spent\.tex|worth\.html)|results/models/.*/manifest\.json"
 )
 PARTS = (
     "tasks",
