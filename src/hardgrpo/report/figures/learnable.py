@@ -20,7 +20,10 @@ PANELS = [
     ("tokens", 1, "mean completion length\nafter training (tokens)"),
 ]
 LEAST_POINTS = 10  # of a line
-LEAST_SPREAD = {"learnable": 0.01, "tokens": 1.0}  # a panel with less would show rounding alone
+LEAST_SPREAD = {
+    "learnable": 0.01,
+    "tokens": 1.0,
+}  # a panel with less is left out: it would show rounding alone
 COLUMNS = ["drawn", "panel", *RUNS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high"]
 COLUMNS += ["seeds", "r_squared", "slope", "cells"]
 
@@ -33,13 +36,14 @@ def draw(gains, learnable, accuracy, regressions):
     )
     points = points.merge(lengths, on=[*RUNS, "step"])
     fits = regressions[regressions.adjusted_for.isna() & (regressions.cells >= LEAST_POINTS)]
-    panels = [
-        (task, *panel)
+    values = {
+        (task, *panel): group[panel[0]].dropna()
         for task, group in points.groupby("task", sort=False)
         for panel in PANELS
-        if np.ptp(group[panel[0]].dropna().to_numpy() if group[panel[0]].notna().any() else [0.0])
-        >= LEAST_SPREAD[panel[0]]
-    ]
+        if group[panel[0]].notna().any()
+    }
+    panels = [panel for panel in values if np.ptp(values[panel]) >= LEAST_SPREAD[panel[1]]]
+    panels = panels or list(values)  # a study of one arm has no spread
     points["name"] = points.policy  # of the legend: the rule's family where policies are many
     if points.policy.nunique() > plotting.MOST_ARMS:
         points["name"] = points.policy.map(plotting.family)
