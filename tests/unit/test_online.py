@@ -145,7 +145,7 @@ def test_token_rewards_of_a_batch_by_hand():
     def of_tokens(model, ids, mask, tokens, batch_size):
         return torch.log_softmax(model.weights, 0)[ids[:, -tokens:]], None
 
-    arguments = SimpleNamespace(per_device_train_batch_size=1)
+    arguments = SimpleNamespace(per_device_train_batch_size=1, use_cpu=True)
     trainer = SimpleNamespace(
         model=TwoTokens(), args=arguments, _get_per_token_logps_and_entropies=of_tokens
     )

@@ -104,7 +104,7 @@ def table(columns: list[Column]) -> str:
         )
         lines.append([("" if repeats[i] and i < names - 1 else cell) for i, cell in enumerate(row)])
         previous_row = row
-    head = " & ".join(render(column.header) for column in shown_columns) + r" \\"
+    head = head_rows([render(column.header) for column in shown_columns])
     caption_note = f"{notes[:1].upper()}{notes[1:]}." if notes else ""
     text = [
         rf"\ifdefined\tablecaption{size(shown_columns)}\fi",
@@ -117,6 +117,14 @@ def table(columns: list[Column]) -> str:
     ]
     text += [" & ".join(row) + r" \\" for row in lines]
     return "\n".join([*text, r"\end{longtable}", ""])
+
+
+def head_rows(headers: list[str]) -> str:
+    r"""The rows of a table's head: the headers, and below them their units ("gain, pp"), if there
+    are any, so that a column is no wider than its name."""
+    names, units = zip(*(header.partition(", ")[::2] for header in headers))
+    rows = [names, units] if any(units) else [names]
+    return " ".join(" & ".join(row) + r" \\" for row in rows)
 
 
 def alignment(column: Column) -> str:

@@ -15,17 +15,25 @@ import warnings
 from pathlib import Path
 
 from hardgrpo.runtime import environments, files
+from hardgrpo.runtime.errors import UserError
 
 WIDEST = 256  # columns of the hidden states of a model
+MAX_CONFIG_BYTES = 2**20
 IDENTITY = "exact products, version 1"  # names the states of runs that are computed this way
 _library = None  # holds the replaced operators; torch removes them when it is deleted
 
 
 def apply_to(folder: str | Path) -> bool:
     """Whether one process on a CPU computes the float32 model in `folder` with exact products. Does
-    not import torch."""
+    not import torch. False for a `config.json` that cannot be read: whoever loads the model says
+    what is wrong with it."""
     path = Path(folder) / "config.json"
-    config = files.read_json(path) if path.exists() else {}
+    if not path.is_file() or path.stat().st_size > MAX_CONFIG_BYTES:
+        return False
+    try:
+        config = files.read_json(path)
+    except UserError:
+        return False
     return is_narrow(config.get("hidden_size")) and environments.is_exact()
 
 

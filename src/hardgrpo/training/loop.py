@@ -58,7 +58,7 @@ def train(
     recipe = spec.training
     if recipes.has_exact_products(spec, hardware):
         exact_products.install()
-    elif "bf16" in (recipe["base"], recipe["precision"]) and environments.is_exact():
+    elif not recipe["base"] == recipe["precision"] == "fp32" and environments.is_exact():
         # On processors with AVX-512, the fused attention for bf16 on a CPU fails with the kernels
         # of `environments.EXACT`.
         torch.backends.cuda.enable_flash_sdp(bool(hardware.gpus))
