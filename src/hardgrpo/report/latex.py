@@ -149,7 +149,8 @@ def size(columns: list[Column]) -> str:
     )
     space = TEXT_WIDTH * (1 - sum(column.width for column in columns)) - 7 * len(columns)
     fonts = {"": 4.6, r"\scriptsize": 4.0}  # mean width of a character, in points
-    return next((font for font, width in fonts.items() if characters * width <= space), r"\tiny")
+    narrow = r"\tiny\setlength{\tabcolsep}{2.5pt}"  # also with less space between the columns
+    return next((font for font, width in fonts.items() if characters * width <= space), narrow)
 
 
 def macros(values: dict[str, str]) -> str:

@@ -23,8 +23,8 @@ ARM_CELL = ("model", "task", "eval_task", "arm")
 def parts(parts: pd.DataFrame):
     return parts, [
         *key_columns(parts, *ARM_CELL),
-        arrow(parts, "base_answered", "answered", "answered %"),
-        arrow(parts, "base_accuracy_answered", "accuracy_answered", "right when answered %"),
+        arrow(parts, "base_answered", "answered", "answered, %"),
+        arrow(parts, "base_accuracy_answered", "accuracy_answered", "right if answered, %"),
         *gain_and_parts(parts),
         *design(parts),
     ]
@@ -101,7 +101,7 @@ def tier_parts(decomposition: pd.DataFrame):
     frame = frame[frame.tier.notna() & (frame.grading == "task")]
     return frame, [
         *key_columns(frame, *ARM_CELL, "tier"),
-        arrow(frame, "base_answered", "answered", "answered %"),
+        arrow(frame, "base_answered", "answered", "answered, %"),
         *gain_and_parts(frame),
         *design(frame),
     ]

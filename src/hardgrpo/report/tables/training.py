@@ -173,7 +173,7 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
         number(spent, "gain", in_points("gain"), signed),
-        number(spent, "gain_per_million", in_points("gain per million tokens"), signed),
+        number(spent, "gain_per_million", in_points("gain per million"), signed),
         seeds(spent),
     ]
 
