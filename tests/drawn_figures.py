@@ -12,7 +12,7 @@ def faults(figure) -> list[str]:
     texts = all_texts(figure)
     boxes = [(text, text.get_window_extent()) for text in texts]
     page = figure.bbox
-    found = [
+    messages = [
         f"'{text.get_text()}' is cut off at the edge of the figure"
         for text, box in boxes
         if box.x0 < page.x0 - 1
@@ -20,12 +20,12 @@ def faults(figure) -> list[str]:
         or box.y0 < page.y0 - 1
         or box.y1 > page.y1 + 1
     ]
-    found += [
-        f"'{one.get_text()}' and '{other.get_text()}' stand on one another"
-        for (one, box), (other, other_box) in itertools.combinations(boxes, 2)
-        if overlap(one, box, other, other_box)
+    messages += [
+        f"'{first_text.get_text()}' and '{second_text.get_text()}' stand on one another"
+        for (first_text, box), (second_text, other_box) in itertools.combinations(boxes, 2)
+        if overlap(first_text, box, second_text, other_box)
     ]
-    return found + [
+    return messages + [
         f"panel '{axis.get_title()}' is empty"
         for axis in figure.axes
         if axis.axison and axis.get_visible() and not axis.has_data()

@@ -15,11 +15,11 @@ def test_a_click_on_a_header_sorts_numbers_as_numbers_and_names_as_names(tmp_pat
     gains = ["+10.2 [1.0, 20.0]", "−3.5 [−9.0, 2.0]", "–", "+9.1 [1.0, 20.0]"]
     columns = [Column("arm", ["b", "a", "d", "c"]), numbers("gain", gains)]
     path.write_text(web.page("t", columns, "Gain, percentage points."), encoding="utf-8")
-    said = []
+    console_messages = []
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()
-        page.on("console", lambda message: said.append(message.text))
+        page.on("console", lambda message: console_messages.append(message.text))
         page.goto(path.as_uri())
         order = lambda: [
             row.locator("td").first.inner_text() for row in page.locator("tbody tr").all()
@@ -32,4 +32,4 @@ def test_a_click_on_a_header_sorts_numbers_as_numbers_and_names_as_names(tmp_pat
         page.get_by_role("button", name="arm").click()
         assert order() == ["a", "b", "c", "d"]
         browser.close()
-    assert said == []
+    assert console_messages == []

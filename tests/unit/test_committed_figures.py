@@ -138,9 +138,11 @@ def test_an_interval_of_a_share_stays_within_0_and_100_and_is_else_as_in_the_tab
     half = pd.Series([0.1, 0.06, 0.05, 0.01, 0.01, np.nan])
     low, high = plotting.limit_share(share, share - half, share + half)
     assert (low[0], high[0]) == (0.4, 0.6), "an interval inside is the table's"
-    known = half.notna()
-    assert low[known].between(0, 1).all() and high[known].between(0, 1).all()
-    assert (low[known] <= share[known]).all() and (share[known] <= high[known]).all()
+    has_interval = half.notna()
+    assert low[has_interval].between(0, 1).all() and high[has_interval].between(0, 1).all()
+    assert (low[has_interval] <= share[has_interval]).all() and (
+        share[has_interval] <= high[has_interval]
+    ).all()
     # the score interval of 97 of 100 with z = 1.96: 0.9155 to 0.9897 (Newcombe 1998's formula)
     n, z = 100, 1.959964
     half_width = z * np.sqrt(0.97 * 0.03 / n)

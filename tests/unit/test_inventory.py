@@ -88,15 +88,15 @@ def is_used(name: str, answered_by: str) -> bool:
 
 def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
     """(number of a row, what contradicts the configuration)."""
-    found = []
+    row_errors = []
     for row in rows:
         for name in row["configuration_keys"].split():
             if row["answered_by"] and not (
                 is_in_schema(name) and is_used(name, row["answered_by"])
             ):
-                found.append((row["number"], f"nothing that it names has {name}"))
+                row_errors.append((row["number"], f"nothing that it names has {name}"))
             if not row["answered_by"] and is_in_schema(name):
-                found.append(
+                row_errors.append(
                     (
                         row["number"],
                         f"it says that nothing answers it, and the configuration has {name}",
@@ -104,7 +104,7 @@ def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
                 )
         says_missing = any(word in row["limitation"] for word in ("built", "not run"))
         if says_missing and (row["answered_by"] or not row["configuration_keys"]):
-            found.append(
+            row_errors.append(
                 (row["number"], "it says that something is missing, but not which key would be")
             )
         tasks = [
@@ -114,8 +114,10 @@ def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
         ]
         if "in no study" in row["limitation"]:
             used = {task for study in CONFIG["studies"].values() for task in study["tasks"]}
-            found += [(row["number"], "all its tasks are in studies")] if set(tasks) <= used else []
-    return found
+            row_errors += (
+                [(row["number"], "all its tasks are in studies")] if set(tasks) <= used else []
+            )
+    return row_errors
 
 
 def test_rows_say_of_the_configuration_what_is_true():
@@ -157,15 +159,15 @@ def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configur
 
 
 def test_every_claim_answers_a_sentence_of_its_paper():
-    named = {
+    claims_of_rows = {
         name.removeprefix("claim:")
         for row in ROWS
         for name in row["answered_by"].split()
         if name.startswith("claim:")
     }
     of_papers = {claim["id"] for claim in CLAIMS if claim["paper"] not in ("here", "this study")}
-    others = {"low_tiers_over_as_many", "learnable_over_random", "dynamic_over_plain"}
-    assert of_papers - named == others, (
+    unlisted_claims = {"low_tiers_over_as_many", "learnable_over_random", "dynamic_over_plain"}
+    assert of_papers - claims_of_rows == unlisted_claims, (
         "a control that LDS lacks; HE's Table 2; DAPO, which neither of the two papers runs"
     )
 
@@ -181,8 +183,8 @@ def test_every_study_of_published_results_answers_a_statement():
             for model in study["models"]
         )
     }
-    named = {name for row in ROWS for name in row["answered_by"].split()}
-    assert published <= named, f"no row names {published - named}"
+    answers = {name for row in ROWS for name in row["answered_by"].split()}
+    assert published <= answers, f"no row names {published - answers}"
     assert {"study:recordings", "study:trajectories", "study:small_real"} < published
 
 

@@ -23,14 +23,14 @@ def problem(version):
         else "this machine has none with venv; install one from your system's packages or with uv, for example: uv python install 3.13"
         " && make PYTHON=$(uv python find 3.13) ..."
     )
-    found = ".".join(str(part) for part in version[:3])
+    version_text = ".".join(str(part) for part in version[:3])
     reason = (
         " (envs/*.lock hold no files for newer ones; for these, raise the pins in envs/*.txt, the limit in"
         " src/hardgrpo/runtime/python_version.py and scripts/maintenance/write_locks.py, then make locks)"
         if tuple(version[:2]) > NEWEST
         else ""
     )
-    return f"error: Python 3.11 to 3.13 is needed, this is {found}; {remedy}{reason}"
+    return f"error: Python 3.11 to 3.13 is needed, this is {version_text}; {remedy}{reason}"
 
 
 def can_make_environments(name):

@@ -269,11 +269,11 @@ class Drawing:
     def committed_tables(self, wildcards: Wildcards) -> list[str]:
         """The committed tables that the paper's numbers and claims name."""
         entries = files.read_yaml(FINDINGS)
-        named = [
+        table_entries = [
             *entries["numbers"].values(),
             *(condition for claim in entries["claims"].values() for condition in claim),
         ]
-        tables = dict.fromkeys(entry["table"] for entry in named if "table" in entry)
+        tables = dict.fromkeys(entry["table"] for entry in table_entries if "table" in entry)
         return [paths.committed_table(table) for table in tables]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
