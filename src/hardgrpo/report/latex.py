@@ -121,7 +121,7 @@ def table(columns: list[Column]) -> str:
 
 def head_rows(headers: list[str]) -> str:
     r"""The rows of a table's head: the headers, and below them their units ("gain, pp"), if there
-    are any, so that a column is no wider than its name."""
+    are any, which keeps columns narrow."""
     names, units = zip(*(header.partition(", ")[::2] for header in headers))
     rows = [names, units] if any(units) else [names]
     return " ".join(" & ".join(row) + r" \\" for row in rows)
@@ -140,16 +140,16 @@ TEXT_WIDTH = 455  # points
 
 
 def size(columns: list[Column]) -> str:
-    """The command of the largest font in which a table fits the paper's text width; empty for the
-    usual font."""
-    # the digits around an arrow are narrower than average
+    """The command of the largest font in which a table's estimated width fits the paper's text
+    width, empty for the usual font; `\\tiny` with less space between the columns if none fits."""
+    # the arrow is not counted, to offset the narrow digits beside it
     length = lambda cell: len(plain(cell).replace("→", ""))
     characters = sum(
         max(map(length, (column.header, *column.cells))) for column in columns if not column.width
     )
     space = TEXT_WIDTH * (1 - sum(column.width for column in columns)) - 7 * len(columns)
     fonts = {"": 4.6, r"\scriptsize": 4.0}  # mean width of a character, in points
-    narrow = r"\tiny\setlength{\tabcolsep}{2.5pt}"  # also with less space between the columns
+    narrow = r"\tiny\setlength{\tabcolsep}{2.5pt}"
     return next((font for font, width in fonts.items() if characters * width <= space), narrow)
 
 

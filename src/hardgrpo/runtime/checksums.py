@@ -41,8 +41,9 @@ def lines(folder: Path) -> str:
 
 
 def compare(sums: str | Path, folder: Path = Path()) -> str:
-    """`EQUAL` if all files that the list `sums` names have its checksums below `folder`, else the
-    first file that does not and the number of such files. Raise a `UserError` if the list cannot be
+    """`EQUAL` if every file in the list `sums` exists below `folder` with the listed checksum,
+    otherwise a message with the first file that is missing or differs, and the number of such
+    files. Files that are not listed are not compared. Raise a `UserError` if the list cannot be
     read."""
     entries = [_read_line(line, sums) for line in files.read_text(sums).splitlines()]
     if not entries:

@@ -24,9 +24,10 @@ _library = None  # holds the replaced operators; torch removes them when it is d
 
 
 def apply_to(folder: str | Path) -> bool:
-    """Whether one process on a CPU computes the float32 model in `folder` with exact products. Does
-    not import torch. False for a `config.json` that cannot be read: whoever loads the model says
-    what is wrong with it."""
+    """Whether the model in `folder` is narrow enough for exact products and this process uses the
+    kernels of `environments.EXACT`. The caller checks device, precision and number of processes.
+    Does not import torch. False if `config.json` cannot be read; the model loader reports that
+    error."""
     path = Path(folder) / "config.json"
     if not path.is_file() or path.stat().st_size > MAX_CONFIG_BYTES:
         return False
@@ -43,13 +44,15 @@ def is_narrow(hidden_size: object) -> bool:
 
 
 def install() -> None:
-    """Let torch compute all float32 matrix products on the CPU of this process with NumPy, and its
-    exponentials, logarithms and roots without kernels that depend on the processor."""
+    """Replace torch's float32 operators mm, bmm, addmm and baddbmm on the CPU of this process by
+    NumPy's products, and select the kernels of Intel's library for float32 exponentials and
+    logarithms that are the same on every processor. Square roots are not covered; fused AdamW
+    avoids them."""
     global _library
     if _library is not None:
         return
-    # Intel's library chooses its kernels at the first call, which is after this line. Its products
-    # would be slow with these kernels, but its exponentials and logarithms are not.
+    # Intel's library reads this variable at its first call. COMPATIBLE slows its matrix products,
+    # which NumPy replaces, but not its exponentials and logarithms.
     os.environ["MKL_CBWR"] = "COMPATIBLE"
     import torch
 
@@ -64,8 +67,8 @@ def install() -> None:
 
 
 def _products() -> dict:
-    """Operators of torch and their replacements. Types other than float32 get torch's own kernels
-    of the operators that write into a given tensor."""
+    """{name of a torch operator: replacement}. Inputs that are not float32 use torch's `out=`
+    variants, which `install` does not replace."""
     import numpy as np
     import torch
 
@@ -97,7 +100,7 @@ def _products() -> dict:
     def add(bias, product, beta, alpha):
         if alpha != 1:
             product.mul_(alpha)
-        # as in torch, a factor of zero ignores numbers that are not finite
+        # beta = 0 ignores the bias, even NaN or infinity, as torch does
         return product if beta == 0 else product.add_(bias, alpha=beta)
 
     return {"mm": mm, "bmm": bmm, "addmm": addmm, "baddbmm": baddbmm}

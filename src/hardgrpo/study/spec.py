@@ -124,9 +124,9 @@ class Spec:
 
 
 def check_run_of_checkpoints(folder: Path) -> None:
-    """Raise a `UserError` if a checkpoint in `folder` was trained with another specification than
-    the `spec.yaml` beside `folder`. Checkpoints of versions that did not record the specification,
-    and folders without a `spec.yaml`, pass."""
+    """Raise a `UserError` if a manifest in `folder` or in its step folders records another
+    specification than `spec.yaml` in the parent folder. A manifest without `spec`, of an older
+    version, passes, and so does a folder without `spec.yaml`."""
     path = folder.parent / "spec.yaml"
     if not path.is_file():
         return
