@@ -314,6 +314,7 @@ def test_every_form_of_a_json_answer_is_read(is_normal, wire):
         lambda data: (200, b"", {"Content-Type": "text/plain"}),
         lambda data: (204, b"", {}),
         lambda data: (200, b"null", {}),
+        lambda data: (200, b"[" * 100_000, {}),
         lambda data: (200, data[:-10], {}),
         lambda data: (200, b"<html><form action='/login'></html>", {"Content-Type": "text/html"}),
         lambda data: (200, {"error": {"message": "upstream overloaded", "code": 503}}, {}),

@@ -219,6 +219,13 @@ def check_entry(tables: Committed, entry: dict, place: str) -> None:
     table = entry["table"]
     frame = tables.rows(entry, place)
     tested = [name for name in CONDITIONS if name in entry]
+    unknown_keys = entry.keys() - {"table", "rows", "column", "over", "share", "count", *CONDITIONS}
+    if unknown_keys or frame.empty or not (tested or "count" in entry):
+        raise UserError(
+            f"{place}: {tables.path(table)}: the condition with {words_of(entry)} tests nothing"
+            f"{''.join(f', unknown key {key}' for key in sorted(unknown_keys))}; correct its entry"
+            f" in {FINDINGS}"
+        )
     failures = []
     for _, row in frame.iterrows():
         for name in tested:

@@ -431,7 +431,7 @@ class Sampler:
                 )
             except Malformed as error:
                 problem = str(error)
-            except ValueError:
+            except (ValueError, RecursionError):
                 problem = "the answer is no JSON"
             tries += 1
             if tries >= most_tries:
