@@ -211,6 +211,17 @@ def test_wrong_columns_and_files_of_answers_are_named(read_problems):
         UserError, match="11 of 12 prompts have no answer in problems.jsonl, before"
     ):
         read_problems(alone, alone, problems=EXPECTED[:1])
+    with pytest.raises(UserError, match="12 of 12 prompts have no answer"):
+        read_problems(ROWS, ROWS, "--answer", "glod")
+
+
+def test_the_named_column_of_ids_is_also_that_of_the_file_of_answers(read_problems):
+    renamed = [{"n": row["id"]} | without([row], "id")[0] for row in EXPECTED]
+    alone = without(ROWS, "answer")
+    rows = [{"n": row["id"]} | without([row], "id")[0] for row in alone]
+    assert read_problems(rows, rows, "--id", "n", problems=renamed) == read_problems(
+        alone, alone, problems=EXPECTED
+    )
 
 
 def test_a_wrong_call_is_one_line_and_writes_nothing(tmp_path):

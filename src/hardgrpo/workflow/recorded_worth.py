@@ -129,7 +129,10 @@ def read(path: str, args: argparse.Namespace) -> Recording:
         )
     # `response` and the like hold the completions here
     usual = tuple(name for name in own_files.ANSWER_COLUMNS if name != completion)
-    answer = find_column(path, columns, args.answer if args.answer in columns else None, usual)
+    if args.answer:  # may be in another of the files alone
+        answer = args.answer if args.answer in columns else None
+    else:
+        answer = find_column(path, columns, None, usual)
     if answer in (completion, question, identity):
         answer = None
     tokens = find_column(path, columns, None, TOKENS_COLUMNS)
@@ -224,9 +227,11 @@ def find_problems(before: Recording, after: Recording, args: argparse.Namespace)
     if args.problems:
         rows = read_rows(args.problems)
         columns = columns_of(rows.rows)
-        question = find_column(args.problems, columns, None, own_files.QUESTION_COLUMNS)
+        question_option = args.question if args.question in columns else None
+        id_option = args.id if args.id in columns else None
+        question = find_column(args.problems, columns, question_option, own_files.QUESTION_COLUMNS)
         answer = find_column(args.problems, columns, args.answer, own_files.ANSWER_COLUMNS)
-        identity = find_column(args.problems, columns, None, ID_COLUMNS) or question
+        identity = find_column(args.problems, columns, id_option, ID_COLUMNS) or question
         if identity is None or answer is None:
             raise UserError(
                 f"{args.problems}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
