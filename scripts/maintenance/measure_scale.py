@@ -46,15 +46,18 @@ def main() -> None:
         default=[100, 1_000, 10_000],
         help="least numbers of runs (default: %(default)s)",
     )
-    parser.add_argument("--commit", help="measure this commit (default: this clone's files)")
+    parser.add_argument(
+        "--commit", default="HEAD", help="measure this commit (default: %(default)s)"
+    )
     parser.add_argument("--label", required=True, help="name of the rows")
     parser.add_argument("--output", type=Path, required=True, help="CSV file")
     args = parser.parse_args()
     rows = files.read_rows(args.output, COLUMNS) if args.output.exists() else []
-    with commit_copy(args.commit) if args.commit else benchmarks.clone_copy() as folder:
+    with commit_copy(args.commit) as folder:
+        commit = git("rev-parse", "--short=8", args.commit).decode().strip()
         for runs in args.runs:
             row = measure(folder, runs)
-            row |= {"label": args.label, "commit": args.commit or current_commit()}
+            row |= {"label": args.label, "commit": commit}
             rows = [
                 earlier
                 for earlier in rows
@@ -71,22 +74,21 @@ def main() -> None:
 def commit_copy(commit: str) -> Iterator[Path]:
     """A folder with the files of a commit."""
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(
-            ["git", "archive", commit], cwd=benchmarks.ROOT, capture_output=True, check=False
-        )
-        if archive.returncode:
-            raise UserError(
-                f"{commit}: {archive.stderr.decode().strip()}; name a commit of this clone"
-            )
-        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        archive = git("archive", commit)
+        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
         yield Path(folder)
 
 
-def current_commit() -> str:
-    command = ["git", "rev-parse", "--short=8", "HEAD"]
-    return subprocess.run(
-        command, cwd=benchmarks.ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+def git(command: str, *arguments: str) -> bytes:
+    """The output of a git command in this clone; the last argument is a commit."""
+    process = subprocess.run(
+        ["git", command, *arguments], cwd=benchmarks.ROOT, capture_output=True, check=False
+    )
+    if process.returncode:
+        raise UserError(
+            f"{arguments[-1]}: {process.stderr.decode().strip()}; name a commit of this clone"
+        )
+    return process.stdout
 
 
 def measure(folder: Path, least_runs: int) -> dict:
