@@ -11,12 +11,6 @@ from hardgrpo.runtime import files, warm
 import argparse
 import io
 
-NEEDS = {  # {column `needs` of the table: words}
-    "none": "no label",
-    "sample": "a small labelled sample",
-    "pool": "the labels of the whole pool",
-}
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -31,7 +25,7 @@ def main() -> None:
     import matplotlib.pyplot as plt  # imported late: see hardgrpo.runtime.warm
     import pandas as pd
 
-    figure = ways.draw(pd.read_csv(io.StringIO(files.read_text(args.cases))), NEEDS, title="")
+    figure = ways.draw(pd.read_csv(io.StringIO(files.read_text(args.cases))), title="")
     with files.atomic(args.output) as temporary:
         figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
     plt.close(figure)

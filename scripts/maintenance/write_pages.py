@@ -110,7 +110,7 @@ def draw_ways(root: Path) -> None:
     config = load.read(root)
     cases = recommended.every_case(root, config)
     real = recommended.real_models(root)
-    figure = ways.draw(cases, recommended.NEEDS, recommended.title(root, config), real)
+    figure = ways.draw(cases, recommended.title(root, config), real)
     plotting.save(figure, cases, [str(root / "docs/images/which_prompts.png")])
 
 

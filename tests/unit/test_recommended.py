@@ -172,7 +172,7 @@ def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
     best = recommended.values(root, config)["advice"][0]["best"]
     title = recommended.title(root, config)
     assert ("at random" in title) == (best is None)
-    figure = ways.draw(cases, recommended.NEEDS, title, recommended.real_models(ROOT))
+    figure = ways.draw(cases, title, recommended.real_models(ROOT))
     axis, real_axis = figure.axes
     texts = [text.get_text() for text in axis.texts]
     for way, rows in cases.groupby("way"):

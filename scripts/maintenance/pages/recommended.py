@@ -20,6 +20,7 @@ from hardgrpo.analysis import random_choice, summaries
 from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.report.tables import recorded
+from hardgrpo.report.ways import NEEDS
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
@@ -31,12 +32,6 @@ from pathlib import Path
 import pandas as pd
 
 CASES = 2
-# labels that must be known before the choice
-NEEDS = {
-    "none": "no label",
-    "sample": "a small labelled sample",
-    "pool": "the labels of the whole pool",
-}
 SITUATIONS = {
     "none": "No prompt is labelled",
     "sample": "A small sample can be labelled first",

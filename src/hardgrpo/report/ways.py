@@ -12,19 +12,24 @@ COLORS = {
     random_choice.OPEN: "0.6",
     random_choice.WORSE: "#D55E00",
 }
+# labels that must be known before the choice, from the fewest: {value of the column `needs`: words}
+NEEDS = {
+    "none": "no label",
+    "sample": "a small labelled sample",
+    "pool": "the labels of the whole pool",
+}
 FARTHEST = 20.0  # points; a lead outside this range is drawn as an arrow at the edge
 ROW = 0.3  # inches
 
 
-def draw(cases: pd.DataFrame, needs: dict[str, str], title: str, real: pd.DataFrame | None = None):
-    """The figure. `cases` has the columns of docs/which-prompts.csv. `needs` maps each value of the
-    column `needs` to the words that the figure shows, in order. `real` holds the leads of published
-    models, with the columns `measure`, `way`, `model`, `runs`, `difference`, `low` and `high`;
-    without it there is no panel of these models."""
+def draw(cases: pd.DataFrame, title: str, real: pd.DataFrame | None = None):
+    """The figure. `cases` has the columns of docs/which-prompts.csv. `real` holds
+    the leads of published models, with the columns `measure`, `way`, `model`, `runs`, `difference`,
+    `low` and `high`; without it there is no panel of these models."""
     plt.style.use(plotting.STYLE)
     groups = [
         (words, cases[cases.needs == need])
-        for need, words in needs.items()
+        for need, words in NEEDS.items()
         if (cases.needs == need).any()
     ]
     ways = [
