@@ -19,7 +19,7 @@ from hardgrpo.runtime.errors import UserError
 
 WIDEST = 256  # columns of the hidden states of a model
 MAX_CONFIG_BYTES = 2**20
-IDENTITY = "exact products, version 1"  # names the states of runs that are computed this way
+IDENTITY = "exact products, version 2"  # names the states of runs that are computed this way
 _library = None  # holds the replaced operators; torch removes them when it is deleted
 
 
@@ -64,6 +64,13 @@ def install() -> None:
     # attention's fused kernel has matrix products of its own
     torch.backends.cuda.enable_flash_sdp(False)
     _library = library
+
+
+def model_arguments() -> dict[str, str]:
+    """Arguments of transformers' from_pretrained after `install`, else none: attention as plain
+    products, because torch's unfused kernel multiplies queries and keys by the scale for each
+    token."""
+    return {} if _library is None else {"attn_implementation": "eager"}
 
 
 def _products() -> dict:

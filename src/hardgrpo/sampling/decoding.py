@@ -11,8 +11,53 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from hardgrpo.runtime.errors import UserError
+
+RESERVED_TOKENS = 32  # tokens for which a layer of the cache reserves memory at a time
+
+
+class ReservingCache(DynamicCache):
+    """A cache whose layers of full attention reserve memory for tokens to come. Layers of
+    DynamicCache copy all earlier keys and values for each token."""
+
+    def __init__(self, config):
+        super().__init__(config=config)
+        self.layers = [
+            ReservingLayer() if type(layer) is DynamicLayer else layer for layer in self.layers
+        ]
+
+
+class ReservingLayer(DynamicLayer):
+    """The keys and values (rows, heads, tokens, head size) of a layer, which are views of larger
+    tensors."""
+
+    memory: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
+        """Append keys and values (rows, heads, new tokens, head size); return all of them."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start = self.get_seq_length()
+        end = start + key_states.shape[-2]
+        if self.memory is None or end > self.memory[0].shape[-2]:
+            self.memory = tuple(
+                new.new_empty(*new.shape[:2], end + RESERVED_TOKENS, new.shape[-1])
+                for new in (key_states, value_states)
+            )
+            if start:
+                for memory, earlier in zip(self.memory, (self.keys, self.values)):
+                    memory[:, :, :start] = earlier
+        for memory, new in zip(self.memory, (key_states, value_states)):
+            memory[:, :, start:end] = new
+        self.keys, self.values = (memory[:, :, :end] for memory in self.memory)
+        return self.keys, self.values
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        """Keep the rows `beam_idx`, in this order."""
+        super().reorder_cache(beam_idx)
+        self.memory = None
 
 
 def decode(
@@ -35,7 +80,7 @@ def decode(
     lengths = torch.full((rows,), max_tokens, device=ids.device)
     ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
     active = torch.arange(rows, device=ids.device)  # rows that are still in the batch
-    cache = DynamicCache(config=model.config)
+    cache = ReservingCache(model.config)
 
     unique_prompts, copy_of = torch.unique_consecutive(
         torch.cat([ids, mask], dim=1), dim=0, return_inverse=True

@@ -24,7 +24,7 @@ from pathlib import Path
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, logging
 
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, exact_products, files
 from hardgrpo.runtime.errors import UserError
 
 MIB = 2**20
@@ -86,8 +86,9 @@ def load_model(folder: str | Path, **arguments):
     the model cannot be used."""
     check_sizes(Path(folder))
     check_layers(Path(folder))
+    arguments = SAFE_ARGUMENTS | exact_products.model_arguments() | arguments
     with errors.while_loading(folder):
-        return AutoModelForCausalLM.from_pretrained(folder, **SAFE_ARGUMENTS | arguments)
+        return AutoModelForCausalLM.from_pretrained(folder, **arguments)
 
 
 def check_sizes(folder: Path) -> None:

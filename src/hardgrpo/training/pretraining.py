@@ -11,6 +11,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from hardgrpo.data import generated, tasks
+from hardgrpo.runtime import exact_products
 from hardgrpo.runtime.progress import Progress
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
@@ -65,6 +66,7 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
             bos_token_id=None,
+            **exact_products.model_arguments(),
         )
     )
 

@@ -1,0 +1,39 @@
+"""The cache of keys and values with which completions are decoded."""
+
+import pytest
+import torch
+from transformers import DynamicCache, Qwen3Config
+
+from hardgrpo.sampling import decoding
+
+
+def config(layer_types: list[str]) -> Qwen3Config:
+    return Qwen3Config(
+        num_hidden_layers=len(layer_types),
+        layer_types=layer_types,
+        use_sliding_window=True,
+        sliding_window=8,
+    )
+
+
+@pytest.mark.parametrize(
+    "layer_types", [["full_attention"] * 2, ["sliding_attention", "full_attention"]]
+)
+@pytest.mark.parametrize("prompt_tokens", [1, 2 * decoding.RESERVED_TOKENS])
+def test_the_cache_returns_what_the_cache_of_transformers_returns(layer_types, prompt_tokens):
+    generator = torch.Generator().manual_seed(prompt_tokens)
+    caches = decoding.ReservingCache(config(layer_types)), DynamicCache(config=config(layer_types))
+    rows, kept_rows = 4, torch.tensor([2, 0, 0])
+    for step in range(2 * decoding.RESERVED_TOKENS + 3):
+        if step in (1, decoding.RESERVED_TOKENS):  # rows are repeated and leave
+            for cache in caches:
+                cache.reorder_cache(kept_rows)
+            rows = len(kept_rows)
+        tokens = prompt_tokens if step == 0 else 1
+        for layer in range(len(layer_types)):
+            new = torch.randn(2, rows, 3, tokens, 5, generator=generator)
+            states = [cache.update(*new, layer) for cache in caches]
+            for reserving, plain in zip(*states, strict=True):
+                assert torch.equal(reserving, plain)
+        lengths = {cache.get_seq_length(len(layer_types) - 1) for cache in caches}
+        assert lengths == {prompt_tokens + step}
