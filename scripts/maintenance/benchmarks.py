@@ -5,6 +5,7 @@ Both implementations are measured in one run on one machine. On a slower or busi
 longer, and their ratio stays the same.
 """
 
+import repository_files
 from hardgrpo.runtime.errors import UserError
 
 import contextlib
@@ -12,7 +13,6 @@ import glob
 import operator
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -158,16 +158,9 @@ def from_demo(*patterns: str) -> list[Path]:
 def clone_copy() -> Iterator[Path]:
     """A copy of the repository's files without results, in which a benchmark may make and delete
     files."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    try:
-        names = subprocess.run(
-            command, cwd=ROOT, check=True, capture_output=True, text=True
-        ).stdout.split("\0")
-    except (OSError, subprocess.CalledProcessError):
-        raise Skipped("git does not list the repository's files here; clone it with git") from None
     with scratch() as temporary:
-        for name in filter(None, names):
-            if (ROOT / name).is_file():
-                (Path(temporary) / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, Path(temporary) / name)
+        try:
+            repository_files.copy_to(Path(temporary))
+        except UserError as error:
+            raise Skipped(str(error)) from None
         yield Path(temporary)

@@ -14,6 +14,7 @@ the result. The sections run as root in a chroot, which does not confine root. T
 refuses a folder that another account owns or can write to.
 """
 
+import repository_files
 from hardgrpo.runtime import errors, files, images, ownership, pip_settings
 from hardgrpo.runtime.errors import UserError
 
@@ -138,7 +139,8 @@ def make_container(definition: Definition, folder: Path) -> tuple[str, str]:
     )
     if pinned.returncode == 0:
         return pinned.stdout.strip(), definition.base
-    print(f"{definition.base}: not pulled ({pinned.stderr.strip().splitlines()[-1]})")
+    reason = (pinned.stderr.strip().splitlines() or ["no message"])[-1]
+    print(f"{definition.base}: not pulled ({reason})")
     debian = folder / "debian"
     if not (folder / COMPLETE).is_file():
         step("Debian 12 by debootstrap")
@@ -192,7 +194,8 @@ def draw_study(folder: Path, container: str) -> None:
     """Draw a study and its supplement in a container, from a copy of the tracked files. Raise a
     `UserError` if a figure or the supplement is missing."""
     clone = folder / "clone"
-    copy_tracked_files(clone)
+    shutil.rmtree(clone, ignore_errors=True)
+    repository_files.copy_to(clone)
     call_snakemake = f"python -m snakemake figures supplement --profile laptop --cores 2 --config study={STUDY} draw=reference"
     run(
         folder,
@@ -211,16 +214,6 @@ def draw_study(folder: Path, container: str) -> None:
         f"{paper}: {len(list(paper.glob('figures/*.png')))} figures, supplement.pdf of {(paper / 'supplement.pdf').stat().st_size:,} bytes"
     )
     shutil.rmtree(clone)
-
-
-def copy_tracked_files(folder: Path) -> None:
-    """Copy git's tracked files from the working tree into a new folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
-    for name in filter(None, listing.stdout.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
 
 
 def test_archive(definition: Definition, folder: Path, archive: Path) -> None:

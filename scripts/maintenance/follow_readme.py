@@ -11,6 +11,7 @@ commands run as root in a chroot, which does not confine root. Therefore the pro
 folder that another account owns or can write to.
 """
 
+import repository_files
 from hardgrpo.runtime import errors, files, ownership
 from hardgrpo.runtime.errors import UserError
 
@@ -106,18 +107,10 @@ def read_commands(readme: str, quick: bool) -> list[str]:
 
 
 def copy_clone(folder: Path) -> None:
-    """Copy git's tracked files from the working tree and commit them. Environments and results of
+    """Copy the repository's files from the working tree and commit them. Environments and results of
     an earlier call stay, locks are removed."""
     shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
-    tracked_names = (
-        subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
-        .stdout.decode()
-        .split("\0")
-    )
-    for name in filter(None, tracked_names):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    repository_files.copy_to(folder)
     git = [
         "git",
         "-C",

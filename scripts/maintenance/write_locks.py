@@ -8,7 +8,7 @@ uv from the pins in envs/*.txt.
 all files of a release, including files for other systems and Pythons.
 """
 
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, python_version
 from hardgrpo.runtime.errors import UserError
 
 import argparse
@@ -21,7 +21,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PYTHONS = "python_full_version < '3.14'"  # the lower bound, 3.11, is an argument of uv
+# The lower bound is an argument of uv.
+PYTHONS = f"python_full_version < '3.{python_version.NEWEST[1] + 1}'"
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
 # {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems: on
 # another system, pip names missing files.
@@ -133,7 +134,7 @@ def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entrie
             "--generate-hashes",
             "--no-header",
             "--python-version",
-            "3.11",
+            f"3.{python_version.OLDEST[1]}",
         ]
         command += [
             "--only-binary",

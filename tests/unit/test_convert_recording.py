@@ -245,6 +245,20 @@ def convert_pinned(
     )
 
 
+@pytest.mark.parametrize("name", ["../test.json", "/test.json"])
+def test_a_path_of_the_lock_that_leaves_the_folder_is_refused(tmp_path, name):
+    write(tmp_path)
+    assert convert_pinned(tmp_path).returncode == 0
+    path = tmp_path / "inputs.lock"
+    lock = path.read_text().replace("runs/test.json", name)
+    path.write_text(lock)
+    (tmp_path / "out.jsonl.gz").unlink()
+    done = convert_pinned(tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "inputs.lock" in done.stderr and name in done.stderr and "git checkout" in done.stderr
+    assert path.read_text() == lock and not (tmp_path / "out.jsonl.gz").exists()
+
+
 def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
     write(tmp_path)
     assert convert_pinned(tmp_path).returncode == 0

@@ -113,7 +113,7 @@ def with_avx2(monkeypatch):
 @pytest.mark.parametrize("columns, applies", [(96, True), (256, True), (257, False), (None, False)])
 def test_exact_products_are_for_narrow_models(with_avx2, tmp_path, columns, applies):
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": columns}))
-    assert exact_products.apply_to(tmp_path) is applies
+    assert exact_products.is_exact_model(tmp_path) is applies
 
 
 @pytest.mark.parametrize(

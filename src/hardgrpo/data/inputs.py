@@ -25,7 +25,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo.runtime import files
+from hardgrpo.runtime import files, links
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.lock_files import is_current, open_lock
 
@@ -85,6 +85,12 @@ def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
                 remedy,
             )
             for file, facts in entry["files"].items():
+                _expect(
+                    not links.is_outside(file),
+                    f"{place}: {file}",
+                    "expected a path within the folder of the download",
+                    remedy,
+                )
                 is_valid = (
                     isinstance(facts, dict)
                     and _is_count(facts.get("bytes"))
@@ -333,9 +339,7 @@ def download(
     download fails."""
     from huggingface_hub import snapshot_download
 
-    outside_name = next(
-        (file for file in names if Path(file).is_absolute() or ".." in Path(file).parts), None
-    )
+    outside_name = next(filter(links.is_outside, names), None)
     if outside_name is not None:
         raise UserError(
             f"{kind} {name}: its file '{outside_name}' would be written outside of its folder; choose another {kind}"

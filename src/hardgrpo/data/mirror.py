@@ -23,7 +23,7 @@ from pathlib import Path
 
 from hardgrpo.data import inputs
 from hardgrpo.data.inputs import DownloadError
-from hardgrpo.runtime import files
+from hardgrpo.runtime import files, links
 from hardgrpo.runtime.errors import UserError
 
 VARIABLE = "HARDGRPO_MIRROR"
@@ -86,7 +86,7 @@ def _copy(mirror: str, name: str, facts: dict, path: Path) -> None:
     """Copy a file from a mirror, and compare size and checksum. Raise a `UserError` for a missing
     or another file."""
     place = f"mirror {mirror}"
-    if Path(name).is_absolute() or ".." in Path(name).parts:
+    if links.is_outside(name):
         raise UserError(f"{place}: '{name}' of inputs.lock would be outside of its folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     if mirror.startswith(("https://", "http://")):

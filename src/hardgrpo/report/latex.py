@@ -107,7 +107,7 @@ def table(columns: list[Column]) -> str:
     head = head_rows([render(column.header) for column in shown_columns])
     caption_note = f"{notes[:1].upper()}{notes[1:]}." if notes else ""
     text = [
-        rf"\ifdefined\tablecaption{size(shown_columns)}\fi",
+        rf"\ifdefined\tablecaption{font_command(shown_columns)}\fi",
         rf"\begin{{longtable}}{{@{{}}{''.join(map(alignment, shown_columns))}@{{}}}}",
         rf"\ifdefined\tablecaption\caption{{\tablecaption{{}} {caption_note}}}\\\fi{'  % ' + caption_note if caption_note else ''}",
         rf"\toprule {head} \midrule\endfirsthead",
@@ -139,7 +139,7 @@ MOST_ROWS = 40  # of a table that is printed: a page
 TEXT_WIDTH = 455  # points
 
 
-def size(columns: list[Column]) -> str:
+def font_command(columns: list[Column]) -> str:
     """The command of the largest font in which a table's estimated width fits the paper's text
     width, empty for the usual font; `\\tiny` with less space between the columns if none fits."""
     # the arrow is not counted, to offset the narrow digits beside it

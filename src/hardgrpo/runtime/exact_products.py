@@ -23,7 +23,7 @@ IDENTITY = "exact products, version 2"  # names the states of runs that are comp
 _library = None  # holds the replaced operators; torch removes them when it is deleted
 
 
-def apply_to(folder: str | Path) -> bool:
+def is_exact_model(folder: str | Path) -> bool:
     """Whether the model in `folder` is narrow enough for exact products and this process uses the
     kernels of `environments.EXACT`. The caller checks device, precision and number of processes.
     Does not import torch. False if `config.json` cannot be read; the model loader reports that
@@ -59,7 +59,7 @@ def install() -> None:
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of every replaced operator
-        for name, product in _products().items():
+        for name, product in _operators().items():
             library.impl(name, product, "CPU")
     # attention's fused kernel has matrix products of its own
     torch.backends.cuda.enable_flash_sdp(False)
@@ -73,7 +73,7 @@ def model_arguments() -> dict[str, str]:
     return {} if _library is None else {"attn_implementation": "eager"}
 
 
-def _products() -> dict:
+def _operators() -> dict:
     """{name of a torch operator: replacement}. Inputs that are not float32 use torch's `out=`
     variants, which `install` does not replace."""
     import numpy as np

@@ -9,6 +9,11 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 
 
+def is_outside(name: str) -> bool:
+    """Whether a file name of a listing would lead out of the folder to which it is relative."""
+    return Path(name).is_absolute() or ".." in Path(name).parts
+
+
 def check_inside(path: Path, folder: Path) -> None:
     """Raise a `UserError` if `path`, an entry of `folder`, leads out of `folder` through a link.
 

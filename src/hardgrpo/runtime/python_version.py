@@ -30,7 +30,7 @@ def problem(version):
         if tuple(version[:2]) > NEWEST
         else ""
     )
-    return f"error: Python 3.11 to 3.13 is needed, this is {version_text}; {remedy}{reason}"
+    return f"error: Python 3.{OLDEST[1]} to 3.{NEWEST[1]} is needed, this is {version_text}; {remedy}{reason}"
 
 
 def can_make_environments(name):

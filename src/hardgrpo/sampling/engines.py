@@ -211,7 +211,7 @@ def load(folder: str):
     """The model in evaluation mode, on the GPU if there is one. Raise a `UserError` if the model
     cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cpu" and exact_products.apply_to(folder):
+    if device == "cpu" and exact_products.is_exact_model(folder):
         exact_products.install()
     model = (
         model_folders.load_model(folder, dtype=torch.float32 if device == "cpu" else "auto")

@@ -136,7 +136,7 @@ def has_exact_products(spec: Spec, hardware: Hardware) -> bool:
         and hardware.processes == 1
         and recipe["base"] == recipe["precision"] == "fp32"
         and recipe.get("generation") != "vllm"
-        and exact_products.apply_to(spec.model_folder)
+        and exact_products.is_exact_model(spec.model_folder)
     )
 
 

@@ -1,0 +1,149 @@
+"""Measure how firmly models choose the results of arithmetic steps, before and after training.
+
+    python scripts/maintenance/measure_margins.py --study mini_rates
+
+For each step of the right solution of each test problem, the program computes the probability of
+every result from 0 to 99. The *margin* of a step is the probability of the most probable result
+minus that of the second most probable result. Greedy decoding takes the most probable result, so
+training changes it as soon as it moves the two probabilities by more than the margin.
+
+The study's base models must be in results/models; its last checkpoints are measured where they are
+in results/training. Writes the study's rows of docs/margins.csv, one for each operation of the base
+models (no policy) and of the runs of each arm.
+"""
+
+from hardgrpo.data import generated, tasks
+from hardgrpo.runtime import errors, files, provenance
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import engines
+from hardgrpo.study import load, paths
+
+import argparse
+import csv
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+SPACE = "\u2581"  # how the tokenizers write a space
+COLUMNS = [
+    "study",
+    "model",
+    "policy",
+    "recipe",
+    "models",
+    "operation",
+    "steps",
+    "margin_low_quartile",
+    "margin_median",
+    "margin_high_quartile",
+    "below_5_points",
+    "right_is_first",
+    "right_probability",
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--study", required=True, help="a study whose task is arithmetic")
+    parser.add_argument("--task", default="arithmetic", help="generated task of worked steps")
+    parser.add_argument("--output", type=Path, default=Path("docs/margins.csv"))
+    args = parser.parse_args()
+    engines.fix_threads()
+    problems = tasks.read_problems(paths.problems(args.task, "test"))
+    rows = []
+    for (model, policy, recipe), folders in model_folders_by_arm(args.study, args.task).items():
+        steps = [step for folder in folders for step in measure(folder, problems)]
+        identity = [args.study, model, policy, recipe, len(folders)]
+        rows += [
+            dict(zip(COLUMNS, [*identity, operation, *values]))
+            for operation, values in summarize(steps).items()
+        ]
+        print(f"{model} {policy} {recipe}: {len(folders)} models", flush=True)
+    other_rows = []
+    if args.output.exists():
+        with args.output.open(encoding="utf-8", newline="") as stream:
+            other_rows = [row for row in csv.DictReader(stream) if row["study"] != args.study]
+    files.write_rows(args.output, COLUMNS, other_rows + rows)
+
+
+def model_folders_by_arm(study: str, task: str) -> dict[tuple[str, str, str], list[str]]:
+    """{(model, policy, recipe): folders of the last checkpoints}; the base models of a model have
+    neither policy nor recipe. Raise a `UserError` if no base model is in results/models."""
+    folders: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    for run in paths.runs(load.read(), study):
+        base = paths.model_folder(run.base)
+        if run.task != task or not Path(base, "manifest.json").exists():
+            continue
+        folders[run.model, "", ""][base] = None
+        checkpoints = Path(paths.training(run, "checkpoints"))
+        if (checkpoints / "manifest.json").exists():
+            by_step = provenance.checkpoints(checkpoints)
+            folders[run.model, run.policy, run.recipe][str(by_step[max(by_step)])] = None
+    if not folders:
+        raise UserError(
+            f"results/models: no base model of study '{study}' that is trained on '{task}';"
+            f" make them with .venv/bin/snakemake --profile laptop --config study={study}"
+        )
+    return {arm: list(names) for arm, names in folders.items()}
+
+
+def summarize(steps: list[tuple[str, np.ndarray, int]]) -> dict[str, list[float]]:
+    """{operation: values of COLUMNS after `operation`} of the steps that `measure` returns."""
+    by_operation = defaultdict(list)
+    for operation, probabilities, right in steps:
+        second, first = np.sort(probabilities)[-2:]
+        is_first = probabilities.argmax() == right
+        by_operation[operation].append((first - second, is_first, probabilities[right]))
+    summaries = {}
+    for operation, values in sorted(by_operation.items()):
+        margins, right_is_first, right_probabilities = np.array(values, float).T
+        shares = (
+            *np.quantile(margins, (0.25, 0.5, 0.75)),
+            (margins < 0.05).mean(),
+            right_is_first.mean(),
+            right_probabilities.mean(),
+        )
+        summaries[operation] = [len(values), *(round(float(share), 4) for share in shares)]
+    return summaries
+
+
+@torch.inference_mode()
+def measure(folder: str, problems: list[dict]) -> Iterator[tuple[str, np.ndarray, int]]:
+    """Yield (operation, probabilities (100,) of the results 0 to 99, right result) for each step of
+    the right solutions.
+
+    Tokenizers of the models that are pretrained here have a token for each digit. The probability
+    of a result of two digits is the product of its digits' probabilities; that of a result of one
+    digit is the product of the probabilities of the digit and of the step's end.
+    """
+    model = engines.load(folder)
+    tokenizer = engines.model_folders.load_tokenizer(folder)
+    first_digits = tokenizer.convert_tokens_to_ids([f"{SPACE}{digit}" for digit in range(10)])
+    second_digits = tokenizer.convert_tokens_to_ids([str(digit) for digit in range(10)])
+    end = tokenizer.convert_tokens_to_ids(f"{SPACE};")
+    for problem in problems:
+        chain = generated.read_arithmetic(problem["question"])
+        messages = [{"role": "user", "content": problem["question"]}]
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        (value,) = chain.start
+        for operation, operand in chain.steps:
+            result = generated.apply((operation, operand), value)
+            text += f" {value} {operation} {operand} ="
+            ids = tokenizer(text)["input_ids"]
+            batch = torch.tensor([[*ids, first_digit] for first_digit in first_digits])
+            probabilities = model(batch).logits[:, -2:].double().softmax(-1).numpy()
+            of_first = probabilities[0, 0, first_digits]  # (10,)
+            of_second = probabilities[:, 1][:, second_digits]  # (first digit, second digit)
+            of_results = (of_first[:, None] * of_second).ravel()
+            of_results[:10] = of_first * probabilities[:, 1, end]
+            yield operation, of_results, result
+            text, value = f"{text} {result} ;", result
+
+
+if __name__ == "__main__":
+    errors.run(main)
