@@ -350,6 +350,7 @@ def shrink(config: dict) -> None:
     )
     config["policies"]["hard"]["budget"] = config["policies"]["random"]["budget"] = 0.25
     config["studies"]["mini"].update(
+        models=["tiny"],
         tasks=["swaps"],
         arms=[{"policy": ["hard", "random"], "recipe": "mini"}],
         seeds=[0],

@@ -46,7 +46,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--model",
-        default=paths.model_folder("tiny-seed0"),
+        default=paths.model_folder("steady-seed0"),
         help="model folder to sample and train (default: %(default)s)",
     )
     parser.add_argument(

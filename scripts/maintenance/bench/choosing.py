@@ -43,7 +43,7 @@ SELECTORS = {
 
 def run(options) -> list[dict]:
     demo_spec, _ = from_demo(
-        "results/training/tiny*/*/mini/random/seed*/spec.yaml", f"{options.model}/manifest.json"
+        "results/training/*/*/mini/random/seed*/spec.yaml", f"{options.model}/manifest.json"
     )
     rows, repeats = [], max(1, options.repeats // 2)
     with benchmarks.scratch() as temporary:

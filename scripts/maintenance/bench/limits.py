@@ -32,7 +32,7 @@ SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
 def run(options) -> list[dict]:
     folder = LARGER if (ROOT / LARGER / "manifest.json").is_file() else options.model
     demo_spec, _ = from_demo(
-        "results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json"
+        "results/training/*/*/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json"
     )
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from hardgrpo.sampling import engines

@@ -35,7 +35,7 @@ CASES = [(0.0, None, False), (0.0, None, True), (0.04, None, False), (0.0, 8, Fa
 
 def run(options) -> list[dict]:
     demo_spec, _ = from_demo(
-        "results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{options.model}/manifest.json"
+        "results/training/*/*/mini/hard/seed*/spec.yaml", f"{options.model}/manifest.json"
     )
     rows = []
     with benchmarks.scratch() as temporary:
