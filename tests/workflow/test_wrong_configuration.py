@@ -231,7 +231,7 @@ def break_(path, value):
             by_rate,
             [
                 "studies.by_rate.arms",
-                "'agreement_lowest' goes by agreement, so that its prompts have no pass rates",
+                "'agreement_lowest' chooses by agreement, so its prompts have no pass rates",
             ],
         ),
         (
@@ -290,7 +290,7 @@ def break_(path, value):
             break_("policies/half_by_small/probed_by", "qwen3-4b-recorded"),
             [
                 "studies.mini_labels.arms",
-                "of which no completions of the pool of 'swaps' are recorded",
+                "which has no recorded completions of the pool of 'swaps'",
             ],
         ),
         (
@@ -477,7 +477,7 @@ def break_(path, value):
         ),
         (
             break_("models/qwen2.5-coder-0.5b-instruct/source/package", ["a", "a"]),
-            ["models.qwen2.5-coder-0.5b-instruct.source.package", "stands here twice"],
+            ["models.qwen2.5-coder-0.5b-instruct.source.package", "is listed twice"],
         ),
         (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on it"]),
         (
@@ -519,7 +519,7 @@ def break_(path, value):
         (break_("track", "tensorbord"), ["track", "tensorboard"]),
         (
             break_("studies/mini/models", ["tiny", "qwen3-4b-recorded"]),
-            ["studies.mini.models", "cannot share a study"],
+            ["studies.mini.models", "cannot be in one study"],
         ),
         (break_("policies/hard/budget", 0), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
@@ -580,7 +580,7 @@ def break_(path, value):
         ),
         (
             break_("studies/trajectories/models", ["qwen2.5-math-1.5b-trajectory", "tiny"]),
-            ["trajectories.models", "cannot share a study"],
+            ["trajectories.models", "cannot be in one study"],
         ),
         (
             break_("studies/recordings/tasks", []),

@@ -79,7 +79,7 @@ class ModelPackage(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if isinstance(self.package, list) and len(set(self.package)) < len(self.package):
-            yield "package", "a name stands here twice; remove one"
+            yield "package", "a name is listed twice; remove one"
         if isinstance(self.package, list) and self.sha256 is None:
             yield (
                 "sha256",

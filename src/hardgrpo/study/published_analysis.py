@@ -32,7 +32,7 @@ class Original(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if len(set(self.files)) < len(self.files):
-            yield "files", "a name stands here twice; remove one"
+            yield "files", "a name is listed twice; remove one"
         if ".." in self.folder.split("/"):
             yield "folder", "'..' leaves the repository; name a folder of the repository"
 

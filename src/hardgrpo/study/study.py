@@ -86,7 +86,7 @@ class Study(Strict):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for key in ("models", "tasks"):
             if len(set(getattr(self, key))) < len(getattr(self, key)):
-                yield key, "a name stands here twice; remove one"
+                yield key, "a name is listed twice; remove one"
         if len(set(self.seeds)) < len(self.seeds):
             yield (
                 "seeds",
@@ -155,7 +155,7 @@ def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
                 names = ", ".join(filter(None, combination))
                 yield (
                     f"arms[{number}]",
-                    f"{names}: stands here twice, or in arms[{first_arm[combination]}], too; remove one",
+                    f"{names}: is listed twice, here or also in arms[{first_arm[combination]}]; remove one",
                 )
                 return
             first_arm[combination] = number
