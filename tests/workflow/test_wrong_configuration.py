@@ -257,7 +257,7 @@ def break_(path, value):
             break_("recipes/mini_rounds/checkpoint_every", 50),
             [
                 "studies.mini_online.arms",
-                "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, half of which",
+                "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, and half of this number",
             ],
         ),
         (
@@ -584,7 +584,7 @@ def break_(path, value):
         ),
         (
             break_("studies/recordings/tasks", []),
-            ["studies.recordings.tasks", "there is none, which is for trajectories alone"],
+            ["studies.recordings.tasks", "only a study of trajectories has no tasks"],
         ),
         (
             break_("subset/model", "qwen2.5-math-1.5b-trajectory"),
