@@ -122,7 +122,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps_tight/cut_from", "swaps_tight"),
-            ["tasks.swaps_tight.cut_from", "name one that is sampled"],
+            ["tasks.swaps_tight.cut_from", "name a task that is sampled"],
         ),
         (
             break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
@@ -420,7 +420,7 @@ def break_(path, value):
                     {"policy": "easy", "recipe": "mini"},
                 ],
             ),
-            ["studies.mini.arms[1]", "tiny, arithmetic, easy, mini", "in arms[0], too"],
+            ["studies.mini.arms[1]", "tiny, arithmetic, easy, mini", "also in arms[0]"],
         ),
         (
             break_("studies/mini/arms/0/models", "small"),
@@ -574,7 +574,7 @@ def break_(path, value):
         *(
             (
                 break_("studies/trajectories/arms/0/policy", [name]),
-                [f"'{name}' needs more than the pass rates", "take it out"],
+                [f"'{name}' needs more than the pass rates", "remove the policy"],
             )
             for name in ("hard_by_tight", "half_by_small", "agreement_lowest", "annotated")
         ),

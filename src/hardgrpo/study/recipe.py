@@ -172,7 +172,7 @@ class Recipe(Strict):
     """Prompts per update; with a selector, prompts per sampling step."""
 
     group_size: Annotated[int, Field(ge=2)] | None = None
-    """Required for GRPO: rollouts per prompt (G)."""
+    """Required for GRPO: rollouts per prompt (G), at least 2, because with 1 rollout every advantage is 0."""
 
     temperature: Annotated[float, Field(gt=0)] | None = None
     """Required for GRPO: sampling temperature of the rollouts."""

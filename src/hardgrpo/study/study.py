@@ -155,7 +155,7 @@ def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
                 names = ", ".join(filter(None, combination))
                 yield (
                     f"arms[{number}]",
-                    f"{names}: is listed twice, here or also in arms[{first_arm[combination]}]; remove one",
+                    f"{names}: listed twice in this arm, or also in arms[{first_arm[combination]}]; remove one",
                 )
                 return
             first_arm[combination] = number
