@@ -257,14 +257,8 @@ def show_compared(rows: list[dict]) -> None:
     intervals = [row for row in rows if row["difference_low"] is not None]
     if intervals:
         nonzero = sum(row["leaves_zero_out"] for row in intervals)
-        note = (
-            ", which is [0, 0] in each."
-            if is_equal
-            else "; by chance alone about one in twenty would."
-        )
-        show(
-            f"The interval leaves zero out in {nonzero:.0f} of {len(intervals)} cells with an interval{note}"
-        )
+        note = "each is [0, 0]" if is_equal else f"{len(intervals) / 20:.2g} expected by chance"
+        show(f"{nonzero:.0f} of {len(intervals)} intervals exclude 0 ({note}).")
     else:
         show("One seed in common, so there are no intervals.")
 

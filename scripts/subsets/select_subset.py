@@ -345,15 +345,15 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
             f"'{incomplete[0]}' is chosen but has {by_id[incomplete[0]]['samples']} of {planned} samples: {remedy}"
         )
     certainty = (
-        "the subset that full probing gives from the same completions, for certain"
+        "exactly the subset that full probing would choose"
         if is_certain
-        else f"by the pool's own spread of pass rates, full probing is expected to choose at least {confidence:.4g} of these prompts, and"
-        f" at least {confidence:.4g} of what it chooses is expected to be among these prompts"
+        else f"full probing is expected to choose at least {confidence:.4g} of these prompts, and these prompts are expected to be at least"
+        f" {confidence:.4g} of its subset (estimated from the pool's pass rates)"
     )
     return subset, {
         "certainty": certainty
         + (
-            "; some chosen prompts lack samples, so that their order is a guess"
+            "; some chosen prompts lack samples, so their order is an estimate"
             if incomplete
             else ""
         ),

@@ -42,7 +42,7 @@ def main() -> None:
         sum(row["leaves_zero_out"] for row in rows),
     )
     print(
-        f"{args.output}: {cells} cells compared, zero left out in {nonzero}; {len(rows) - cells} not compared"
+        f"{args.output}: {cells} cells compared, {nonzero} intervals exclude 0; {len(rows) - cells} cells not compared"
         + (f"; files of the runs: {compared_files}" if compared_files else "")
     )
 

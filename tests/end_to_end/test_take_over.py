@@ -101,7 +101,7 @@ def test_a_run_that_its_holder_finishes_meanwhile_is_not_trained_again(run, held
 def test_a_holder_that_does_not_let_go_is_an_error(run, held):
     held("stubborn", f"process SELF on {os.uname().nodename}", "pass")
     done = take_over(run, "stubborn", "--take-over-minutes", "0.01")
-    assert done.returncode == 1 and "did not let go of this run within 0.01 minutes" in done.stderr
+    assert done.returncode == 1 and "did not release this run within 0.01 minutes" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -116,12 +116,12 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     comparison = files.read_rows(output, dict.fromkeys(agreement.COLUMNS, str))
     assert len(comparison) == 5 and {row["difference"] for row in comparison} == {"0.0"}
-    assert "5 cells compared, zero left out in 0; 0 not compared" in done.stdout
+    assert "5 cells compared, 0 intervals exclude 0; 0 cells not compared" in done.stdout
     assert {row["leaves_zero_out"] for row in comparison} == {"0"}, "show_results.py reads 0 and 1"
     shown = show(Path(output), tmp_path)
     assert "Every gain equals that of the reference" in shown and output in shown
     assert (
-        "leaves zero out in 0 of 5 cells" in shown
+        "0 of 5 intervals exclude 0" in shown
         and "Not compared" not in shown
         and "model" not in shown.partition("Agreement")[2]
     )
@@ -175,7 +175,7 @@ def test_what_is_not_compared_is_said(tmp_path):
     lines = shown_lines(computed, reference, tmp_path)
     assert not any(line.startswith("t ") and ("new" in line or "old" in line) for line in lines)
     text = " ".join(lines)
-    assert "leaves zero out in 1 of 1 cells with an interval" in text
+    assert "1 of 1 intervals exclude 0" in text
     assert "Cells not compared: 2 only here, 1 only in the reference." in text
     assert (
         "Cells with seeds that were not compared, only here: 1; only in the reference: 2." in text

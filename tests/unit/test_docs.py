@@ -193,12 +193,12 @@ def apply(world, *diffs: str) -> None:
 
 @pytest.mark.slow
 def test_the_configurations_of_own_prompts_are_planned(world):
-    served, answered, unanswered, study, selector = re.findall(
+    served, local, unanswered, study, selector = re.findall(
         r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL
     )
     for name, example in {
         "served.yaml": served,
-        "my.yaml": answered,
+        "local.yaml": local,
         "no_answers.yaml": unanswered,
         "study.yaml": study,
         "selector.yaml": selector,
@@ -228,7 +228,7 @@ def test_the_configurations_of_own_prompts_are_planned(world):
         ]
         == 2 * 3
     )
-    assert world.plan("subset", "--configfile", "my.yaml") == {
+    assert world.plan("subset", "--configfile", "served.yaml", "local.yaml") == {
         "compare_pool": 1, "export_subset": 1, "fetch_model": 1, "fit_prompts": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip
 

@@ -198,7 +198,7 @@ def test_an_evaluation_that_cannot_be_is_refused(tmp_path, rows, words):
 
 def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("model,gain\ntiny,0.1\ntiny,much\n")
-    with pytest.raises(UserError, match="column 'gain' holds something else than numbers"):
+    with pytest.raises(UserError, match="column 'gain' has a value that is not a number"):
         summaries.read(tmp_path / "t.csv")
 
 

@@ -115,7 +115,7 @@ BAD_CSV = [
     ("qid,initial_pass1,pass1_seed1\n,0.5,0.5\n", "row 2: column 'qid' is empty"),
     (
         "qid,initial_pass1,pass1_seed1\n1,0.5,0.5\n2,0,0\n1,0.5,0.5\n",
-        "row 4: prompt '1' stands here twice, first in row 2",
+        "row 4: prompt '1' is listed twice, first in row 2",
     ),
     ("qid,initial_pass1,pass1_seed1\n1,0.5\n", "row 2: more or fewer cells"),
     (

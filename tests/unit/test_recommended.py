@@ -107,7 +107,7 @@ def test_holm_corrects_within_a_case_alone():
         ("unsure_5", "random_5", 0.06, 0.03),
     )
     assert [(one.way, one.verdict) for one in found] == [
-        ("hard", "not told apart"), ("unsure", "not told apart"), ("unsure", "better"),
+        ("hard", "no difference shown"), ("unsure", "no difference shown"), ("unsure", "better"),
     ]  # fmt: skip
 
 
@@ -177,7 +177,7 @@ def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
     texts = [text.get_text() for text in axis.texts]
     for way, rows in cases.groupby("way"):
         assert way.replace("_", " ") in [label.get_text() for label in axis.get_yticklabels()]
-        assert str((rows.verdict == "not told apart").sum()) in texts
+        assert str((rows.verdict == "no difference shown").sum()) in texts
     dots = [line for line in axis.lines if line.get_marker() in ("o", "<", ">")]
     assert len(dots) == len(cases) and figure.get_suptitle() == title
     renderer = figure.canvas.get_renderer()

@@ -196,10 +196,10 @@ def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_a
     )
     assert len(correct) == 199 and correct[0]["id"] == "b-train-0001"
     assert (
-        "of 1 of 200 problems right: 'b-train-0000' (4); they are left out"
+        "rejects the worked solutions of 1 of 200 problems: 'b-train-0000' (4); they are left out"
         in capsys.readouterr().out
     )
-    with pytest.raises(UserError, match="of 1 of 3 problems right.*choose another grader"):
+    with pytest.raises(UserError, match="of 1 of 3 problems: .*choose another grader"):
         solutions.correct_solutions(
             worked_solutions(tmp_path, "columns", "number_strict", [bad, *rows[:2]]),
             "number_strict",

@@ -65,8 +65,7 @@ def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
             full.folder / (SUBSET + end)
         ).read_bytes()
     assert (
-        early.facts["certainty"]
-        == "the subset that full probing gives from the same completions, for certain"
+        early.facts["certainty"] == "exactly the subset that full probing would choose"
         and early.facts["confidence"] == 1
     )
     same = (
@@ -243,7 +242,7 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         facts = files.read_json(tmp_path / "s.json")
         assert facts["confidence"] == 0.8 and facts["prompts"] == 20
         assert (
-            "full probing is expected to choose at least 0.8 of these prompts, and at least 0.8 of what it"
+            "full probing is expected to choose at least 0.8 of these prompts, and these prompts are expected to be at least 0.8 of its subset"
             in facts["certainty"]
         )
         lines = files.read_rows(tmp_path / "s.csv", {"id": str, "pass_rate": float, "rank": int})

@@ -183,7 +183,7 @@ def test_a_table_that_contradicts_a_sentence_stops_and_names_both(name, committe
 
 
 def test_shares_and_numbers_of_rows_are_conditions_too(committed, design):
-    change(committed, "docs/which-prompts", {"verdict": "not told apart"}, verdict="better")
+    change(committed, "docs/which-prompts", {"verdict": "no difference shown"}, verdict="better")
     with pytest.raises(UserError, match=r"sentence title is not supported: docs/which-prompts.csv"):
         check(committed, design, {"title": ENTRIES["claims"]["title"]}, r"\claim{title}{...}")
     with pytest.raises(UserError, match=r"sentence prime_lead .*: .* rows with way nearest_half"):

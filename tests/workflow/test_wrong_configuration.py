@@ -122,7 +122,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps_tight/cut_from", "swaps_tight"),
-            ["tasks.swaps_tight.cut_from", "name one that is sampled"],
+            ["tasks.swaps_tight.cut_from", "name a task that is sampled"],
         ),
         (
             break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
@@ -231,7 +231,7 @@ def break_(path, value):
             by_rate,
             [
                 "studies.by_rate.arms",
-                "'agreement_lowest' goes by agreement, so that its prompts have no pass rates",
+                "'agreement_lowest' chooses by agreement, so its prompts have no pass rates",
             ],
         ),
         (
@@ -257,7 +257,7 @@ def break_(path, value):
             break_("recipes/mini_rounds/checkpoint_every", 50),
             [
                 "studies.mini_online.arms",
-                "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, half of which",
+                "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, and half of this number",
             ],
         ),
         (
@@ -290,7 +290,7 @@ def break_(path, value):
             break_("policies/half_by_small/probed_by", "qwen3-4b-recorded"),
             [
                 "studies.mini_labels.arms",
-                "of which no completions of the pool of 'swaps' are recorded",
+                "which has no recorded completions of the pool of 'swaps'",
             ],
         ),
         (
@@ -420,7 +420,7 @@ def break_(path, value):
                     {"policy": "easy", "recipe": "mini"},
                 ],
             ),
-            ["studies.mini.arms[1]", "tiny, arithmetic, easy, mini", "in arms[0], too"],
+            ["studies.mini.arms[1]", "tiny, arithmetic, easy, mini", "also in arms[0]"],
         ),
         (
             break_("studies/mini/arms/0/models", "small"),
@@ -477,7 +477,7 @@ def break_(path, value):
         ),
         (
             break_("models/qwen2.5-coder-0.5b-instruct/source/package", ["a", "a"]),
-            ["models.qwen2.5-coder-0.5b-instruct.source.package", "stands here twice"],
+            ["models.qwen2.5-coder-0.5b-instruct.source.package", "is listed twice"],
         ),
         (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on it"]),
         (
@@ -519,7 +519,7 @@ def break_(path, value):
         (break_("track", "tensorbord"), ["track", "tensorboard"]),
         (
             break_("studies/mini/models", ["tiny", "qwen3-4b-recorded"]),
-            ["studies.mini.models", "cannot share a study"],
+            ["studies.mini.models", "cannot be in one study"],
         ),
         (break_("policies/hard/budget", 0), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
@@ -574,17 +574,17 @@ def break_(path, value):
         *(
             (
                 break_("studies/trajectories/arms/0/policy", [name]),
-                [f"'{name}' needs more than the pass rates", "take it out"],
+                [f"'{name}' needs more than the pass rates", "remove the policy"],
             )
             for name in ("hard_by_tight", "half_by_small", "agreement_lowest", "annotated")
         ),
         (
             break_("studies/trajectories/models", ["qwen2.5-math-1.5b-trajectory", "tiny"]),
-            ["trajectories.models", "cannot share a study"],
+            ["trajectories.models", "cannot be in one study"],
         ),
         (
             break_("studies/recordings/tasks", []),
-            ["studies.recordings.tasks", "there is none, which is for trajectories alone"],
+            ["studies.recordings.tasks", "only a study of trajectories has no tasks"],
         ),
         (
             break_("subset/model", "qwen2.5-math-1.5b-trajectory"),

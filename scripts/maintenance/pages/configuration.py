@@ -50,7 +50,7 @@ def reference(config: dict) -> str:
         for step in key.split("."):
             setting = setting.get(step, {})
         printed = (
-            ", ".join(f"`{name}`" for name in setting)
+            f"{len(setting)} entries"
             if isinstance(setting, dict)
             else f"`{str(setting).lower() if setting in (True, False) else setting}`"
         )

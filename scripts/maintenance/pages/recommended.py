@@ -168,8 +168,8 @@ def cases_of(all_leads: list[Lead]) -> list[tuple]:
 
 
 def totals(all_leads: list[Lead]) -> list[int]:
-    """The numbers of cases in which a way was better than a random choice, not told apart, and
-    worse."""
+    """The numbers of cases in which a way was better than a random choice, no difference was shown,
+    and a way was worse."""
     verdicts = [lead.verdict for lead in all_leads]
     return [
         verdicts.count(word)
@@ -282,7 +282,7 @@ def page(root: Path, config: dict) -> str:
         "way of choosing",
         "its [rule](configuration.md#what-a-rule-takes)",
         "needs before",
-        "better, not told apart, worse",
+        "better, no difference shown, worse",
     ]
     resolved_cases = [
         case_row(lead) for lead in content["leads"] if lead.verdict != random_choice.OPEN

@@ -269,7 +269,7 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     """Accuracy of recorded runs minus the accuracy of the base model or of other runs: means of the
-    last five checkpoints, on all and on hard questions.
+    last five checkpoints, on all and on hard questions, by the task's grader.
 
     Published accuracies are left out where there are completions.
     """
@@ -278,7 +278,8 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(
         columns=["all", "hard"]
     )
-    frame = last[last.questions == "all"].merge(by_questions, on=keys)
+    own_grader = last[(last.questions == "all") & (last.grading != "lenient")]
+    frame = own_grader.merge(by_questions, on=keys)
     return pd.DataFrame(
         {
             "model": frame.model.map(model_of),

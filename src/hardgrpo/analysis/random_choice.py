@@ -12,7 +12,7 @@ import pandas as pd
 from hardgrpo.analysis import statistics
 
 LEVEL = 0.05
-BETTER, WORSE, OPEN = "better", "worse", "not told apart"
+BETTER, WORSE, OPEN = "better", "worse", "no difference shown"
 
 
 def verdict(difference: float, p: float) -> str:

@@ -29,7 +29,7 @@ def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
     for column in frame.columns.difference(TEXTS):
         if frame[column].notna().any() and not pd.api.types.is_numeric_dtype(frame[column]):
             raise UserError(
-                f"{path}: column '{column}' holds something else than numbers; make the table again"
+                f"{path}: column '{column}' has a value that is not a number; make the table again"
             )
     files.check_numbers(path, frame.columns.difference(TEXTS))
     return frame

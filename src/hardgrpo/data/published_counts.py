@@ -81,7 +81,7 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
                 RowError(path, f"row {number}", "column 'qid' is empty", "fill it in")
             )
         elif row["qid"] in places:
-            problem = f"prompt '{row['qid']}' stands here twice, first in row {places[row['qid']]}"
+            problem = f"prompt '{row['qid']}' is listed twice, first in row {places[row['qid']]}"
             row_errors.append(RowError(path, f"row {number}", problem, "remove one"))
         elif wrong_column:
             value = "empty" if row[wrong_column] is None else f"{row[wrong_column]:g}"

@@ -80,10 +80,10 @@ def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Pa
     ]
     if wrong_problems:
         examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in wrong_problems])
-        problem_text = f"{path}: grader '{grader}' does not find the worked solution of {len(wrong_problems)} of {len(pairs)} problems right: {examples}"
+        problem_text = f"{path}: grader '{grader}' rejects the worked solutions of {len(wrong_problems)} of {len(pairs)} problems: {examples}"
         if len(wrong_problems) > UNGRADED_SHARE * len(pairs):
             raise UserError(
-                f"{problem_text}; choose another grader for the task or correct the solutions"
+                f"{problem_text}; choose another grader for the task, or correct the solutions"
             )
         print(f"warning: {printable(problem_text)}; they are left out", flush=True)
     wrong_ids = {problem["id"] for problem in wrong_problems}

@@ -64,14 +64,12 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         for file, group in rows.groupby("file", sort=False)
     }
     together = rows[rows.file == count_tables.ALL]
-    shown = together[together.samples.isin((0, *SHOWN_SIZES))]
-    columns = {
-        "rule": [f"`{rule}`" for rule in shown.rule],
-        "samples per prompt": [int(samples) for samples in shown.samples],
-        "mixed %": list(map(points, shown.mixed)),
-        "pass rate %": list(map(points, shown.pass_rate)),
-        "never solved %": list(map(points, shown.never_solved)),
-        "labels wasted": [f"{prompts:.0f}" for prompts in shown.unmixed_prompts],
+    mixed = together[together.samples.isin(SHOWN_SIZES)].pivot(
+        index="rule", columns="samples", values="mixed"
+    )
+    mixed = mixed.loc[[rule for rule in together.rule.unique() if rule in mixed.index]]
+    columns = {"rule": [f"`{rule}`" for rule in mixed.index]} | {
+        f"K = {size}": list(map(points, mixed[size])) for size in mixed
     }
     file_sizes = pd.DataFrame(
         [
@@ -84,11 +82,9 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
     }
     return {
         "by_rule": by_rule,
-        "mixed_by_size": {rule: by_size(line.mixed) for rule, line in by_rule.items()},
         "several": len(file_sizes) > 1,
         "sufficient": sizes_by_file[count_tables.ALL],
         "pool": int(together.pool.iloc[0]),
-        "chosen": f"{int(together.prompts.iloc[0]):,}",
         "least": probes.LEAST_IMPROVEMENT,
         "shown": pd.DataFrame(columns),
         "sizes": file_sizes.map(
@@ -98,12 +94,6 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
             size["nearest_half"] for file, size in sizes_by_file.items() if file != count_tables.ALL
         ],
     }
-
-
-def by_size(mixed: pd.Series) -> str:
-    """Shares by the number of samples, in per cent: "50.7 by 1 sample, 81.2 by 2, 89.5 by 4"."""
-    parts = [f"{points(mixed[size])} by {size}" for size in SHOWN_SIZES if size in mixed.index]
-    return ", ".join([f"{part} sample" if place == 0 else part for place, part in enumerate(parts)])
 
 
 def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
@@ -137,9 +127,6 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
     return {
         "gain": lambda rule: formats.change_interval(
             *(by_rule[rule][name] for name in interval("gain"))
-        ),
-        "mixed": lambda rule: (
-            f"{points(by_rule[rule]['mixed_before'])} to {share_interval(*(by_rule[rule][name] for name in interval('mixed')))}"
         ),
         "newly": f"{counts.only_after.mean():.0f}",
         "lost": f"{counts.only_before.mean():.0f}",

@@ -170,12 +170,12 @@ def draw_real(axis, real: pd.DataFrame) -> None:
 
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
-    """A dot with its interval for each case: coloured if told apart from a random choice, hollow if
-    the trained model is no better than its base."""
+    """A dot with its interval for each case: coloured if the way is better or worse than a random
+    choice, hollow if the trained model is no better than its base."""
     for index, row in enumerate(rows.itertuples()):
         y = place + plotting.spread(index, len(rows), 0.7)
-        told_apart = row.verdict != random_choice.OPEN
-        look = {"color": COLORS[row.verdict], "zorder": 3 if told_apart else 2}
+        is_decided = row.verdict != random_choice.OPEN
+        look = {"color": COLORS[row.verdict], "zorder": 3 if is_decided else 2}
         low, middle, high = (100 * value for value in (row.low, row.difference, row.high))
         if abs(middle) > FARTHEST:
             edge = FARTHEST if middle > 0 else -FARTHEST
@@ -191,10 +191,10 @@ def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
         axis.plot(
             [max(low, -FARTHEST), min(high, FARTHEST)],
             [y, y],
-            linewidth=1.6 if told_apart else 0.8,
+            linewidth=1.6 if is_decided else 0.8,
             **look,
         )
         fill = "white" if row.gain <= 0 else look["color"]
         axis.plot(
-            [middle], [y], "o", markersize=5 if told_apart else 3, markerfacecolor=fill, **look
+            [middle], [y], "o", markersize=5 if is_decided else 3, markerfacecolor=fill, **look
         )

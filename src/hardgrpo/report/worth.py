@@ -22,7 +22,7 @@ YES, ACCURACY_FELL, NOT_SHOWN = "yes", "no, accuracy fell", "not shown"
 GREEDY_FELL, WORSE_THAN_RANDOM, NOT_BETTER = (
     "no, greedy accuracy fell",
     "no, random is better",
-    "not told apart from random",
+    "no difference from random shown",
 )
 UNKNOWN_WORTH = "cannot be said"
 

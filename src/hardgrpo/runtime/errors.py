@@ -263,7 +263,7 @@ def explain(error: BaseException) -> str | None:
             " task's completion_tokens, let vLLM sleep, or give the model more `gpus` in config/models.yaml; finished results are untouched"
         )
     if hardgrpo.is_out_of_memory(error):
-        return f"more memory is requested than is available ({printable(error) or 'no amount is named'}); lower the request, or use a larger machine"
+        return f"more memory is requested than is available ({printable(error) or 'amount unknown'}); lower the request, or use a larger machine"
     if "Unsupported CPU attention configuration" in str(error):
         return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
@@ -287,7 +287,7 @@ def explain(error: BaseException) -> str | None:
             return f"cannot run {error.filename}: {error.strerror}; make it executable (chmod +x), or install its package again"
         return f"cannot write {error.filename}: {error.strerror}; choose a folder that you may write to and run again"
     elif isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename:
-        return f"{error.filename}: {error.strerror}; nothing was removed: run the same command again when the disk answers"
+        return f"{error.filename}: {error.strerror}; nothing was removed: run the same command again when the disk is available"
     else:
         # torch.save hides the reason of a failed write in the chain of exceptions.
         chained = error.__cause__ or error.__context__

@@ -223,12 +223,12 @@ def _acquire(state: Path, minutes: float | None, activity: str) -> TextIO:
             stopped_holder = holder
             _ask_to_stop(state, holder)
             say(
-                f"{state}: {holder} is training this run, but Snakemake waits for this job: asked it to stop (SIGTERM); this job resumes"
-                f" from the state that it saves and waits {minutes:g} minutes at most"
+                f"{state}: {holder} is training this run, but Snakemake waits for this job: asked it to stop (SIGTERM); this job waits"
+                f" at most {minutes:g} minutes and resumes from the saved state"
             )
         if time.monotonic() > deadline:
             raise UserError(
-                f"{state}: {holder or 'another process'} did not let go of this run within {minutes:g} minutes; stop it by hand, or"
+                f"{state}: {holder or 'another process'} did not release this run within {minutes:g} minutes; stop it by hand, or"
                 " wait longer with --take-over-minutes"
             )
         time.sleep(pause)
@@ -309,15 +309,15 @@ def _ask_to_stop(state: Path, holder: str) -> None:
     remedy = "stop it by hand and run again"
     if holder_fields is None:
         raise UserError(
-            f"{state}: '{holder}' is training this run, but names no process to stop; {remedy}"
+            f"{state}: the lock is held by '{holder}', which names no process that could be stopped; {remedy}"
         )
     if holder_fields["node"] == os.uname().nodename:
         try:
             process = psutil.Process(int(holder_fields["process"]))
             if int(holder_fields["process"]) == 1 or not _has_open(process, state / "lock"):
                 raise UserError(
-                    f"{state}: {holder} is in the lock, but it does not hold the lock, and another process does (the number may be used again,"
-                    f" or be of another container); nothing was stopped: find the process (fuser -v {state / 'lock'}), {remedy}"
+                    f"{state}: the lock names {holder}, but another process holds the lock (the number of an ended process may have been reused,"
+                    f" or belong to another container); nothing was stopped: find the process (fuser -v {state / 'lock'}), {remedy}"
                 )
             process.send_signal(signal.SIGTERM)  # psutil refuses if the process id has been reused
         except psutil.NoSuchProcess:

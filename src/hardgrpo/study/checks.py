@@ -99,7 +99,7 @@ def _cut_task_mistakes(
     if source_task is None or "cut_from" in source_task:
         yield (
             f"{place}.cut_from",
-            f"'{name}' is no task, or is cut from another itself; name one that is sampled",
+            f"'{name}' is not a task, or is itself cut from another task; name a task that is sampled",
         )
         return
     for key in sorted((set(task) | set(source_task)) - {"cut_from", "completion_tokens", "probe"}):

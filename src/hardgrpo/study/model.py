@@ -11,8 +11,8 @@ from hardgrpo.study.strict import Commit, Count, Name, Names, Share, Strict
 
 class TrainingGpus(Strict):
     count: Count
-    """GPUs per job, with one process per GPU. If every weight is trained, the GPUs of a job share weights, gradients
-    and optimiser state (FSDP)."""
+    """GPUs per job, one process each. If every weight is trained, the GPUs share weights,
+    gradients and optimiser state (FSDP)."""
 
     micro_batch: Count
     """Completions per GPU in one forward and backward pass."""
@@ -79,7 +79,7 @@ class ModelPackage(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if isinstance(self.package, list) and len(set(self.package)) < len(self.package):
-            yield "package", "a name stands here twice; remove one"
+            yield "package", "a name is listed twice; remove one"
         if isinstance(self.package, list) and self.sha256 is None:
             yield (
                 "sha256",
@@ -265,19 +265,19 @@ class Recording(Strict):
         dict[Name, Annotated[str, Field(pattern=r"^([^{}]|\{model\})*\{step\}([^{}]|\{model\})*$")]]
         | None
     ) = None
-    """For each policy (or any name), the files of trained checkpoints' completions on the test split. {step} in a file's
-    name stands for the number of updates."""
+    """For each policy (or any name), the files of checkpoints' completions on the test split;
+    {step} is the number of updates."""
 
     questions: FilesOfSplits | None = None
     """Required with `repository`: the files of the questions, in the order of the completions (JSON Lines with question
     and answer; or a JSON object whose list `answer` holds only the answers, so that the prompts are the questions)."""
 
     scores: FilesOfSplits | None = None
-    """Only with `repository`: the files of the pass rates that the authors published for the base model, a JSON list in
-    the order of the questions."""
+    """Only with `repository`: the files of published pass rates of the base model, a JSON list
+    in the order of the questions."""
 
     published: dict[Name, str] | None = None
-    """Only with `repository`: for each policy (or any name), the file of the accuracies that the authors published by
+    """Only with `repository`: for each policy (or any name), the file of accuracies published by
     checkpoint. The run needs no completions."""
 
 
@@ -285,16 +285,15 @@ class Repository(Strict):
     """A GitHub repository, as the origin of files in the form of their authors."""
 
     repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")] | None = None
-    """A GitHub repository (owner/name). With this key, the files are paths in the repository, in the form of their authors:
-    the workflow compares them with inputs.lock and converts them. Without this key, the files are paths below `data`, in the
-    form of this project."""
+    """A GitHub repository (owner/name) that has the files, in the form of their authors. Without
+    this key, the files are below `data`, in the form of this project."""
 
     commit: Commit | None = None
     """Required with `repository`: the full commit hash (40 hexadecimal digits)."""
 
     local: str | None = None
-    """A folder below `data` with files of the repository, for a trajectory also the file itself. A file that exists there is
-    not downloaded."""
+    """A folder below `data` with files of the repository (for a trajectory also the file
+    itself), which are not downloaded."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if (self.repository is None) != (self.commit is None):
@@ -367,12 +366,11 @@ class Trajectory(Repository):
     """The authors of the run, the origin of the file, and its licence. The paper quotes this text."""
 
     prompts: Name
-    """A name for the prompts of the run. In results, this name replaces the name of a task. No task may have the same
-    name."""
+    """A name for the prompts of the run, in place of the name of a task. No task may have the
+    same name."""
 
     chosen_from: Count
-    """Number of first epochs of each prompt. Policies choose by the pass rates in these epochs; later epochs are
-    summarised."""
+    """Number of first epochs by whose pass rates policies choose; later epochs are summarised."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         yield from super().contradictions()

@@ -33,9 +33,8 @@ class Policy(Strict):
     each rule needs."""
 
     budget: Annotated[float, Field(gt=0, le=1)] | NumberOfPrompts | Money | None = None
-    """The size of the subset: a share of the pool in (0, 1]; a number of prompts, {prompts: 50}; or the money for
-    labels, {money: 100, label_price: 2}. Money is only for policies that choose without the answers of the whole
-    pool."""
+    """The size of the subset: a share of the pool in (0, 1]; {prompts: 50}; or {money: 100,
+    label_price: 2}, only for policies that choose without the answers of the whole pool."""
 
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     """A prompt counts as wrong if its pass rate is below this threshold."""
@@ -55,28 +54,29 @@ class Policy(Strict):
         ]
         | None
     ) = None
-    """The measure by which lowest, highest and nearest_half choose. pass_rate (the default of nearest_half) needs the
-    answer of every prompt of the pool. agreement, entropy, answered_share, mean_tokens and log_probability are
-    measured from the samples alone (src/hardgrpo/selection/signals.py). predicted is the pass rate that a model
-    predicts from these measures, fitted on the prompts of calibrated_on."""
+    """The measure by which lowest, highest and nearest_half (default: pass_rate) choose.
+    predicted is the pass rate that a model predicts from signals, fitted on the prompts of
+    calibrated_on. agreement, entropy, answered_share, mean_tokens and log_probability are
+    signals, measured from the samples alone (src/hardgrpo/selection/signals.py)."""
 
     calibrated_on: Annotated[float, Field(gt=0, lt=1)] | None = None
     """With `by: predicted`: the share of the pool, drawn at random, that is annotated for the fit. These prompts are
     part of the budget and of the subset."""
 
     rounds: Literal[2] | None = None
-    """Annotate in two rounds: half of the budget is chosen from the base model's completions. After half of the
-    updates, the other half of the budget is chosen from completions of the partly trained model. Only for policies
-    that choose by a signal, without labels, and for recipes that train all weights with beta 0. The optimiser and the
-    schedule of the learning rate restart in the second round."""
+    """Annotate in two rounds: half of the budget is chosen from the base model's completions
+    and, after half of the updates, the other half from completions of the partly trained model.
+    Optimiser and schedule restart in the second round. Only for policies that choose by a signal
+    and for recipes that train all weights with beta 0."""
 
     probed_on: str | None = None
     """The task whose pass rates decide: a task with the same problems and another completion limit. The default is the
     trained task."""
 
     probed_by: str | None = None
-    """The model whose completions decide, so that a small model can choose for a large model. The default is the
-    trained model. If each replicate has its own base, the probing model's base of the same seed decides."""
+    """The model whose completions decide, so that a small model can choose for a large model.
+    The default is the trained model. With own bases, the probing model's base of the same seed
+    decides."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         rule, keys = policies.RULES[self.rule], self.model_fields_set

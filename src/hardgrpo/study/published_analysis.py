@@ -32,7 +32,7 @@ class Original(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if len(set(self.files)) < len(self.files):
-            yield "files", "a name stands here twice; remove one"
+            yield "files", "a name is listed twice; remove one"
         if ".." in self.folder.split("/"):
             yield "folder", "'..' leaves the repository; name a folder of the repository"
 
@@ -88,7 +88,7 @@ class Analysis(Strict):
     """The name of the model, for tables and figures."""
 
     prompts: Name
-    """A name for the prompts. In results, this name replaces the name of a task."""
+    """A name for the prompts, in place of the name of a task."""
 
     population: str
     """The prompts and runs that the results describe, in words."""
@@ -97,8 +97,8 @@ class Analysis(Strict):
     """Samples per prompt behind each published pass rate. Each pass rate must be a multiple of 1/samples."""
 
     probe: Count
-    """Number of samples per prompt by which prompts are chosen. The chosen prompts are measured with the remaining samples.
-    probe_sizes computes every number from 1 to `probe`."""
+    """Number of samples per prompt that choose (probe_sizes: every number from 1 to `probe`).
+    The remaining samples measure the chosen prompts."""
 
     group: Annotated[int, Field(ge=2)]
     """Completions in a group of GRPO."""

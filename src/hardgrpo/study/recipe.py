@@ -18,12 +18,12 @@ class DynamicSelector(Strict):
     """The method of selection."""
 
     groups: Count | None = None
-    """Number of groups in an update. The default is prompts_per_update. DAPO samples three times as many prompts in a
-    step."""
+    """Number of groups in an update. The default is prompts_per_update; DAPO samples three times
+    as many prompts in a step."""
 
     most_steps: Count | None = None
-    """Number of consecutive sampling steps without an update after which the run stops with an error. The default is 10, as in
-    DAPO."""
+    """Consecutive sampling steps without an update after which the run stops with an error. The
+    default is DAPO's 10."""
 
 
 class SkipSelector(Strict):
@@ -40,8 +40,8 @@ class SkipSelector(Strict):
     """As for dynamic."""
 
     explore: Share | None = None
-    """Initial probability of sampling a prompt after one group that was all right or all wrong. After n such groups, the
-    prompt is sampled with the n-th power of this probability. The default is 0.5."""
+    """Initial probability of sampling a prompt after one group that was all right or all wrong;
+    after n such groups, its n-th power. The default is 0.5."""
 
     step: Share | None = None
     """Change of the probability `explore` after a sampling step. The default is 0.01."""
@@ -79,8 +79,7 @@ class TargetedSelector(Strict):
     """The method of selection."""
 
     reference: Annotated[int, Field(ge=2)] | None = None
-    """Number of anchor prompts, from which the pass rates of all other prompts are predicted. The default is the paper's
-    256."""
+    """Number of anchor prompts. The default is the paper's 256."""
 
     every: Annotated[int, Field(ge=2)] | None = None
     """Sampling steps from one set of anchor prompts to the next. The default is the paper's 2."""
@@ -90,8 +89,8 @@ class TargetedSelector(Strict):
     paper's 0.001."""
 
     replay: Annotated[int, Field(ge=0)] | None = None
-    """Number of groups of earlier sampling steps that each update also trains on, with the probability ratio to the
-    model that sampled the group. The default is 0; the paper replays as many groups as it samples."""
+    """Number of groups of earlier sampling steps that each update also trains on. The default is
+    0; the paper replays as many groups as it samples."""
 
     buffer: Count | None = None
     """Number of newest groups that are stored for replay. The default is the paper's 512."""
@@ -123,8 +122,8 @@ class Process(Strict):
     rate twice the model's, max_grad_norm 1."""
 
     weight: Annotated[float, Field(ge=0)]
-    """Weight of the process reward in an advantage; the outcome has weight 1. With weight 0, the model is trained as
-    without process rewards: bit for bit if an update is one micro-batch."""
+    """Weight of the process reward in an advantage; the outcome has weight 1. With weight 0, the
+    model is trained as without process rewards."""
 
     beta: Annotated[float, Field(gt=0)]
     """The reward of a token is β log(reward model's probability / base model's)."""
@@ -149,8 +148,8 @@ class Adapter(Strict):
 
 class ImportanceCorrection(Strict):
     mode: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
-    """token or sequence: the ratio of each token or of the whole sequence. truncate or mask: a ratio above the limit
-    becomes the limit or 0."""
+    """token or sequence: the ratio of a token or of the whole sequence. truncate or mask: a
+    ratio above the limit becomes the limit or 0."""
 
     limit: Annotated[float, Field(gt=1)]
     """The largest ratio."""
@@ -166,8 +165,8 @@ class Recipe(Strict):
     same prompts, without the keys that GRPO needs."""
 
     updates: Count
-    """Updates (optimiser steps) per run. With a selector, `updates`, checkpoint_every, warmup_share and the schedule
-    count sampling steps, of which some may update nothing."""
+    """Updates (optimiser steps) per run. With a selector, `updates`, checkpoint_every,
+    warmup_share and the schedule count sampling steps."""
 
     prompts_per_update: Count
     """Prompts per update; with a selector, prompts per sampling step."""
@@ -179,14 +178,13 @@ class Recipe(Strict):
     """Required for GRPO: sampling temperature of the rollouts."""
 
     reward: Literal["correct", "finished", "majority"] | None = None
-    """Required for GRPO. correct: 1 for a right answer, else 0. finished: 1 for any answer that the grader can read, right
-    or wrong, else 0. majority: 1 for the answer that most completions of the prompt's group give, right or wrong,
+    """Required for GRPO. correct: 1 for a right answer, else 0. finished: 1 for any answer that
+    the grader can read. majority: 1 for the answer that most completions of the group give,
     without reference answers."""
 
     majority_share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of each update's prompts, rounded to whole prompts, that are taken from outside the subset and rewarded by
-    majority vote (as with `reward: majority`), so that no more labels are bought. By default all prompts are from the
-    subset."""
+    """Share of each update's prompts, rounded to whole prompts, that are taken from outside the
+    subset and rewarded by majority vote, so that no more labels are bought."""
 
     advantage: Literal["centred", "standardised"] | None = None
     """Required for GRPO. centred: the reward minus the group's mean. standardised: the centred reward divided by the
@@ -210,9 +208,10 @@ class Recipe(Strict):
     completion's tokens (GSPO, arXiv 2507.18071)."""
 
     selector: Selector | None = None
-    """The method that selects, during training, the prompts of the next rollouts from the subset
-    (src/hardgrpo/selection/online_selectors.py). The default is a fixed schedule in shuffled epochs. A run has
-    `updates` sampling steps of prompts_per_update x group_size rollouts, no matter how many rollouts are trained on."""
+    """The method that selects, during training, the prompts of the next rollouts from the
+    subset. The default is a fixed schedule in shuffled epochs. A run has `updates` sampling
+    steps of prompts_per_update x group_size rollouts, no matter how many rollouts are trained
+    on."""
 
     process: Process | None = None
 
@@ -250,9 +249,9 @@ class Recipe(Strict):
     """Required for GRPO: the software that samples rollouts. vllm runs on the GPUs of the trainer."""
 
     importance_correction: ImportanceCorrection | None = None
-    """For generation: vllm. The token probabilities of vLLM differ slightly from the trainer's probabilities. The
-    correction weights the losses of rollouts by the ratio of the trainer's probability to vLLM's probability. null (the
-    default): no weights. updates.csv records how much the probabilities differ."""
+    """For generation: vllm. Weights the losses of rollouts by the ratio of the trainer's
+    probability to vLLM's, which differ slightly (see updates.csv). null (the default): no
+    weights."""
 
     checkpoint_every: Count
     """Updates between two checkpoints. `updates` must be a multiple of this number."""

@@ -12,11 +12,11 @@ from hardgrpo.study.strict import Names, Strict
 
 class Arm(Strict):
     policy: str | Names
-    """Names in `policies`. If the models are recorded or trajectories, the arm chooses subsets and trains nothing."""
+    """Names in `policies`. With recorded models, the arm chooses subsets and trains nothing."""
 
     recipe: str | Names | None = None
-    """Names in `recipes`, required if the models have weights. Figures name the recipe of an arm unless the recipe is
-    the study's first recipe."""
+    """Names in `recipes`, required if the models have weights. Figures do not name the study's
+    first recipe."""
 
     models: str | Names | None = None
     """Models of the study. The default is all models of the study."""
@@ -60,8 +60,7 @@ class Study(Strict):
     """The arms that are compared. Each arm trains every combination of its policies, recipes, models and tasks."""
 
     seeds: Annotated[list[Annotated[int, Field(ge=0, le=4294967295)]], Field(min_length=1)]
-    """Random seeds, one for each replicate. A seed breaks ties in the choice of the subset and determines the randomness
-    of training."""
+    """Random seeds of the choice and of training, one for each replicate."""
 
     also_tested_on: dict[str, Annotated[list[str | OtherTest], Field(min_length=1)]] | None = None
     """For each task, further tasks on which the runs of this task are tested."""
@@ -72,23 +71,22 @@ class Study(Strict):
     """Pairs of arms that are compared although both policy and recipe differ."""
 
     weaker_signal: list[str] | None = None
-    """Tasks or models with a weaker signal, which the table weaker_signal shows (Table 3 of HE, see docs/glossary.md)."""
+    """Tasks or models with a weaker signal, for the table weaker_signal (Table 3 of HE)."""
 
     aims_at: list[str] | None = None
-    """Ids of claims in paper/claims.yaml for which the number of seeds was chosen. The plan says how many seeds each
-    claim needs."""
+    """Ids of claims in paper/claims.yaml for which the plan says how many seeds each needs."""
 
     held_constant: (
         list[Literal["updates", "prompts", "rollouts", "completion_tokens", "labels"]] | None
     ) = None
-    """Quantities that must be equal in all runs of a model on a task: `prompts` counts a prompt each time that it is
-    sampled, `completion_tokens` is the limit, `labels` are all labels that a run buys. The summary fails if a quantity
-    differs (`parity` in src/hardgrpo/analysis/training_logs.py)."""
+    """Quantities that must be equal in all runs of a model on a task: `prompts` counts a prompt
+    each time that it is sampled, `completion_tokens` is the limit, `labels` are all labels that
+    a run buys. The summary fails if a quantity differs."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for key in ("models", "tasks"):
             if len(set(getattr(self, key))) < len(getattr(self, key)):
-                yield key, "a name stands here twice; remove one"
+                yield key, "a name is listed twice; remove one"
         if len(set(self.seeds)) < len(self.seeds):
             yield (
                 "seeds",
@@ -157,7 +155,7 @@ def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
                 names = ", ".join(filter(None, combination))
                 yield (
                     f"arms[{number}]",
-                    f"{names}: stands here twice, or in arms[{first_arm[combination]}], too; remove one",
+                    f"{names}: listed twice in this arm, or also in arms[{first_arm[combination]}]; remove one",
                 )
                 return
             first_arm[combination] = number

@@ -78,7 +78,7 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
     if len(kinds) > 1:
         yield (
             f"{place}.models",
-            "models with weights, recorded ones and trajectories cannot share a study; make one for each",
+            "models with weights, recorded models and trajectories cannot be in one study; make a study for each kind",
         )
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
@@ -170,7 +170,7 @@ def _missing_probes(place: str, study: dict, policies: dict, tasks: dict, models
         if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
             yield (
                 f"{place}.arms",
-                f"'{policy}' is probed by '{model}', of which no completions of the pool of '{task}' are recorded; {remedy}",
+                f"'{policy}' is probed by '{model}', which has no recorded completions of the pool of '{task}'; {remedy}",
             )
         if source["kind"] == "trajectory":
             yield (
@@ -214,7 +214,7 @@ def _missing_measures(
         if measures.get(recipe) == "pass_rate" and not is_labelled(tasks[task]):
             yield (
                 f"{place}.tasks",
-                f"task '{task}' is not labelled, so that its prompts have no pass rates for recipe '{recipe}' to sort by; give its arm"
+                f"task '{task}' is not labelled, so its prompts have no pass rates by which recipe '{recipe}' could sort; give its arm"
                 " other `tasks`, or sort by tier",
             )
         if (
@@ -233,8 +233,8 @@ def _missing_measures(
         ):
             yield (
                 f"{place}.arms",
-                f"policy '{policy}' goes by {by}, so that its prompts have no pass rates for recipe '{recipe}' to sort by; give it"
-                " another recipe",
+                f"policy '{policy}' chooses by {by}, so its prompts have no pass rates by which recipe '{recipe}' could sort; give"
+                " the policy another recipe",
             )
 
 
@@ -259,7 +259,7 @@ def _obstacle_to_rounds(recipe: dict) -> str | None:
     if majority_share(recipe) or is_online(recipe):
         return "has a majority_share, a selector or process rewards, whose state a second round would not have"
     if recipe["updates"] % (2 * recipe["checkpoint_every"]):
-        return f"has {recipe['updates']} updates, half of which are no multiple of checkpoint_every ({recipe['checkpoint_every']})"
+        return f"has {recipe['updates']} updates, and half of this number is not a multiple of checkpoint_every ({recipe['checkpoint_every']})"
     return None
 
 
@@ -270,7 +270,7 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
         if not has_train(tasks[task]):
             yield (
                 f"{place}.tasks",
-                f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on",
+                f"task '{task}' has no train split to choose from; add one, or name the task in also_tested_on",
             )
         if not is_labelled(tasks[task]) and "annotated" not in tasks[task]:
             yield (
@@ -377,14 +377,14 @@ def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> M
         if task not in recorded_tasks:
             yield (
                 f"{place}.tasks",
-                f"no model of the study has recordings of '{task}'; take it out or add them",
+                f"no model of the study has recordings of '{task}'; remove the task, or add recordings",
             )
     if len(study["seeds"]) != 1:
         yield f"{place}.seeds", "recorded completions have one seed; expected one"
     if study.get("also_tested_on"):
         yield (
             f"{place}.also_tested_on",
-            "recordings are tested on their own task only; make the other a task of the study",
+            "recordings are tested on their own task only; add the other task to the study's tasks",
         )
 
 
@@ -393,14 +393,14 @@ def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
     if not study["tasks"]:
         yield (
             f"{place}.tasks",
-            "there is none, which is for trajectories alone; name one or more of `tasks`",
+            "only a study of trajectories has no tasks; name one or more of `tasks`",
         )
     for task, tests in study.get("also_tested_on", {}).items():
         for test in (test if isinstance(test, str) else test["task"] for test in tests):
             if not tasks[test]["source"].get("test"):
                 yield (
                     f"{place}.also_tested_on.{task}",
-                    f"task '{test}' has no test split; give it one",
+                    f"task '{test}' has no test split; add one to its source",
                 )
 
 
@@ -430,7 +430,7 @@ def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
         if not is_by_rates or not {"probed_on", "probed_by"}.isdisjoint(policy):
             yield (
                 f"{place}.arms",
-                f"policy '{name}' needs more than the pass rates, and a trajectory has nothing else; take it out",
+                f"policy '{name}' needs more than the pass rates, and a trajectory has only pass rates; remove the policy",
             )
 
 

@@ -16,17 +16,17 @@ class Generated(Strict):
     """The problems are generated."""
 
     family: Literal["swaps", "arithmetic", "shuffled_objects", "facts"]
-    """swaps: short problems about people who swap colours. arithmetic: word problems of several steps.
-    shuffled_objects: problems in the style of BIG-Bench-Hard's tracking_shuffled_objects. facts: questions about the
-    animal that a person keeps. The animal is drawn at random, so reasoning cannot find the answer. A task of facts has
-    at most 650 train and test problems together. A model knows facts only from its demonstrations, so pretraining
-    demonstrates both splits."""
+    """swaps: people swap colours. arithmetic: word problems of several steps. shuffled_objects:
+    as BIG-Bench-Hard's tracking_shuffled_objects. facts: the animal that a person keeps, drawn
+    at random, so that a model knows facts only from its demonstrations, which have both splits;
+    at most 650 problems."""
 
     objects: Annotated[list[Annotated[int, Field(ge=2, le=7)]], Field(min_length=1)] | None = None
     """The numbers of objects that a problem may have (swaps, shuffled_objects)."""
 
     length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
-    """The numbers of swaps or steps that a problem may have (swaps, arithmetic). The number is the problem's tier."""
+    """The numbers of swaps or steps that a problem may have (swaps, arithmetic): the problem's
+    tier."""
 
     seed: int
     """Random seed of the problems."""
@@ -69,8 +69,8 @@ class Columns(Strict):
     """The problem's own difficulty, such as a number of steps, if it has one."""
 
     solution: str | None = None
-    """A worked solution that ends in the answer, in the form that the prompt asks for. Recipes with objective sft
-    train on worked solutions."""
+    """A worked solution that ends in the answer, in the form that the prompt asks for, for
+    recipes with objective sft."""
 
     id: str | None = None
     """A name that is unique in the split. The default is the row's number."""
@@ -87,8 +87,7 @@ class Files(Strict):
     """The file or files of the pool: a name, or a list of names. Leave this key out for a task that is only tested on."""
 
     test: str | Names | None = None
-    """The file or files of the test split: a name, or a list of names. Leave this key out if a subset is chosen
-    and nothing is trained."""
+    """The file or files of the test split: a name, or a list of names. Leave this key out if nothing is trained."""
 
     columns: Columns | None = None
 
@@ -134,8 +133,8 @@ class Rows(Strict):
     """The first row that `every` uses."""
 
     draw: Count | None = None
-    """Use this number of rows, drawn at random with `seed` from the rows that the other keys leave. The rows stay in the
-    order of the file."""
+    """Use this number of rows, drawn at random with `seed` from the rows that the other keys
+    leave, in the order of the file."""
 
     seed: int | None = None
     """Random seed of `draw`."""
@@ -199,7 +198,7 @@ class HubDataset(Strict):
     """The parts of datasets that form the pool. Leave this key out for a task that is only tested on."""
 
     test: Annotated[list[Part], Field(min_length=1)] | None = None
-    """The parts of datasets that form the test split. Leave this key out if a subset is chosen and nothing is trained."""
+    """The parts of datasets that form the test split. Leave this key out if nothing is trained."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.format not in (None, "columns") and self.columns:
@@ -215,12 +214,13 @@ class EarlyStop(Strict):
     for a task that no study uses."""
 
     confidence: Annotated[float, Field(gt=0.5, le=1)]
-    """1: the subset is exactly the subset that full probing would choose. Below 1: sampling stops as soon as every
-    prompt has a sample and the estimated subset is expected to reach this precision and recall. A chosen prompt may
-    then lack samples, and has no pass rate."""
+    """1: the subset is exactly the subset that full probing would choose. Below 1: sampling
+    stops as soon as every prompt has a sample and the subset is expected to reach this precision
+    and recall. A chosen prompt may then lack samples and a pass rate."""
 
     batch: Count | None = None
-    """Completions sampled between two checks. The default is a 64th of full probing, at least 16 and at most 256."""
+    """Completions between two checks. The default is a 64th of full probing, at least 16 and at
+    most 256."""
 
 
 class Probe(Strict):
@@ -231,8 +231,7 @@ class Probe(Strict):
     """Completions per prompt (K)."""
 
     held_out: Count | None = None
-    """Extra completions per prompt, used only to estimate difficulty without selection bias. The completions that decide
-    the subset overestimate the difficulty of the hardest prompts."""
+    """Extra completions per prompt, used only to estimate difficulty without selection bias."""
 
     shards: Count
     """Number of jobs that share the prompts."""
@@ -263,12 +262,12 @@ class Reach(Strict):
     more likely (sharpening)."""
 
     samples: Annotated[int, Field(ge=2)]
-    """Completions per problem. At least 64 are recommended: with fewer completions, more problems are out of reach by
-    chance."""
+    """Completions per problem, at least 64 if possible: with fewer, more problems are out of
+    reach by chance."""
 
     seed: int
-    """A seed that differs from the seed of the test, so that these completions are independent of the completions that
-    measure gains."""
+    """A seed that differs from the seed of the test, so that these completions are independent
+    of those that measure gains."""
 
 
 class Test(Strict):
@@ -322,26 +321,26 @@ class Task(Strict):
     docs/glossary.md, and src/hardgrpo/grading/graders.py."""
 
     labelled: bool | None = None
-    """Whether the problems of the train split have reference answers. The default is true. With false,
-    `.venv/bin/snakemake subset` chooses the prompts to annotate, with a policy that needs no answers: random, or a
-    policy whose measure `by` is computed from the samples alone."""
+    """Whether the problems of the train split have reference answers (default: true). With
+    false, `.venv/bin/snakemake subset` chooses the prompts to annotate, with a policy that needs
+    no answers."""
 
     annotated: str | None = None
-    """With `labelled: false`: the file of rows that `.venv/bin/snakemake subset` wrote, with answers filled in; a path
-    below `data`. A study can then train on these rows, with policy annotated."""
+    """With `labelled: false`: the file of rows that `.venv/bin/snakemake subset` wrote, with
+    answers filled in, below `data`. Policy annotated trains on these rows."""
 
     contamination: Literal["refuse", "report"] | None = None
-    """What to do if the train split contains a test question, apart from case, spaces and punctuation. refuse (the
-    default): stop before anything is sampled. report: continue, and report the contamination wherever results are
+    """What to do if the train split contains a test question. refuse (the default): stop before
+    anything is sampled. report: continue, and report the contamination wherever results are
     shown. A test whose questions are all in the train split is always refused."""
 
     completion_tokens: Count
     """The completion limit: probe, training and test truncate a completion after this many tokens."""
 
     cut_from: str | None = None
-    """Reuse the completions of another task, truncated to this task's limit, instead of sampling again. The other task
-    may differ only by a larger completion_tokens, by more samples of the probe, or by both. The probe of this task takes
-    the first samples of each prompt."""
+    """Reuse the completions of another task, truncated to this task's limit, instead of sampling
+    again. The other task may differ only by a larger completion_tokens and by more samples of
+    the probe."""
 
     probe: Probe
 

@@ -12,7 +12,7 @@ from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-MEMORY_ADVICE = "if memory ran out, take a machine with more, ask Slurm for more (set-resources train_grpo:mem_mb), or lower the model's micro_batch"
+MEMORY_ADVICE = "if memory ran out, use a machine with more memory, request more from Slurm (set-resources train_grpo:mem_mb), or lower the model's micro_batch"
 
 
 def main() -> None:

@@ -84,9 +84,7 @@ def train(
         placement = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
         say(f"{hardware.processes} processes, all weights {placement}")
     if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
-        raise UserError(
-            "all weights must be sharded over several GPUs, but accelerate does not do it; see the log above"
-        )
+        raise UserError("accelerate did not shard the weights over the GPUs; see the log above")
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
     with Progress(
         title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first
@@ -219,7 +217,7 @@ def reward_function(grader: str, recipe: dict, processes: int):
             )
         if by_group and len(grades) % group_size:
             raise UserError(
-                f"rewards by the majority: {len(grades)} completions a process share groups of {group_size}; choose a number of GPUs that"
+                f"majority rewards: {len(grades)} completions per process are not whole groups of {group_size}; choose a number of GPUs that"
                 " divides prompts_per_update"
             )
         rewards = []

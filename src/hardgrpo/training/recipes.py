@@ -108,9 +108,9 @@ def packages(recipe: dict) -> list[str]:
 
 
 def arithmetic(recipe: dict) -> str | None:
-    """A description of the computation for recipes that older versions of this project computed
-    differently, None for all other recipes. A run does not resume from a state with a different
-    description."""
+    """A description of the present computation, for recipes whose computation has changed between
+    versions of this project; None for all other recipes. A run resumes only from a state with the
+    same description."""
     if recipe.get("generation") == "vllm":
         return (
             "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
