@@ -8,10 +8,11 @@ from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report.tables import recorded
 from hardgrpo.study import settings
-from pages import configuration, recommended, tables, templates
+from pages import configuration, greedy, recommended, tables, templates
 from pages.committed import (
     LABELS,
     ONLINE,
+    RATES,
     RECORDINGS,
     REFERENCE,
     TRAINED,
@@ -33,6 +34,7 @@ HEADINGS = {  # {study: its heading in docs/results.md}
     VARIANTS: f"Study `{VARIANTS}`: other recipes, cheap filters, and facts",
     LABELS: f"Study `{LABELS}`: which prompts to annotate when none is annotated",
     ONLINE: f"Study `{ONLINE}`: choosing prompts while training",
+    RATES: f"Study `{RATES}`: why greedy accuracy falls on arithmetic",
     RECORDINGS: f"Study `{RECORDINGS}`: the first paper's own completions",
     TRAJECTORIES: f"Study `{TRAJECTORIES}`: groups while a real model trains",
 }
@@ -410,7 +412,7 @@ def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
 def values(root: Path, config: dict) -> dict:
     """The values that the templates of README.md and docs/results.md show."""
     studies = {
-        study: read(root, study, "spent", "chosen", "trajectories", "recorded_runs")
+        study: read(root, study, "spent", "chosen", "trajectories", "recorded_runs", "mcnemar")
         for study in HEADINGS
     }
     limited, rows = studies[TRUNCATION], all_claims(root, config)
@@ -435,7 +437,7 @@ def values(root: Path, config: dict) -> dict:
             "over_random": over_random,
             "over_easy": over_easy,
         },
-    }
+    } | greedy.values(root, studies)
 
 
 def page(root: Path, config: dict) -> str:
@@ -460,6 +462,8 @@ def page(root: Path, config: dict) -> str:
             f"{rollouts:.0f}" for rollouts in studies[ONLINE]["spent"].rollouts.unique()
         ),
         probe=" or ".join(sorted(probe_completions(config, studies[ONLINE]["chosen"]))),
+        rates_table=greedy.gains(studies[RATES]),
+        margins_table=greedy.margins(root),
         recorded_table=recorded_gains(studies[RECORDINGS]),
         contrast_table=recorded_contrasts(studies[RECORDINGS]["recorded_runs"]),
         group_table=recorded_groups(studies[TRAJECTORIES]["trajectories"]),

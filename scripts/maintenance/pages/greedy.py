@@ -1,0 +1,91 @@
+"""Why greedy accuracy falls on arithmetic: the tables of study `mini_rates` and the margins of the
+models' steps."""
+
+from hardgrpo.analysis import statistics
+from hardgrpo.analysis.formats import change, change_interval
+from pages.committed import LABELS, RATES
+
+from pathlib import Path
+
+import pandas as pd
+
+ARMS = [("", ""), ("random", "mini_100"), ("random", "mini_100_quarter")]  # (policy, recipe)
+
+
+def gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Sampled and greedy gain of each arm."""
+    lines = []
+    for (policy, recipe), rows in tables["gains"].groupby(["policy", "recipe"], sort=False):
+        sampled, greedy = (
+            rows[rows.decoding == decoding].iloc[0] for decoding in ("sampled", "greedy")
+        )
+        lines.append(
+            {
+                "policy": policy,
+                "recipe": recipe,
+                "base % (greedy %)": f"{100 * sampled.base_accuracy:.1f} ({100 * greedy.base_accuracy:.1f})",
+                "gain": text_of(sampled),
+                "greedy gain": text_of(greedy),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def text_of(row) -> str:
+    return change_interval(row.gain, row.gain_low, row.gain_high)
+
+
+def contrast(mcnemar: pd.DataFrame) -> str:
+    """The contrast that the study names before its runs: greedy gain of `random` by
+    `mini_100_quarter` minus that by `mini_100`, with its interval for new base models on the same
+    problems."""
+    rows = mcnemar.query(
+        "policy == 'random' and minus == 'random' and recipe == 'mini_100' and minus_recipe == 'mini_100_quarter'"
+    )
+    estimate = statistics.seeds_interval(-rows.difference.to_numpy())
+    return change_interval(estimate.estimate, estimate.low, estimate.high)
+
+
+def margins(root: Path) -> pd.DataFrame:
+    """Margins and right greedy results by operation, before and after training on random
+    prompts."""
+    rows = pd.read_csv(root / "docs/margins.csv", keep_default_na=False).query("study == @RATES")
+    lines = []
+    for operation, group in rows.groupby("operation", sort=False):
+        by_arm = group.set_index(["policy", "recipe"])
+        base, trained, quarter = (by_arm.loc[arm] for arm in ARMS)
+        lines.append(
+            {
+                "operation": operation.replace("*", "×").replace("/", "÷").replace("-", "−"),
+                "margin (median)": f"{100 * base.margin_median:.0f}",
+                "right result is greedy, % before": f"{100 * base.right_is_first:.0f}",
+                "after `mini_100`": f"{100 * trained.right_is_first:.0f}",
+                "after `mini_100_quarter`": f"{100 * quarter.right_is_first:.0f}",
+                "probability of the right result, % before": f"{100 * base.right_probability:.0f}",
+                "after `mini_100` ": f"{100 * trained.right_probability:.0f}",
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def firm_base(labels: pd.DataFrame) -> dict[str, str]:
+    """Sampled and greedy gain of a random tenth on arithmetic for `misled`, whose pretraining is on
+    arithmetic alone."""
+    rows = labels.query("model == 'misled' and policy == 'random' and recipe == 'mini_50'")
+    return {row.decoding: change(row.gain) for row in rows.itertuples()}
+
+
+def values(root: Path, studies: dict[str, dict[str, pd.DataFrame]]) -> dict:
+    """The values about greedy accuracy that the templates of README.md and docs/results.md show."""
+    rows = studies[RATES]["gains"].set_index(["policy", "recipe", "decoding"])
+    return {
+        "greedy_contrast": contrast(studies[RATES]["mcnemar"]),
+        "random_gains": {
+            recipe: {
+                decoding: text_of(rows.loc["random", recipe, decoding])
+                for decoding in ("sampled", "greedy")
+            }
+            for _, recipe in ARMS[1:]
+        },
+        "firm_base": firm_base(studies[LABELS]["gains"]),
+    }
