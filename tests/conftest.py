@@ -56,6 +56,7 @@ pytest_plugins = [
     "own_prompts",
     "download_folder",
     "model_server",
+    "slurm_training",
 ]
 
 ROOT = Path(__file__).parents[1]
@@ -136,11 +137,13 @@ def pytest_report_header(config):
 # While the first makes the finished world, another worker is busy with dry-runs, which do not need
 # it.
 LONGEST = [
-    "slurm",
+    "stopped_jobs",
     "interruption",
     "plans",
+    "orphaned_jobs",
     "small_study",
     "chaos",
+    "study_on_slurm",
     "bench",
     "adapters",
     "sharded",
@@ -393,7 +396,7 @@ def finished(finished_world, tmp_path) -> World:
 
 @pytest.fixture(scope="module")
 def slurm():
-    """A Slurm for the one file of tests that needs it; paths of Unix sockets must be short."""
+    """A Slurm for each file of tests that needs one; paths of Unix sockets must be short."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = slurm_cluster.Cluster(folder)
     try:
