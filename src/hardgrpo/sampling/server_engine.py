@@ -43,6 +43,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends the sampling
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10  # of the list of models in an error message
 FEWEST_GROUPS = 5  # of equal samples, before they are reported
+# share of the completion limit before which no completion is truncated by that limit
+LEAST_OF_LIMIT = 0.9
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # servers take seeds of 32 bits or more
 # Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
@@ -214,7 +216,7 @@ class Sampler:
         self.options = {} if address.key else {"headers": {"Authorization": openai.Omit()}}
         self.refused: set[str] = set()  # keys of OPTIONAL
         self.problems: set[str] = set()  # problems that were reported
-        self.answers_received = 0
+        self.answers_received, self.is_model_checked = 0, False
         # requested groups of samples of a prompt, and those whose samples are all equal
         self.groups = self.equal_groups = 0
         # ends the sampling; requests in flight are still stored
@@ -254,6 +256,9 @@ class Sampler:
         self.arrived = asyncio.Condition()
         if stored := sum(key in self.stored for key in keys):
             self.on_batch(stored, "stored before")
+        if stored < len(keys) and not self.is_model_checked:
+            self.is_model_checked = True
+            await self._check_model()
         groups = iter(group_requests(requests, keys))
         self.failure = None
         async with asyncio.TaskGroup() as tasks:
@@ -407,9 +412,14 @@ class Sampler:
                     answer = await self.client.post(
                         path, body=body, cast_to=object, options=self.options
                     )
-                result = read_answer(read_body(answer), request, samples, self.model)
+                answer = read_body(answer)
+                completions, usage = read_answer(answer, request, samples, self.model)
+                if tokens := tokens_cut_early(answer, completions, self.max_tokens):
+                    raise self._too_little_context(
+                        request, f"a completion was truncated after {tokens} tokens"
+                    )
                 self.answers_received += 1
-                return result
+                return completions, usage
             except (openai.APIStatusError, ErrorAnswer) as error:
                 failure = read_failure(error)
                 if failure.code == "content_filter":
@@ -425,6 +435,10 @@ class Sampler:
                     tries, answers_before = 0, self.answers_received
             except (TimeoutError, openai.APITimeoutError):
                 problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
+                if self.answers_received > answers_before:
+                    problem += (
+                        "; for a server that answers few requests at a time, lower concurrency"
+                    )
             except openai.APIConnectionError as error:
                 problem = (
                     f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
@@ -454,7 +468,7 @@ class Sampler:
     def _leaves_out(self, failure: "Failure", body: dict) -> bool:
         """Whether the server refuses an optional parameter of a request. All further requests leave
         it out."""
-        if failure.status not in (400, 403, 422, 501) or failure.is_about_context:
+        if not failure.is_about_request or failure.is_about_context:
             return False
         for name, (pattern, _) in OPTIONAL.items():
             is_sent = name in body if name != "stream" else name not in body
@@ -490,9 +504,7 @@ class Sampler:
             )
             remedy = "if you trust that address, write it as the source's `url`"
         elif failure.is_about_context:
-            prompt = request.messages[-1]["content"]
-            problem = f"the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem})"
-            remedy = "lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context"
+            return self._too_little_context(request, problem)
         elif failure.status in (404, 405) or re.search(MODEL_WORDS, failure.words, re.IGNORECASE):
             problem += await self._list_models()
             remedy = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
@@ -502,30 +514,51 @@ class Sampler:
             f"{self.address.url}: {problem}; {remedy}. {len(self.stored)} completions are in {self.answers.path}"
         )
 
+    def _too_little_context(self, request: Request, problem: str) -> UserError:
+        prompt = request.messages[-1]["content"]
+        return UserError(
+            f"{self.address.url}: the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem});"
+            " lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context."
+            f" {len(self.stored)} completions are in {self.answers.path}"
+        )
+
     async def _list_models(self) -> str:
         """Words about the models that the server has and the address at which it lists them; empty
         if it lists none."""
         url = self.address.url.rstrip("/")
         base = re.sub(r"(/v1)*(/chat)?(/completions)?$", "", url)
         for address in dict.fromkeys([url, f"{base}/v1", base]):
-            with contextlib.suppress(
-                openai.OpenAIError, TimeoutError, ValueError, TypeError, KeyError
-            ):
-                async with asyncio.timeout(LOOK_UP_SECONDS):
-                    answer = await self.client.get(
-                        f"{address}/models", cast_to=object, options=self.options
-                    )
-                names = sorted(
-                    (str(entry["id"]) for entry in answer["data"]),
-                    key=lambda name: -difflib.SequenceMatcher(None, name, self.model).ratio(),
+            if names := await self._models_at(address):
+                place = "" if address == url else f"; the server answers at {address}"
+                more = len(names) - MOST_MODELS
+                return f"{place}; its models are {', '.join(names[:MOST_MODELS])}" + (
+                    f" and {more} more" if more > 0 else ""
                 )
-                if names:
-                    place = "" if address == url else f"; the server answers at {address}"
-                    more = len(names) - MOST_MODELS
-                    return f"{place}; its models are {', '.join(names[:MOST_MODELS])}" + (
-                        f" and {more} more" if more > 0 else ""
-                    )
         return ""
+
+    async def _models_at(self, address: str) -> list[str]:
+        """Names of the models that a server lists, the most similar to the requested name first; none
+        if it lists none."""
+        with contextlib.suppress(openai.OpenAIError, TimeoutError, ValueError, TypeError, KeyError):
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                answer = await self.client.get(
+                    f"{address}/models", cast_to=object, options=self.options
+                )
+            return sorted(
+                (str(entry["id"]) for entry in answer["data"]),
+                key=lambda name: -difflib.SequenceMatcher(None, name, self.model).ratio(),
+            )
+        return []
+
+    async def _check_model(self) -> None:
+        """Raise a `UserError` if the server's only model is another one: llama-cpp-python answers
+        with it under every name."""
+        names = await self._models_at(self.address.url.rstrip("/"))
+        if len(names) == 1 and not is_same_model(names[0], self.model):
+            raise UserError(
+                f"{self.address.url}: the only model of the server is '{names[0]}', expected '{self.model}'; write the name of the model that"
+                " you want as the source's `model`"
+            )
 
 
 def open_client(address: Address) -> openai.AsyncOpenAI:
@@ -659,6 +692,22 @@ def read_answer(
     )
 
 
+def tokens_cut_early(answer: dict, completions: list[Completion], max_tokens: int) -> int:
+    """The tokens of a completion that was truncated before the limit; 0 if there is none, or if the
+    answer does not tell. llama.cpp truncates a completion where the model's context ends."""
+    usage = answer.get("usage")
+    is_counted = all(completion.log_probability is not None for completion in completions) or (
+        len(completions) == 1 and isinstance(usage, dict) and _count(usage.get("completion_tokens"), 0)
+    )  # fmt: skip
+    early = [
+        completion.tokens
+        for completion in completions
+        if completion.finish_reason == "length" and completion.text
+        if completion.tokens < LEAST_OF_LIMIT * max_tokens
+    ]
+    return early[0] if is_counted and early else 0
+
+
 def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
     """(text, finish reason, log-probabilities of the tokens, empty if unknown) of a choice. Raise
     `Malformed` for other content."""
@@ -759,6 +808,14 @@ class Failure:
         return self.status == 413 or (
             self.status not in (401, 403, 404, 429)
             and bool(re.search(CONTEXT_WORDS, self.detail, re.IGNORECASE))
+        )
+
+    @property
+    def is_about_request(self) -> bool:
+        """Whether a server may refuse a parameter by this failure. llama-cpp-python does with status
+        500."""
+        return self.status in (400, 403, 422, 501) or (
+            self.status == 500 and bool(re.search(r"not supported|unsupported", self.words, re.I))
         )
 
     @property
