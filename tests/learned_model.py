@@ -100,24 +100,39 @@ def free_port() -> str:
         return str(free.getsockname()[1])
 
 
-def probe_command(folder: Path, url: str, output: str, samples: int, tokens: int) -> list[str]:
-    """The arguments of probe.py for the learned model behind a server."""
+def probe_command(
+    folder: Path,
+    url: str,
+    output: str,
+    samples: int,
+    tokens: int,
+    settings: dict | None = None,
+    model: str = NAME,
+) -> list[str]:
+    """The arguments of probe.py for the learned model behind a server. `settings` are those of the
+    source."""
     served = folder / "results/models/served"
     served.mkdir(exist_ok=True)
-    provenance.write_manifest(served, model="served", source={"kind": "server", "model": NAME})
+    provenance.write_manifest(served, model="served", source={"kind": "server", "model": model})
+    server = json.dumps({"url": url} | (settings or {}))
     return [
         *("--model", str(served), "--problems", PROBLEMS, "--prompt", "{question}"),
         *("--samples", str(samples), "--completion-tokens", str(tokens), "--seed", "1"),
-        *("--engine", "server", "--server", json.dumps({"url": url}), "--state", f"{output}-state"),
+        *("--engine", "server", "--server", server, "--state", f"{output}-state"),
         *("--output", f"{output}.jsonl", "--provenance", f"{output}.json"),
     ]
 
 
 def probe_through_server(
-    folder: Path, url: str, output: str = "served", samples: int = 6, tokens: int = 40
+    folder: Path,
+    url: str,
+    output: str = "served",
+    samples: int = 6,
+    tokens: int = 40,
+    settings: dict | None = None,
 ) -> tuple[dict, list[dict]]:
     """What the provenance says of the server, and the rows of a probe."""
-    run("probe.py", folder, *probe_command(folder, url, output, samples, tokens))
+    run("probe.py", folder, *probe_command(folder, url, output, samples, tokens, settings))
     rows = files.read_jsonl(
         folder / f"{output}.jsonl",
         {"id": str, "completion": str, "tokens": int, "log_probability": float},
