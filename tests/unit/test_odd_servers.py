@@ -252,6 +252,14 @@ def test_tokens_are_counted_if_usage_is_none(sample, usage):
     assert sample.facts["input_tokens"] > 0
 
 
+def test_usage_of_one_choice_alone_is_completed_by_the_log_probabilities(sample):
+    """As llama.cpp counts."""
+    usage = {"prompt_tokens": 9, "completion_tokens": 5}
+    completions = sample(lambda body, number: completions_of(body, usage=usage))
+    assert {completion.tokens for completion in completions} == {5}
+    assert sample.facts["output_tokens"] == 5 * SAMPLES * PROMPTS
+
+
 @pytest.mark.parametrize("name", ["", "NAME-4b", "openai/org/name-4B", "name-4B:latest", 5])
 def test_names_of_the_same_model(sample, name):
     assert len(sample(lambda body, number: completions_of(body, model=name))) == 4 * PROMPTS

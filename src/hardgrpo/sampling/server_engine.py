@@ -672,7 +672,11 @@ def read_answer(
         for text, _, log_probabilities in parts
     ]
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
-    output_tokens = _count(usage.get("completion_tokens"), sum(lengths))
+    # llama.cpp counts the tokens of the first choice alone
+    output_tokens = max(
+        _count(usage.get("completion_tokens"), sum(lengths)),
+        sum(len(log_probabilities) for _, _, log_probabilities in parts),
+    )
     completions = [
         Completion(
             text,
