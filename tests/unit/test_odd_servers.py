@@ -226,8 +226,9 @@ def test_a_completion_beyond_the_limit_is_kept_and_reported(sample, capsys):
         None,
     ],
 )
-def test_log_probabilities_that_are_no_numbers_are_unknown(sample, logprobs):
+def test_log_probabilities_that_are_no_numbers_are_unknown(sample, capsys, logprobs):
     completions = sample(with_choice(logprobs=logprobs))
+    assert capsys.readouterr().out.count("the server gives no log-probabilities") == 1
     assert {completion.log_probability for completion in completions} == {None}
     normal = sample(lambda body, number: completions_of(body), state="normal")
     assert [c.text for c in completions] == [c.text for c in normal]

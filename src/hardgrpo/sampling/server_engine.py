@@ -305,6 +305,13 @@ class Sampler:
                     f"the server does not respect the limit of {self.max_tokens} tokens ({usage.output_tokens} in {len(completions)}"
                     " completions); finished completions count as finished"
                 )
+            lacks_log_probability = any(c.text and c.log_probability is None for c in completions)
+            if (
+                batch[0][1].log_probability
+                and lacks_log_probability
+                and "logprobs" not in self.refused
+            ):
+                self._report(f"the server gives no log-probabilities; {OPTIONAL['logprobs'][1]}")
             batch_completions = dict(zip((key for key, _ in batch), completions))
             self.answers.add(batch_completions, usage)
             self.stored |= batch_completions
