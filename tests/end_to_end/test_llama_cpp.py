@@ -13,6 +13,7 @@ import pytest
 from conftest import LLAMA_PYTHON, ROOT, World, path_of
 from gguf_files import build_qwen2, write_pretrained, write_qwen2
 from hardgrpo.runtime import files
+from hardgrpo.sampling import engines
 from interruptible_run import wait_for
 from learned_model import (
     NAME,
@@ -24,6 +25,7 @@ from learned_model import (
     one_task,
     probe_command,
     probe_through_server,
+    problems_of,
 )
 
 pytestmark = pytest.mark.llama
@@ -106,16 +108,18 @@ def test_a_completion_ends_at_the_limit(kind, url, learned):
     assert truncated and {row["tokens"] for row in truncated} == {5}
 
 
-@pytest.mark.parametrize("words", [CONTEXT - 10, CONTEXT + 10])
-def test_a_context_that_is_too_small_names_the_prompt(kind, url, learned, words):
+@pytest.mark.parametrize("tokens", [CONTEXT - 10, CONTEXT + 10])
+def test_a_context_that_is_too_small_names_the_prompt(kind, url, learned, tokens):
     """The prompt fits, but no completion of 40 tokens after it; or not even the prompt fits."""
-    question = "What is 3 + 4?" + " 3 + 4" * (words // 3)
-    name = f"{kind}-{words}"
+    sentence = next(iter(problems_of(learned.folder).values())).partition(".")[0] + "."
+    tokenizer = engines.load_tokenizer(learned.folder / "results/models/tiny")
+    question = " ".join([sentence] * (tokens // len(tokenizer(sentence)["input_ids"])))
+    name = f"{kind}-{tokens}"
     problems = [{"id": "long", "question": question, "answer": "7"}]
     files.write_jsonl(learned.folder / f"{name}-problems.jsonl", problems)
     arguments = probe_command(learned.folder, url, name, 6, 40)
     arguments[arguments.index(PROBLEMS)] = f"{name}-problems.jsonl"
-    assert_fails(learned, arguments, "What is 3 + 4? 3 + 4", "context", "completion_tokens")
+    assert_fails(learned, arguments, f"'{sentence} {sentence}", "context", "completion_tokens")
 
 
 def test_another_model_is_not_asked_for_an_answer(kind, url, learned):
