@@ -90,11 +90,11 @@ def with_choice(**fields):
     return with_choices(lambda choices: [choice | fields for choice in choices])
 
 
-def with_tokens(tokens, **fields):
-    """Answers whose choices have these fields and so many tokens each."""
+def with_usage(tokens, **fields):
+    """Answers whose choices have these fields, and so many tokens according to their usage."""
     return lambda body, number: (
         with_choice(**fields)(body, number)
-        | {"usage": {"prompt_tokens": 9, "completion_tokens": tokens * body.get("n", 1)}}
+        | {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
     )
 
 
@@ -167,7 +167,7 @@ def test_a_plain_completion_without_text_is_no_completion(fails):
     ],
 )
 def test_other_words_for_the_reason_of_an_end(sample, word, reason):
-    completions = sample(with_tokens(LIMIT, finish_reason=word))
+    completions = sample(with_usage(LIMIT * SAMPLES, finish_reason=word))
     assert {completion.finish_reason for completion in completions} == {reason}
 
 
@@ -477,15 +477,12 @@ def test_every_wording_of_too_little_context_names_the_prompt(fails, status, bod
     )
 
 
-@pytest.mark.parametrize(
-    ("samples", "logprobs"), [(1, None), (1, "unchanged"), (SAMPLES, "unchanged")]
-)
+@pytest.mark.parametrize("samples", [1, SAMPLES])
 def test_a_completion_that_ends_before_the_limit_names_the_prompt(
-    fails, sample, model_server, samples, logprobs
+    fails, sample, model_server, samples
 ):
-    """As llama.cpp ends it where the context ends."""
-    fields = {"finish_reason": "length"} | ({} if logprobs else {"logprobs": None})
-    odd = with_tokens(LIMIT // 2, **fields)
+    """As llama.cpp ends it where the context ends. The usage is that of the first sample."""
+    odd = with_usage(LIMIT // 2, finish_reason="length")
     fails(
         lambda body, number: odd(body, number) if "ball 3" in str(body) else completions_of(body),
         "Which colour has ball 3?",
@@ -500,15 +497,16 @@ def test_a_completion_that_ends_before_the_limit_names_the_prompt(
 
 
 @pytest.mark.parametrize(
-    ("answer", "samples"),
+    "answer",
     [
-        (with_tokens(LIMIT - 1, finish_reason="length"), SAMPLES),
-        (with_tokens(LIMIT // 2, finish_reason="length", logprobs=None), SAMPLES),
-        (lambda body, number: with_choice(finish_reason="length", logprobs=None)(body, number) | {"usage": None}, 1),
+        with_usage(LIMIT - 1, finish_reason="length"),
+        with_usage(0, finish_reason="length"),
+        with_usage(LIMIT // 2, finish_reason="length", message={"content": "red", "reasoning": "Hm"}),
+        lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": None},
     ],
 )  # fmt: skip
-def test_a_truncated_completion_of_unknown_length_is_kept(sample, answer, samples):
-    completions = sample(answer, samples=samples)
+def test_a_truncated_completion_of_another_or_unknown_length_is_kept(sample, answer):
+    completions = sample(answer, samples=1)
     assert {completion.finish_reason for completion in completions} == {"length"}
 
 

@@ -679,7 +679,8 @@ def read_answer(
         for text, _, log_probabilities in parts
     ]
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
-    # llama.cpp counts the tokens of the first choice alone
+    # llama.cpp counts the tokens of the first choice alone; it gives fewer log-probabilities than
+    # tokens for characters of several tokens
     output_tokens = max(
         _count(usage.get("completion_tokens"), sum(lengths)),
         sum(len(log_probabilities) for _, _, log_probabilities in parts),
@@ -704,19 +705,20 @@ def read_answer(
 
 
 def tokens_cut_early(answer: dict, completions: list[Completion], max_tokens: int) -> int:
-    """The tokens of a completion that was truncated before the limit; 0 if there is none, or if the
-    answer does not tell. llama.cpp truncates a completion where the model's context ends."""
-    usage = answer.get("usage")
-    is_counted = all(completion.log_probability is not None for completion in completions) or (
-        len(completions) == 1 and isinstance(usage, dict) and _count(usage.get("completion_tokens"), 0)
-    )  # fmt: skip
-    early = [
-        completion.tokens
-        for completion in completions
-        if completion.finish_reason == "length" and completion.text
-        if completion.tokens < LEAST_OF_LIMIT * max_tokens
-    ]
-    return early[0] if is_counted and early else 0
+    """The tokens of the first completion if it was truncated before the limit; 0 if it was not, or
+    if the answer does not tell. llama.cpp truncates a completion where the model's context ends."""
+    usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+    tokens = _count(usage.get("completion_tokens"), 0)  # of the first completion, or of all
+    is_truncated = completions[0].finish_reason == "length" and completions[0].text
+    is_early = is_truncated and tokens < LEAST_OF_LIMIT * max_tokens
+    has_thoughts = any(_has_thoughts(choice.get("message")) for choice in answer["choices"])
+    return tokens if is_early and not has_thoughts else 0
+
+
+def _has_thoughts(message: object) -> bool:
+    return isinstance(message, dict) and bool(
+        message.get("reasoning_content") or message.get("reasoning")
+    )
 
 
 def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
@@ -742,11 +744,7 @@ def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
         raise Malformed(
             f"the answer ends for an unknown reason ({str(choice.get('finish_reason'))[:40]!r})"
         )
-    if (
-        not content
-        and isinstance(message, dict)
-        and (message.get("reasoning_content") or message.get("reasoning"))
-    ):
+    if not content and _has_thoughts(message):
         finish_reason = "length"  # thoughts without an answer
     # a lone surrogate has no form in UTF-8
     content = re.sub("[\ud800-\udfff]", "\ufffd", content or "")
