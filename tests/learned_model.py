@@ -133,10 +133,8 @@ def probe_through_server(
 ) -> tuple[dict, list[dict]]:
     """What the provenance says of the server, and the rows of a probe."""
     run("probe.py", folder, *probe_command(folder, url, output, samples, tokens, settings))
-    rows = files.read_jsonl(
-        folder / f"{output}.jsonl",
-        {"id": str, "completion": str, "tokens": int, "log_probability": float},
-    )
+    keys = {"id": str, "completion": str, "tokens": int, "finish_reason": str}
+    rows = files.read_jsonl(folder / f"{output}.jsonl", keys)
     return files.read_json(folder / f"{output}.json")["server"], rows
 
 
@@ -153,11 +151,9 @@ def assert_pass_rate_of_weights(folder: Path, output: str = "served") -> None:
     assert 0.05 < rates[0][0] < 0.95 and agree(*rates)
 
 
-def assert_log_probabilities_of_weights(
-    folder: Path, rows: list[dict], counts_end: bool = True
-) -> None:
-    """The tokens and mean log-probabilities of finished completions are those of the weights.
-    `counts_end`: the server counts the end token."""
+def assert_log_probabilities_of_weights(folder: Path, rows: list[dict]) -> None:
+    """The tokens and mean log-probabilities of finished completions, with the end token, are those
+    of the weights."""
     assert rows, "no completion is finished"
     questions = problems_of(folder)
     tokenizer = engines.load_tokenizer(folder / "results/models/tiny")
@@ -165,9 +161,12 @@ def assert_log_probabilities_of_weights(
         Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in rows
     ]
     prompts = engines.tokenize(tokenizer, requests, {})
-    end = [tokenizer.eos_token_id] if counts_end else []
     spoken = [
-        (tokenizer(row["completion"], add_special_tokens=False)["input_ids"] + end, 0)
+        (
+            tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
+            + [tokenizer.eos_token_id],
+            0,
+        )
         for row in rows
     ]
     assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in rows]
