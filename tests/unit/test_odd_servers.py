@@ -90,6 +90,14 @@ def with_choice(**fields):
     return with_choices(lambda choices: [choice | fields for choice in choices])
 
 
+def with_usage(tokens, **fields):
+    """Answers whose choices have these fields, and so many tokens according to their usage."""
+    return lambda body, number: (
+        with_choice(**fields)(body, number)
+        | {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
+    )
+
+
 def at_first(answer):
     """The first two answers are odd."""
     return lambda body, number: answer(body) if number < 2 else completions_of(body)
@@ -159,7 +167,7 @@ def test_a_plain_completion_without_text_is_no_completion(fails):
     ],
 )
 def test_other_words_for_the_reason_of_an_end(sample, word, reason):
-    completions = sample(with_choice(finish_reason=word))
+    completions = sample(with_usage(LIMIT * SAMPLES, finish_reason=word))
     assert {completion.finish_reason for completion in completions} == {reason}
 
 
@@ -218,8 +226,9 @@ def test_a_completion_beyond_the_limit_is_kept_and_reported(sample, capsys):
         None,
     ],
 )
-def test_log_probabilities_that_are_no_numbers_are_unknown(sample, logprobs):
+def test_log_probabilities_that_are_no_numbers_are_unknown(sample, capsys, logprobs):
     completions = sample(with_choice(logprobs=logprobs))
+    assert capsys.readouterr().out.count("the server gives no log-probabilities") == 1
     assert {completion.log_probability for completion in completions} == {None}
     normal = sample(lambda body, number: completions_of(body), state="normal")
     assert [c.text for c in completions] == [c.text for c in normal]
@@ -242,6 +251,14 @@ def test_tokens_are_counted_if_usage_is_none(sample, usage):
     completions = sample(lambda body, number: completions_of(body, usage=usage))
     assert {completion.tokens for completion in completions} == {5}
     assert sample.facts["input_tokens"] > 0
+
+
+def test_usage_of_one_choice_alone_is_completed_by_the_log_probabilities(sample):
+    """As llama.cpp counts."""
+    usage = {"prompt_tokens": 9, "completion_tokens": 5}
+    completions = sample(lambda body, number: completions_of(body, usage=usage))
+    assert {completion.tokens for completion in completions} == {5}
+    assert sample.facts["output_tokens"] == 5 * SAMPLES * PROMPTS
 
 
 @pytest.mark.parametrize("name", ["", "NAME-4b", "openai/org/name-4B", "name-4B:latest", 5])
@@ -364,6 +381,19 @@ def test_the_models_of_the_server_are_named_if_it_does_not_have_this_one(
     fails(lambda body, number: answer, "org/name-4B", "its models are org/other-7B, tiny")
 
 
+def test_a_server_with_another_model_alone_is_not_asked(fails, model_server):
+    """llama-cpp-python answers with its model under every name, and repeats that name."""
+    model_server.models = ["/models/another-7B.gguf"]
+    fails(None, "only model of the server is '/models/another-7B.gguf'", f"expected '{MODEL}'")
+    assert model_server.requests == []
+
+
+@pytest.mark.parametrize("models", [["/models/name-4b"], ["other-1B", "other-2B"], [], None])
+def test_a_list_without_another_model_alone_ends_nothing(sample, model_server, models):
+    model_server.models = models
+    assert len(sample()) == PROMPTS * SAMPLES
+
+
 def test_a_long_list_of_models_is_shortened_to_the_most_similar_names(fails, model_server):
     model_server.models = [f"vendor/thing-{n}" for n in range(300)] + ["org/name-4B-it"]
     answer = refusal("no such model", 404)
@@ -382,6 +412,23 @@ def test_the_right_address_is_named_if_the_servers_interface_is_there(fails, mod
 def test_a_slash_at_the_end_of_the_address_does_not_matter(sample, model_server):
     sample(url=model_server.url + "/")
     assert set(model_server.paths) == {"/v1/chat/completions"}
+
+
+def test_a_server_that_is_too_slow_for_so_many_requests_at_a_time_is_reported(
+    sample, model_server, capsys
+):
+    late = []
+
+    def answer(body, number):
+        if "ball 3" in str(body) and len(late) < 2:
+            if len(model_server.answered) >= PROMPTS - 1:
+                late.append(number)
+            time.sleep(1.5)
+        return completions_of(body)
+
+    assert len(sample(answer, timeout=1.0)) == PROMPTS * SAMPLES
+    assert "no answer within 1 s" in (output := capsys.readouterr().out)
+    assert "lower concurrency" in output
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -430,6 +477,39 @@ def test_every_wording_of_too_little_context_names_the_prompt(fails, status, bod
     )
 
 
+@pytest.mark.parametrize("samples", [1, SAMPLES])
+def test_a_completion_that_ends_before_the_limit_names_the_prompt(
+    fails, sample, model_server, samples
+):
+    """As llama.cpp ends it where the context ends. The usage is that of the first sample."""
+    odd = with_usage(LIMIT // 2, finish_reason="length")
+    fails(
+        lambda body, number: odd(body, number) if "ball 3" in str(body) else completions_of(body),
+        "Which colour has ball 3?",
+        "context",
+        "truncated after 10 tokens",
+        "completion_tokens",
+        samples=samples,
+    )
+    model_server.requests.clear()
+    sample(lambda body, number: completions_of(body), samples=samples)
+    assert any("ball 3" in str(body) for body in model_server.requests), "it was not stored"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        with_usage(LIMIT - 1, finish_reason="length"),
+        with_usage(0, finish_reason="length"),
+        with_usage(LIMIT // 2, finish_reason="length", message={"content": "red", "reasoning": "Hm"}),
+        lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": None},
+    ],
+)  # fmt: skip
+def test_a_truncated_completion_of_another_or_unknown_length_is_kept(sample, answer):
+    completions = sample(answer, samples=1)
+    assert {completion.finish_reason for completion in completions} == {"length"}
+
+
 # --- parameters that a server does not take ---
 
 
@@ -460,6 +540,20 @@ def test_parameters_are_left_out_one_by_one(sample, capsys, answer):
     assert len(completions) == 4 * PROMPTS
     assert capsys.readouterr().out.count("the server refuses") == 4
     assert sample.facts["not_supported"] == ["logprobs", "n", "seed", "top_p"]
+
+
+def test_a_parameter_that_is_refused_as_an_error_of_the_server_is_left_out(sample, capsys):
+    """As llama-cpp-python does, if it is started with --logits_all false."""
+    message = "logprobs is not supported for models created with logits_all=False"
+    sample(
+        lambda body, number: (
+            refusal(message, 500, type="internal_server_error")
+            if "logprobs" in body
+            else completions_of(body)
+        )
+    )
+    assert sample.facts["not_supported"] == ["logprobs"]
+    assert capsys.readouterr().out.count("the server refuses logprobs") == 1
 
 
 def test_a_parameter_is_found_in_a_long_refusal(sample):

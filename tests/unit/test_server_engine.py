@@ -490,7 +490,8 @@ def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
 )
 def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, reason, row):
     def answer(body, number):
-        answer = completions_of(body)
+        tokens = 20 * body["n"]  # all that are allowed
+        answer = completions_of(body, usage={"prompt_tokens": 5, "completion_tokens": tokens})
         for choice in answer["choices"]:
             choice["finish_reason"] = reason
         return answer

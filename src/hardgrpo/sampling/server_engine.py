@@ -43,6 +43,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends the sampling
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10  # of the list of models in an error message
 FEWEST_GROUPS = 5  # of equal samples, before they are reported
+# share of the completion limit before which no completion is truncated by that limit
+LEAST_OF_LIMIT = 0.9
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # servers take seeds of 32 bits or more
 # Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
@@ -214,7 +216,7 @@ class Sampler:
         self.options = {} if address.key else {"headers": {"Authorization": openai.Omit()}}
         self.refused: set[str] = set()  # keys of OPTIONAL
         self.problems: set[str] = set()  # problems that were reported
-        self.answers_received = 0
+        self.answers_received, self.is_model_checked = 0, False
         # requested groups of samples of a prompt, and those whose samples are all equal
         self.groups = self.equal_groups = 0
         # ends the sampling; requests in flight are still stored
@@ -254,6 +256,9 @@ class Sampler:
         self.arrived = asyncio.Condition()
         if stored := sum(key in self.stored for key in keys):
             self.on_batch(stored, "stored before")
+        if stored < len(keys) and not self.is_model_checked:
+            self.is_model_checked = True
+            await self._check_model()
         groups = iter(group_requests(requests, keys))
         self.failure = None
         async with asyncio.TaskGroup() as tasks:
@@ -300,6 +305,13 @@ class Sampler:
                     f"the server does not respect the limit of {self.max_tokens} tokens ({usage.output_tokens} in {len(completions)}"
                     " completions); finished completions count as finished"
                 )
+            lacks_log_probability = any(c.text and c.log_probability is None for c in completions)
+            if (
+                batch[0][1].log_probability
+                and lacks_log_probability
+                and "logprobs" not in self.refused
+            ):
+                self._report(f"the server gives no log-probabilities; {OPTIONAL['logprobs'][1]}")
             batch_completions = dict(zip((key for key, _ in batch), completions))
             self.answers.add(batch_completions, usage)
             self.stored |= batch_completions
@@ -407,9 +419,14 @@ class Sampler:
                     answer = await self.client.post(
                         path, body=body, cast_to=object, options=self.options
                     )
-                result = read_answer(read_body(answer), request, samples, self.model)
+                answer = read_body(answer)
+                completions, usage = read_answer(answer, request, samples, self.model)
+                if tokens := tokens_cut_early(answer, completions, self.max_tokens):
+                    raise self._too_little_context(
+                        request, f"a completion was truncated after {tokens} tokens"
+                    )
                 self.answers_received += 1
-                return result
+                return completions, usage
             except (openai.APIStatusError, ErrorAnswer) as error:
                 failure = read_failure(error)
                 if failure.code == "content_filter":
@@ -425,6 +442,10 @@ class Sampler:
                     tries, answers_before = 0, self.answers_received
             except (TimeoutError, openai.APITimeoutError):
                 problem, most_tries = f"no answer within {self.address.timeout:g} s", MOST_TRIES
+                if self.answers_received > answers_before:
+                    problem += (
+                        "; for a server that answers few requests at a time, lower concurrency"
+                    )
             except openai.APIConnectionError as error:
                 problem = (
                     f"no connection ({connection_problem(error)}{proxy_note(self.address.url)})"
@@ -454,7 +475,7 @@ class Sampler:
     def _leaves_out(self, failure: "Failure", body: dict) -> bool:
         """Whether the server refuses an optional parameter of a request. All further requests leave
         it out."""
-        if failure.status not in (400, 403, 422, 501) or failure.is_about_context:
+        if not failure.is_about_request or failure.is_about_context:
             return False
         for name, (pattern, _) in OPTIONAL.items():
             is_sent = name in body if name != "stream" else name not in body
@@ -490,9 +511,7 @@ class Sampler:
             )
             remedy = "if you trust that address, write it as the source's `url`"
         elif failure.is_about_context:
-            prompt = request.messages[-1]["content"]
-            problem = f"the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem})"
-            remedy = "lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context"
+            return self._too_little_context(request, problem)
         elif failure.status in (404, 405) or re.search(MODEL_WORDS, failure.words, re.IGNORECASE):
             problem += await self._list_models()
             remedy = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
@@ -502,30 +521,51 @@ class Sampler:
             f"{self.address.url}: {problem}; {remedy}. {len(self.stored)} completions are in {self.answers.path}"
         )
 
+    def _too_little_context(self, request: Request, problem: str) -> UserError:
+        prompt = request.messages[-1]["content"]
+        return UserError(
+            f"{self.address.url}: the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem});"
+            " lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context."
+            f" {len(self.stored)} completions are in {self.answers.path}"
+        )
+
     async def _list_models(self) -> str:
         """Words about the models that the server has and the address at which it lists them; empty
         if it lists none."""
         url = self.address.url.rstrip("/")
         base = re.sub(r"(/v1)*(/chat)?(/completions)?$", "", url)
         for address in dict.fromkeys([url, f"{base}/v1", base]):
-            with contextlib.suppress(
-                openai.OpenAIError, TimeoutError, ValueError, TypeError, KeyError
-            ):
-                async with asyncio.timeout(LOOK_UP_SECONDS):
-                    answer = await self.client.get(
-                        f"{address}/models", cast_to=object, options=self.options
-                    )
-                names = sorted(
-                    (str(entry["id"]) for entry in answer["data"]),
-                    key=lambda name: -difflib.SequenceMatcher(None, name, self.model).ratio(),
+            if names := await self._models_at(address):
+                place = "" if address == url else f"; the server answers at {address}"
+                more = len(names) - MOST_MODELS
+                return f"{place}; its models are {', '.join(names[:MOST_MODELS])}" + (
+                    f" and {more} more" if more > 0 else ""
                 )
-                if names:
-                    place = "" if address == url else f"; the server answers at {address}"
-                    more = len(names) - MOST_MODELS
-                    return f"{place}; its models are {', '.join(names[:MOST_MODELS])}" + (
-                        f" and {more} more" if more > 0 else ""
-                    )
         return ""
+
+    async def _models_at(self, address: str) -> list[str]:
+        """Names of the models that a server lists, the most similar to the requested name first; none
+        if it lists none."""
+        with contextlib.suppress(openai.OpenAIError, TimeoutError, ValueError, TypeError, KeyError):
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                answer = await self.client.get(
+                    f"{address}/models", cast_to=object, options=self.options
+                )
+            return sorted(
+                (str(entry["id"]) for entry in answer["data"]),
+                key=lambda name: -difflib.SequenceMatcher(None, name, self.model).ratio(),
+            )
+        return []
+
+    async def _check_model(self) -> None:
+        """Raise a `UserError` if the server's only model is another one: llama-cpp-python answers
+        with it under every name."""
+        names = await self._models_at(self.address.url.rstrip("/"))
+        if len(names) == 1 and not is_same_model(names[0], self.model):
+            raise UserError(
+                f"{self.address.url}: the only model of the server is '{names[0]}', expected '{self.model}'; write the name of the model that"
+                " you want as the source's `model`"
+            )
 
 
 def open_client(address: Address) -> openai.AsyncOpenAI:
@@ -639,7 +679,12 @@ def read_answer(
         for text, _, log_probabilities in parts
     ]
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
-    output_tokens = _count(usage.get("completion_tokens"), sum(lengths))
+    # llama.cpp counts the tokens of the first choice alone; it gives fewer log-probabilities than
+    # tokens for characters of several tokens
+    output_tokens = max(
+        _count(usage.get("completion_tokens"), sum(lengths)),
+        sum(len(log_probabilities) for _, _, log_probabilities in parts),
+    )
     completions = [
         Completion(
             text,
@@ -656,6 +701,23 @@ def read_answer(
     )
     return completions, Usage(
         input_tokens, output_tokens, frozenset([name] if isinstance(name, str) else [])
+    )
+
+
+def tokens_cut_early(answer: dict, completions: list[Completion], max_tokens: int) -> int:
+    """The tokens of the first completion if it was truncated before the limit; 0 if it was not, or
+    if the answer does not tell. llama.cpp truncates a completion where the model's context ends."""
+    usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+    tokens = _count(usage.get("completion_tokens"), 0)  # of the first completion, or of all
+    is_truncated = completions[0].finish_reason == "length" and completions[0].text
+    is_early = is_truncated and tokens < LEAST_OF_LIMIT * max_tokens
+    has_thoughts = any(_has_thoughts(choice.get("message")) for choice in answer["choices"])
+    return tokens if is_early and not has_thoughts else 0
+
+
+def _has_thoughts(message: object) -> bool:
+    return isinstance(message, dict) and bool(
+        message.get("reasoning_content") or message.get("reasoning")
     )
 
 
@@ -682,11 +744,7 @@ def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
         raise Malformed(
             f"the answer ends for an unknown reason ({str(choice.get('finish_reason'))[:40]!r})"
         )
-    if (
-        not content
-        and isinstance(message, dict)
-        and (message.get("reasoning_content") or message.get("reasoning"))
-    ):
+    if not content and _has_thoughts(message):
         finish_reason = "length"  # thoughts without an answer
     # a lone surrogate has no form in UTF-8
     content = re.sub("[\ud800-\udfff]", "\ufffd", content or "")
@@ -759,6 +817,14 @@ class Failure:
         return self.status == 413 or (
             self.status not in (401, 403, 404, 429)
             and bool(re.search(CONTEXT_WORDS, self.detail, re.IGNORECASE))
+        )
+
+    @property
+    def is_about_request(self) -> bool:
+        """Whether a server may refuse a parameter by this failure. llama-cpp-python does with status
+        500."""
+        return self.status in (400, 403, 422, 501) or (
+            self.status == 500 and bool(re.search(r"not supported|unsupported", self.words, re.I))
         )
 
     @property

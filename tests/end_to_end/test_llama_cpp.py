@@ -1,0 +1,160 @@
+"""A real llama.cpp with a small model of this project, behind two servers: its own, from the package
+xllamacpp, and that of llama-cpp-python, which answers one request at a time."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import LLAMA_PYTHON, ROOT, World, path_of
+from gguf_files import build_qwen2, write_pretrained, write_qwen2
+from hardgrpo.runtime import files
+from hardgrpo.sampling import engines
+from interruptible_run import wait_for
+from learned_model import (
+    NAME,
+    PROBLEMS,
+    assert_log_probabilities_of_weights,
+    assert_pass_rate_of_weights,
+    free_port,
+    is_listening,
+    one_task,
+    probe_command,
+    probe_through_server,
+    problems_of,
+)
+
+pytestmark = pytest.mark.llama
+SLOTS = 8  # completions that llama.cpp's own server samples at a time
+CONTEXT = 256  # tokens; llama.cpp rounds up to a multiple of 256
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory) -> World:
+    """Pretrained and probed by transformers, and written as a GGUF file."""
+    world = World(tmp_path_factory.mktemp("learned") / "world")
+    world.configure(one_task)
+    done = world.snakemake("results/difficulty/tiny/arithmetic.csv")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    write_pretrained(world.folder / "learned.gguf", world.folder / "results/models/tiny", CONTEXT)
+    return world
+
+
+@pytest.fixture(scope="module", params=["xllamacpp", "llama_cpp"])
+def kind(request) -> str:
+    """The package of a server."""
+    find = f"import importlib.util as u, sys; sys.exit(u.find_spec('{request.param}') is None)"
+    if subprocess.run([LLAMA_PYTHON, "-c", find], check=False).returncode:
+        pytest.skip(f"{LLAMA_PYTHON} has no package {request.param}")
+    return request.param
+
+
+@contextlib.contextmanager
+def serve(kind: str, folder: Path, weights: str):
+    """The address of a server with a model in a folder."""
+    port, path = free_port(), folder / f"{kind}.log"
+    command = {
+        "xllamacpp": [ROOT / "tests/llama_server.py", weights, NAME, port, str(CONTEXT), str(SLOTS)],
+        "llama_cpp": ["-m", "llama_cpp.server", "--model", weights, "--model_alias", NAME, "--port", port]
+        + ["--n_ctx", str(CONTEXT), "--n_threads", "1"],
+    }[kind]  # fmt: skip
+    with open(path, "w") as log:
+        process = subprocess.Popen(
+            [LLAMA_PYTHON, *command], cwd=folder, stdout=log, stderr=log,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_for(lambda: is_listening(int(port)), process)
+        assert process.poll() is None, path.read_text(errors="replace")[-3000:]
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def url(kind, learned):
+    with serve(kind, learned.folder, "learned.gguf") as address:
+        yield address
+
+
+def test_pass_rates_and_log_probabilities_are_those_of_the_weights(kind, url, learned):
+    """The server of llama-cpp-python ignores n, which is noticed, and gives no log-probabilities of
+    chats."""
+    facts, rows = probe_through_server(learned.folder, url, kind)
+    assert facts["not_supported"] == (["n"] if kind == "llama_cpp" else [])
+    assert facts["answered_by"] == [NAME]
+    assert_pass_rate_of_weights(learned.folder, kind)
+    if kind == "llama_cpp":
+        assert not any("log_probability" in row for row in rows)
+    else:
+        finished = [row for row in rows if row["finish_reason"] == "stop"][:20]
+        assert_log_probabilities_of_weights(learned.folder, finished)
+
+
+def test_the_same_seeds_give_the_same_samples(kind, url, learned):
+    one_at_a_time = {"concurrency": 1}
+    runs = [
+        probe_through_server(learned.folder, url, f"{kind}-{k}", 2, 20, one_at_a_time)[1]
+        for k in range(2)
+    ]
+    texts = [[row["completion"] for row in rows] for rows in runs]
+    assert texts[0] == texts[1] and any(a != b for a, b in zip(texts[0][::2], texts[0][1::2]))
+
+
+def test_a_completion_ends_at_the_limit(kind, url, learned):
+    rows = probe_through_server(learned.folder, url, f"{kind}-short", 2, 5)[1]
+    truncated = [row for row in rows if row["finish_reason"] == "length"]
+    assert truncated and {row["tokens"] for row in truncated} == {5}
+
+
+@pytest.mark.parametrize("tokens", [CONTEXT - 10, CONTEXT + 10])
+def test_a_context_that_is_too_small_names_the_prompt(kind, url, learned, tokens):
+    """The prompt fits, but no completion of 40 tokens after it; or not even the prompt fits."""
+    sentence = next(iter(problems_of(learned.folder).values())).partition(".")[0] + "."
+    tokenizer = engines.load_tokenizer(learned.folder / "results/models/tiny")
+    question = " ".join([sentence] * (tokens // len(tokenizer(sentence)["input_ids"])))
+    name = f"{kind}-{tokens}"
+    problems = [{"id": "long", "question": question, "answer": "7"}]
+    files.write_jsonl(learned.folder / f"{name}-problems.jsonl", problems)
+    arguments = probe_command(learned.folder, url, name, 6, 40)
+    arguments[arguments.index(PROBLEMS)] = f"{name}-problems.jsonl"
+    assert_fails(learned, arguments, f"'{sentence} {sentence}", "context", "completion_tokens")
+
+
+def test_another_model_is_not_asked_for_an_answer(kind, url, learned):
+    """The server of llama-cpp-python would answer under the requested name."""
+    arguments = probe_command(learned.folder, url, f"{kind}-another", 2, 20, model="another-7B")
+    assert_fails(learned, arguments, f"'{NAME}'", "'another-7B'")
+
+
+def assert_fails(learned: World, arguments: list[str], *words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, path_of("probe"), *arguments],
+        cwd=learned.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode and len(lines) == 1, done.stderr
+    assert all(word in lines[0] for word in words), lines[0]
+
+
+def test_prompts_are_chosen_by_one_command(kind, tmp_path):
+    """With random weights, whose tokens are bytes."""
+    write_qwen2(tmp_path / "random.gguf", build_qwen2(tied=True))
+    world = World(tmp_path / "world")
+    rows = "".join(f"n{n},Which colour has ball {n}?\n" for n in range(6))
+    (tmp_path / "mine.csv").write_text(f"name,prompt\n{rows}")
+    with serve(kind, tmp_path, "random.gguf") as address:
+        done = subprocess.run(
+            [sys.executable, "-m", "hardgrpo.workflow.console", "choose", "mine.csv", "--url", address, "--model", NAME]
+            + ["--budget", "2", "--samples", "2", "--completion-tokens", "8"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+            env=os.environ | {"PYTHONPATH": str(world.folder / "src")},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    path = done.stdout.strip().splitlines()[-1].removeprefix("chosen  ")
+    assert len(files.read_rows(path, {"prompt": str, "chosen_because": str})) == 2

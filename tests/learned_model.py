@@ -1,0 +1,175 @@
+"""A small model that has learned some arithmetic, and whether a server gives the pass rates and the
+log-probabilities of its weights."""
+
+import json
+import math
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from conftest import path_of
+from hardgrpo.data import tasks
+from hardgrpo.runtime import files, provenance
+from hardgrpo.sampling import engines
+from hardgrpo.sampling.requests import Request
+
+NAME = "learned"  # of the model, on servers
+PROBLEMS = "results/tasks/arithmetic/train.jsonl"
+
+
+def one_task(config: dict) -> None:
+    """One short arithmetic task and a model that has learned some of it: pass rates between 0 and
+    1, in a minute."""
+    task = config["tasks"]["arithmetic"]
+    task["source"].update(length=[1, 2], train=60, test=40)
+    task["probe"].update(samples=6)
+    source = config["models"]["tiny"]["source"]
+    source.update(steps=300, layers=2, seed=0, batch_size=64)
+    shown = {"length": [1, 2], "slip": dict.fromkeys("+-*/", 0.15)}
+    source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | shown}
+    source["demonstrations"]["arithmetic"]["share"] = {"first": 1.0, "last": 1.0}
+    config["recipes"]["mini"].update(
+        updates=4, prompts_per_update=4, group_size=4, checkpoint_every=2, learning_rate=5e-3
+    )
+    config["recipes"]["mini"]["adapter"] = {"rank": 4, "alpha": 16, "dropout": 0.0}
+    # the others ask for what this model is not shown
+    config["studies"] = {"mini": config["studies"]["mini"]}
+    config["studies"]["mini"].update(
+        tasks=["arithmetic"],
+        arms=[{"policy": "random", "recipe": "mini"}],
+        seeds=[0],
+        also_tested_on={},
+        weaker_signal=[],
+    )
+
+
+def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """A program by hand; it goes on in vLLM's environment by itself."""
+    done = subprocess.run(
+        [sys.executable, path_of(program), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
+def problems_of(folder: Path) -> dict[str, str]:
+    return {
+        problem["id"]: problem["question"]
+        for problem in tasks.read_problems(folder / "results/tasks/arithmetic/train.jsonl")
+    }
+
+
+def agree(first_share: tuple[float, int], second_share: tuple[float, int]) -> bool:
+    """Whether two shares differ by less than their 99.9 % interval."""
+    (p, n), (q, m) = first_share, second_share
+    return abs(p - q) < 3.3 * math.sqrt(p * (1 - p) / n + q * (1 - q) / m)
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def scores_by_transformers(model_folder: Path, adapters: list, prompts: list, spoken: list) -> list:
+    """Log-probabilities of the tokens that vLLM spoke."""
+    model = engines.load(str(model_folder))
+    log_probabilities = []
+    for (_, adapted), completions in zip(engines.adapted_models(model, adapters), spoken):
+        rows = []
+        for prompt, (tokens, _) in zip(prompts, completions):
+            with torch.inference_mode():
+                scores = adapted(torch.tensor([prompt + tokens])).logits[0].float().log_softmax(-1)
+            rows.append(
+                [scores[len(prompt) - 1 + k, token].item() for k, token in enumerate(tokens)]
+            )
+        log_probabilities.append(rows)
+    return log_probabilities
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+def probe_command(
+    folder: Path,
+    url: str,
+    output: str,
+    samples: int,
+    tokens: int,
+    settings: dict | None = None,
+    model: str = NAME,
+) -> list[str]:
+    """The arguments of probe.py for the learned model behind a server. `settings` are those of the
+    source."""
+    served = folder / "results/models/served"
+    served.mkdir(exist_ok=True)
+    provenance.write_manifest(served, model="served", source={"kind": "server", "model": model})
+    server = json.dumps({"url": url} | (settings or {}))
+    return [
+        *("--model", str(served), "--problems", PROBLEMS, "--prompt", "{question}"),
+        *("--samples", str(samples), "--completion-tokens", str(tokens), "--seed", "1"),
+        *("--engine", "server", "--server", server, "--state", f"{output}-state"),
+        *("--output", f"{output}.jsonl", "--provenance", f"{output}.json"),
+    ]
+
+
+def probe_through_server(
+    folder: Path,
+    url: str,
+    output: str = "served",
+    samples: int = 6,
+    tokens: int = 40,
+    settings: dict | None = None,
+) -> tuple[dict, list[dict]]:
+    """What the provenance says of the server, and the rows of a probe."""
+    run("probe.py", folder, *probe_command(folder, url, output, samples, tokens, settings))
+    keys = {"id": str, "completion": str, "tokens": int, "finish_reason": str}
+    rows = files.read_jsonl(folder / f"{output}.jsonl", keys)
+    return files.read_json(folder / f"{output}.json")["server"], rows
+
+
+def assert_pass_rate_of_weights(folder: Path, output: str = "served") -> None:
+    """The pass rate of a probe is that of the model's weights, up to the noise of sampling."""
+    grading = ["--problems", PROBLEMS, "--grader", "final_number", "--samples", "6"]
+    arguments = ["--completions", f"{output}.jsonl", "--output", f"{output}.csv"]
+    run("measure_difficulty.py", folder, *grading, *arguments)
+    rates = [
+        (sum(row["correct"] for row in rows) / 360, 360)
+        for path in (f"{output}.csv", "results/difficulty/tiny/arithmetic.csv")
+        for rows in [files.read_rows(folder / path, {"correct": int})]
+    ]
+    assert 0.05 < rates[0][0] < 0.95 and agree(*rates)
+
+
+def assert_log_probabilities_of_weights(folder: Path, rows: list[dict]) -> None:
+    """The tokens and mean log-probabilities of finished completions, with the end token, are those
+    of the weights."""
+    assert rows, "no completion is finished"
+    questions = problems_of(folder)
+    tokenizer = engines.load_tokenizer(folder / "results/models/tiny")
+    requests = [
+        Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in rows
+    ]
+    prompts = engines.tokenize(tokenizer, requests, {})
+    spoken = [
+        (
+            tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
+            + [tokenizer.eos_token_id],
+            0,
+        )
+        for row in rows
+    ]
+    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in rows]
+    (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
+    for row, tokens in zip(rows, scores):
+        assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)

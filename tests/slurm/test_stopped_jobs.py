@@ -1,0 +1,111 @@
+"""A training on Slurm whose controller is gone for a time, or whose job Slurm ends: by scancel, for a
+more urgent job, at the time limit."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from conftest import until
+from slurm_training import TARGET, check, jobs, process, state_of_first, under_way
+
+pytestmark = pytest.mark.slurm
+
+
+def test_a_controller_that_is_gone_for_40_seconds(slurm_run, undisturbed, slurm):
+    snakemake = slurm_run.start(TARGET)
+    under_way(slurm_run)
+    slurm.kill("slurmctld")
+    time.sleep(40)
+    assert snakemake.poll() is None
+    slurm.start_controller()
+    assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
+    check(slurm_run, undisturbed, attempts=1)
+
+
+def test_a_job_that_is_cancelled(slurm_run, undisturbed, slurm):
+    snakemake = slurm_run.start(TARGET)
+    slurm.call("scancel", under_way(slurm_run))
+    assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
+    assert (
+        "SIGTERM: training stops after this update and saves its state" in slurm_run.read_output()
+    )
+    check(slurm_run, undisturbed, attempts=2)
+
+
+def test_a_job_that_makes_room_for_a_more_urgent_one(slurm_run, undisturbed, slurm):
+    snakemake = slurm_run.start(TARGET)
+    under_way(slurm_run)
+    urgent = slurm.call(
+        "sbatch",
+        "--parsable",
+        "-p",
+        "urgent",
+        "-N",
+        "2",
+        "--exclusive",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "sleep 600",
+    )
+    until(lambda: state_of_first(slurm_run) == "PREEMPTED", what="preemption")
+    slurm.call("scancel", urgent.strip())
+    assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
+    assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
+    check(slurm_run, undisturbed, attempts=2)
+
+
+def test_the_time_limit(slurm_run, undisturbed, slurm):
+    """The program hangs until Slurm ends it at the limit, here of a minute; it saves in the seconds
+    between SIGTERM and SIGKILL."""
+    snakemake = slurm_run.start(
+        TARGET,
+        "--set-resources",
+        "train_grpo:runtime=1 if attempt == 1 else 10",
+        "train_grpo:slurm_extra=''",
+    )
+    under_way(slurm_run)
+    os.kill(process(slurm_run), signal.SIGSTOP)
+    assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
+    assert jobs(slurm_run)[0]["State"] == "TIMEOUT"
+    assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
+    check(slurm_run, undisturbed, attempts=2)
+
+
+def test_the_warning_before_the_time_limit(slurm_run, undisturbed, slurm):
+    """SIGTERM comes early, to every process of the job; the job ends by itself with its state
+    saved, and its retry goes on.
+
+    Slurm sends it up to a minute earlier than it is told to: here one to two minutes after the
+    start.
+    """
+    warned = "train_grpo:slurm_extra='--signal=TERM@60' if attempt == 1 else ''"
+    snakemake = slurm_run.start(
+        TARGET, "--set-resources", "train_grpo:runtime=3 if attempt == 1 else 10", warned
+    )
+    under_way(slurm_run)
+    os.kill(process(slurm_run), signal.SIGSTOP)
+    program = process(slurm_run)
+    until(lambda: warned_or_gone(program), what="the warning")
+    if os.path.exists(f"/proc/{program}"):
+        os.kill(program, signal.SIGCONT)
+    assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
+    assert jobs(slurm_run)[0]["State"] == "FAILED", "not TIMEOUT"
+    assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
+    check(slurm_run, undisturbed, attempts=2)
+
+
+def warned_or_gone(pid: int) -> bool:
+    """Whether SIGTERM waits for a stopped process, or the process has been woken, too, and is
+    done."""
+    try:
+        status = open(f"/proc/{pid}/status").read()
+    except FileNotFoundError:
+        return True
+    return any(
+        int(mask, 16) >> (signal.SIGTERM - 1) & 1
+        for mask in re.findall(r"(?:ShdPnd|SigPnd):\s*(\w+)", status)
+    )

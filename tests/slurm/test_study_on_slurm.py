@@ -1,0 +1,107 @@
+"""The small study on Slurm: what is submitted, what it gives, what is refused before anything is
+submitted. One training whose disk becomes full."""
+
+import re
+import subprocess
+
+import pytest
+
+from conftest import OnSlurm, assert_same, results, shrink
+from slurm_training import TARGET, check, jobs, log
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture
+def on_slurm(world, slurm):
+    world.configure(shrink)
+    yield OnSlurm(world, slurm)
+    slurm.clear()
+
+
+def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(
+    on_slurm, finished_world
+):
+    on_slurm.world.clear()
+    assert on_slurm.run() == 0, on_slurm.read_output()
+    assert_same(results(on_slurm.folder, "summaries"), results(finished_world.folder, "summaries"))
+    for part in ("probe", "difficulty", "subsets", "evaluation", "training", "tasks"):
+        assert_same(results(on_slurm.folder, part), results(finished_world.folder, part))
+    by_rule = {}
+    for job in jobs(on_slurm):
+        by_rule.setdefault(re.match(r"rule_(.*?)(_wildcards|$)", job["Comment"])[1], []).append(job)
+    assert {rule: len(rule_jobs) for rule, rule_jobs in by_rule.items()} == {
+        "pretrain_model": 1, "probe": 2, "evaluate_base": 2, "sample_reach": 2, "train_grpo": 2, "evaluate_run": 4,
+    }  # fmt: skip
+    for rule, rule_jobs in by_rule.items():
+        for job in rule_jobs:
+            assert job["State"] == "COMPLETED"
+            gpu = rule != "pretrain_model"
+            assert job["Partition"] == ("gpu" if gpu else "cpu")
+            assert ("gres/gpu=1" in job["AllocTRES"]) == gpu, job
+    log = next((on_slurm.folder / "results/logs/train_grpo").rglob("*.log")).read_text()
+    assert "rehearsal: 1 GPUs granted, the CPU does the work" in log
+
+
+REFUSED = {  # how the world is made impossible: the site's entries, arguments; what is said of it
+    "more GPUs than a node has": ({}, ["--set-resources", "train_grpo:gpu=3"],
+        r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs requested on one node, at most 1 in partition gpu; .*kinds there: nvidia_fake-sxm4-80gb"),
+    "another kind of GPU": ({"gpu_name": "h100"}, [],
+        r"rule probe: gpu: 1 h100 GPUs requested on one node, at most 0 in partition gpu; correct gpu_partition or gpu_name"),
+    "more memory": ({}, ["--set-resources", "evaluate_run:mem_mb=999999"],
+        r"rule evaluate_run: mem_mb: 999999 MB requested on one node, at most 128000 in partition gpu"),
+    "more CPUs": ({}, ["--set-resources", "pretrain_model:cpus_per_task=64"],
+        r"rule pretrain_model: cpus_per_task: 64 CPUs requested on one node, at most 6 in partition cpu"),
+    "longer than allowed": ({}, ["--set-resources", "train_grpo:runtime=9999"],
+        r"rule train_grpo: runtime: 9999 min requested, at most 1440 allowed in partition gpu; set longest_runtime: 1440"),
+    "a partition that is not there": ({"gpu_partition": "gpus"}, [],
+        r"rule train_grpo: slurm_partition: the cluster has no 'gpus'; correct gpu_partition .*\(partitions: cpu, gpu, urgent\)"),
+    "an account of nobody": ({"slurm_account": "stduy"}, [],
+        r"rule train_grpo: slurm_account: 'stduy' is not among your accounts \(root, study\)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_cluster_cannot_give_is_said_before_anything_is_submitted(case, on_slurm, slurm):
+    site, arguments, expected = REFUSED[case]
+    on_slurm.site(**site)
+    before = len(slurm.jobs())
+    assert on_slurm.run(*arguments) != 0
+    output = on_slurm.read_output()
+    assert re.search(f"^{expected}", output, re.MULTILINE), output
+    assert "Traceback" not in output and "has been submitted" not in output
+    assert len(slurm.jobs()) == before and not slurm.running()
+    assert not list((on_slurm.folder / "results/tasks").glob("*")), "no local job either"
+
+
+def test_without_slurm_one_line_says_so(on_slurm, tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for tool in ("bash", "sh", "which", "uname"):
+        (tools / tool).symlink_to(f"/bin/{tool}")
+    assert on_slurm.run(PATH=str(tools)) != 0
+    assert (
+        "profile slurm: Slurm is not on this machine (no scontrol, no sbatch); run on a login node"
+        in on_slurm.read_output()
+    )
+
+
+def test_a_full_disk(slurm_run, undisturbed, slurm):
+    """The state is on a disk of its own that becomes full; with room again, the same command goes
+    on."""
+    state = slurm_run.folder / "results/state"
+    state.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", state], check=True)
+    try:
+        assert slurm_run.run(TARGET, "--retries", "0") != 0
+        errors = [line for line in log(slurm_run).splitlines() if line.startswith("error")]
+        assert len(errors) == 1 and re.match(
+            "error: the disk is full.*: free some space and run the same command again", errors[0]
+        ), log(slurm_run)
+        assert "Traceback" not in log(slurm_run)
+        subprocess.run(["mount", "-o", "remount,size=100M", state], check=True)
+        assert slurm_run.run(TARGET) == 0, slurm_run.read_output()
+        check(slurm_run, undisturbed, attempts=2)
+    finally:
+        slurm.clear()
+        subprocess.run(["umount", "-l", state], check=True)

@@ -1,0 +1,93 @@
+"""One training on a test's Slurm through whatever stops it: its files are those of a run that nothing
+stopped, byte for byte."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from conftest import OnSlurm, World, assert_same, one_worker_at_a_time, results, shrink, until
+
+RUN = "tiny/swaps/mini/random/seed0"
+TARGET = f"results/training/{RUN}/updates.csv"
+UPDATES = 240
+
+
+def study(config: dict) -> None:
+    """The small world with a model that solves some problems, trained long enough to be stopped on
+    the way."""
+    shrink(config)
+    config["models"]["tiny"]["source"]["steps"] = 400
+    config["recipes"]["mini"].update(updates=UPDATES, checkpoint_every=UPDATES // 6)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory) -> World:
+    """The training and all that precedes it, without Slurm and without a fault, by the first worker
+    that asks. Not to be changed."""
+    with one_worker_at_a_time(tmp_path_factory, "undisturbed") as folder:
+        if not (folder / "done").exists():
+            world = World(folder / "world")
+            world.configure(study)
+            world.clear()
+            done = world.snakemake(TARGET)
+            assert done.returncode == 0, done.stdout + done.stderr
+            files = results(world.folder, "training")
+            assert sum(path.endswith(".safetensors") for path in files) == 6
+            assert files[TARGET].count(b"\n") == UPDATES + 1
+            (folder / "done").touch()
+    return World.at(folder / "world")
+
+
+@pytest.fixture
+def slurm_run(undisturbed, slurm, tmp_path):
+    """A world on Slurm in which everything before the training is there."""
+    world = undisturbed.copy(tmp_path / "world")
+    shutil.rmtree(world.folder / "results/training")
+    shutil.rmtree(world.folder / "results/logs")
+    run = OnSlurm(world, slurm)
+    yield run
+    run.stop()
+    slurm.clear()
+
+
+def jobs(run) -> list[dict]:
+    """The Slurm jobs of this test, as far as the accounting database has heard of them."""
+    return [job for job in run.cluster.jobs() if job["WorkDir"] == str(run.folder)]
+
+
+def state_of_first(run) -> str:
+    return next((job["State"] for job in jobs(run)), "")
+
+
+def log(run) -> str:
+    path = run.folder / f"results/logs/train_grpo/{RUN}.log"
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def under_way(run) -> str:
+    """Wait until the training has left its first checkpoint behind; its job's id."""
+    until(
+        lambda: list(run.folder.glob("results/state/*/checkpoint-40")), what="the first checkpoint"
+    )
+    (job,) = run.cluster.running()
+    return job
+
+
+def process(run) -> int:
+    """The training program, by what it wrote into its lock."""
+    (lock,) = run.folder.glob("results/state/*/lock")
+    return int(re.match(r"process (\d+)", lock.read_text())[1])
+
+
+def check(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
+    """The files are those of the undisturbed run, and the last attempt did not start at the
+    beginning."""
+    assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
+    states = [job["State"].split()[0] for job in jobs(run)]
+    assert len(states) == attempts and states[-1] == "COMPLETED", states
+    facts = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
+    assert (facts["resumed_from"] > 0) == (attempts > 1), facts["resumed_from"]
+    suffixes = [path.suffix for path in run.folder.glob("results/state/*")]
+    assert suffixes in ([], [state_suffix]), "a finished run keeps no state"
