@@ -25,6 +25,7 @@ from hardgrpo.report.figures import ahead
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 MINI = ROOT / "results/reference/mini_reference"
@@ -371,7 +372,7 @@ def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
 def test_figures_of_published_numbers_fit_their_page_and_are_drawn_again_alike(
     study, tmp_path, monkeypatch
 ):
-    for figure in registry.figures_of(CONFIG, study):
+    for figure in registry.figures_of(ResolvedStudy.of(CONFIG, study)):
         contents = []
         for _ in range(2):
             drawn, rows = draw(

@@ -13,6 +13,7 @@ from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 import project_config
 from hardgrpo.runtime import warm
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.names import Names
 
@@ -73,10 +74,11 @@ def test_another_value_of_update_inputs_is_a_mistake_with_its_place(value):
 def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(monkeypatch):
     config, lines = project_config.config(), []
     config["tasks"]["gsm8k"]["probe"]["stop"] = {"confidence": 0.95}
+    names = Names(config, resolve_studies(config))
     monkeypatch.setattr(startup.logger, "info", lines.append)
-    startup.report_ignored_stop(config, Names(config), call(is_main_process=False))
+    startup.report_ignored_stop(config["subset"], names, call(is_main_process=False))
     assert lines == []
-    startup.report_ignored_stop(config, Names(config), call())
+    startup.report_ignored_stop(config["subset"], names, call())
     assert len(lines) == 1 and "tasks.gsm8k.probe.stop" in lines[0]
 
 
@@ -113,10 +115,10 @@ def test_no_job_starts_on_results_of_unknown_origin_unless_they_are_adopted(exec
     workflow = call(executor_plugin=SimpleNamespace(name=executor), dag=dag)
     if stops:
         with pytest.raises(WorkflowError, match="no record"):
-            startup.check_jobs({}, workflow, "no record")
+            startup.check_jobs({}, {}, workflow, "no record")
     else:
-        startup.check_jobs({}, workflow, "no record")
-    startup.check_jobs({}, workflow, None)
+        startup.check_jobs({}, {}, workflow, "no record")
+    startup.check_jobs({}, {}, workflow, None)
 
 
 def test_missing_images_are_reported_before_the_first_job():
@@ -129,9 +131,9 @@ def test_missing_images_are_reported_before_the_first_job():
         "executor_plugin": SimpleNamespace(name="local"),
         "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs)),
     }
-    startup.check_jobs({}, call(**local), None)
+    startup.check_jobs({}, {}, call(**local), None)
     with pytest.raises(WorkflowError, match=r"envs/\w+\.sif"):
-        startup.check_jobs({}, call(deployment_settings=CONTAINERS, **local), None)
+        startup.check_jobs({}, {}, call(deployment_settings=CONTAINERS, **local), None)
 
 
 def test_a_pool_that_was_prepared_before_must_suffice():
@@ -157,7 +159,7 @@ def test_a_pool_that_was_prepared_before_must_suffice():
             "executor_plugin": SimpleNamespace(name="local"),
             "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs)),
         }
-        startup.check_jobs(config, call(**local), None)
+        startup.check_jobs(config["policies"], config["tasks"], call(**local), None)
 
     with pytest.raises(WorkflowError, match="hard.*50"):
         check(choose)

@@ -50,10 +50,10 @@ def complete(config: dict, workflow) -> None:
     checks.check_writable("results", "paper")
 
 
-def report_ignored_stop(config: dict, names: Names, workflow) -> None:
+def report_ignored_stop(subset: dict, names: Names, workflow) -> None:
     """Log why the probe of `subset` does not stop early, although its task has `probe.stop`."""
     if names.stop_obstacle and workflow.is_main_process:
-        task = config["subset"]["task"]
+        task = subset["task"]
         logger.info(
             f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples: {names.stop_obstacle}"
         )
@@ -176,16 +176,16 @@ def plan_arguments(workflow, setting: dict) -> str:
 
 
 @raises_workflow_error
-def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
+def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> None:
     """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is
-    the result of `results_obstacle`."""
+    the result of `results_obstacle`; `policies` and `tasks` are sections of the configuration."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
     if has_containers(workflow) and any(job.container_img_url for job in jobs):
         images.check()
     _check_cluster(jobs, workflow)
-    _check_pools(config, jobs)
+    _check_pools(policies, tasks, jobs)
 
 
 def _check_cluster(jobs: list, workflow) -> None:
@@ -212,21 +212,21 @@ def _check_cluster(jobs: list, workflow) -> None:
     submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
 
 
-def _check_pools(config: dict, jobs: list) -> None:
+def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
     """Raise a `UserError` if a pool that was prepared before is too small for a subset that is to
     be chosen."""
     preparing = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
     choosing = [
         job.wildcards
         for job in jobs
-        if job.rule.name == "select_subset" and job.wildcards.task in config["tasks"]
+        if job.rule.name == "select_subset" and job.wildcards.task in tasks
     ]
     prepared = [
         (wildcards.policy, wildcards.task)
         for wildcards in choosing
         if wildcards.task not in preparing
     ]
-    pool_sizes.check_prepared(config, prepared)
+    pool_sizes.check_prepared(policies, tasks, prepared)
 
 
 def lift_job_rate_limit(workflow) -> None:
