@@ -100,7 +100,8 @@ def main() -> None:
                 planned_study,
                 claims.read(ROOT / "paper/claims.yaml"),
                 *printed_results,
-                functools.partial(gpu_hours, config, gpu),
+                functools.partial(durations.ResolvedJob.of, config),
+                gpu,
             )
         for job in jobs:
             if not outputs & set(job["output"]):
@@ -135,10 +136,6 @@ def main() -> None:
     text = format_plan(plan)
     write(plan, planned_jobs, text, Path(args.output))
     print(text)
-
-
-def gpu_hours(config: dict, gpu: str, job: durations.Job) -> float:
-    return durations.estimate(durations.ResolvedJob.of(config, job), gpu).gpu_hours
 
 
 def positive_integer(text: str) -> int:

@@ -17,7 +17,7 @@ from hardgrpo.data import generated, steps, tasks
 from hardgrpo.grading import graders
 from hardgrpo.report import registry
 from hardgrpo.study import settings
-from hardgrpo.study.resolved import resolve_studies, withheld_splits
+from hardgrpo.study.resolved import ResolvedStudy, resolve_studies, withheld_splits
 
 CONFIG = project_config.config()
 SOURCE = CONFIG["tasks"]["facts"]["source"]
@@ -267,7 +267,7 @@ def test_a_study_of_facts_alone_has_no_figure_of_tiers():
     }
     config["studies"]["look_up"] = study
     drawn = registry.FIGURES["tiers"].when
-    assert not drawn(config, "look_up")
+    assert not drawn(ResolvedStudy.of(config, "look_up"))
     config["studies"]["look_up"] = study | {
         "models": ["tiny", "knowing"],
         "tasks": ["swaps", "facts"],
@@ -276,4 +276,4 @@ def test_a_study_of_facts_alone_has_no_figure_of_tiers():
             {"policy": "hard", "recipe": "mini", "models": "knowing", "tasks": "facts"},
         ],
     }
-    assert drawn(config, "look_up"), "of swaps"
+    assert drawn(ResolvedStudy.of(config, "look_up")), "of swaps"

@@ -1,5 +1,7 @@
 """What a design can detect, and the seeds that published differences take."""
 
+import functools
+
 import pytest
 from scipy import stats
 
@@ -7,7 +9,7 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
-from hardgrpo.planning.durations import ResolvedJob, estimate
+from hardgrpo.planning.durations import ResolvedJob
 from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
@@ -16,13 +18,13 @@ FOLDER = ROOT / "results/published"
 
 
 def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
-    hours = lambda job: estimate(ResolvedJob.of(CONFIG, job), "h100").gpu_hours
     return power.required_seeds(
         ResolvedStudy.of(CONFIG, study),
         claims,
         published.read(FOLDER),
         published.read_readings(FOLDER),
-        hours,
+        functools.partial(ResolvedJob.of, CONFIG),
+        "h100",
     )
 
 

@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 import project_config
-from hardgrpo.runtime import warm
+from hardgrpo.runtime import images, warm
 from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.names import Names
@@ -172,7 +172,7 @@ def test_a_pool_that_was_prepared_before_must_suffice():
 def test_programs_run_with_this_python_and_this_clones_package():
     os.environ.update(PATH="/nowhere", PYTHONPATH="/mine")
     for _ in range(2):  # Snakemake starts Snakemake for a job of a cluster
-        startup.prepare_environment({}, call())
+        startup.prepare_environment(call())
     assert os.environ["PATH"].split(os.pathsep)[0] == os.path.dirname(sys.executable)
     assert os.environ["PYTHONPATH"].split(os.pathsep) == ["/clone/src", "/mine"]
 
@@ -180,7 +180,7 @@ def test_programs_run_with_this_python_and_this_clones_package():
 def test_where_there_is_slurm_its_commands_are_those_of_this_clone(empty_folder):
     (empty_folder / "sbatch").touch(mode=0o755)
     os.environ["PATH"] = str(empty_folder)
-    startup.prepare_environment({}, call())
+    startup.prepare_environment(call())
     assert os.environ["PATH"].split(os.pathsep) == [
         "/clone/slurm/bin",
         os.path.dirname(sys.executable),
@@ -190,7 +190,7 @@ def test_where_there_is_slurm_its_commands_are_those_of_this_clone(empty_folder)
 
 def test_an_empty_variable_adds_no_current_folder():
     os.environ.update(PATH="", PYTHONPATH="")
-    startup.prepare_environment({}, call())
+    startup.prepare_environment(call())
     assert (
         "" not in os.environ["PATH"].split(os.pathsep) and os.environ["PYTHONPATH"] == "/clone/src"
     )
@@ -221,7 +221,7 @@ def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "")
-    startup.prepare_environment({"models": {}, "data": "data"}, call(**attributes))
+    startup.prepare_environment(call(**attributes))
     assert os.environ[warm.SOCKET] == after
 
 
@@ -235,9 +235,8 @@ def test_containers_see_the_folders_of_jobs_beside_those_of_the_user(empty_folde
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    startup.prepare_environment(
-        {"models": {}, "data": str(data)}, call(deployment_settings=CONTAINERS)
-    )
+    bound_folders = images.outside({"models": {}, "data": str(data)})
+    startup.prepare_environment(call(deployment_settings=CONTAINERS), bound_folders)
     assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
 

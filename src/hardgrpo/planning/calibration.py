@@ -121,11 +121,21 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
 def resolve(config: dict, finished_jobs: list[FinishedJob]) -> list[ResolvedFinishedJob]:
     """The finished jobs whose model, tasks, recipe and policy are in `config`, with the entries of
     these."""
-    return [
-        (finished_job, ResolvedJob.of(config, finished_job.job))
-        for finished_job in finished_jobs
-        if _is_described(config, finished_job.job)
-    ]
+    resolved_jobs = []
+    for finished_job in finished_jobs:
+        job = finished_job.job
+        kinds = {
+            "models": [job.model and settings.model_of(job.model)],
+            "tasks": [job.task, job.eval_task],
+            "recipes": [job.recipe],
+            "policies": [job.policy],
+        }
+        names = [
+            (kind, name) for kind, names in kinds.items() for name in names if name is not None
+        ]
+        if all(name in config[kind] for kind, name in names):
+            resolved_jobs.append((finished_job, ResolvedJob.of(config, job)))
+    return resolved_jobs
 
 
 def calibrate(finished_jobs: list[ResolvedFinishedJob], gpu: str) -> Calibration:
@@ -177,18 +187,6 @@ def _ratios(finished_job: FinishedJob, job: ResolvedJob, gpu: str) -> dict[str, 
         "slowness": work / (with_tokens.seconds - with_tokens.start_seconds),
         "start_seconds": max(0.0, finished_job.seconds - work),
     }
-
-
-def _is_described(config: dict, job: Job) -> bool:
-    kinds = {
-        "models": [job.model and settings.model_of(job.model)],
-        "tasks": [job.task, job.eval_task],
-        "recipes": [job.recipe],
-        "policies": [job.policy],
-    }
-    return all(
-        name is None or name in config[kind] for kind, names in kinds.items() for name in names
-    )
 
 
 def read(path: str = paths.CALIBRATION) -> Calibration | None:

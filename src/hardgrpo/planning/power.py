@@ -93,7 +93,8 @@ def required_seeds(
     claims: list[dict],
     printed_gains: list[dict],
     readings: set,
-    gpu_hours: Callable[[durations.Job], float],
+    resolve: Callable[[durations.Job], durations.ResolvedJob],
+    gpu: str,
 ) -> list[dict]:
     """The number of seeds that each claim about two policies needs, and the GPU-hours of these
     seeds.
@@ -103,7 +104,8 @@ def required_seeds(
     difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
     that detects the published difference with power 80 %; None if the number exceeds MOST_SEEDS
     because the test has too few problems. `gpu_hours` is the cost of the two policies' runs with
-    `takes` seeds; the argument `gpu_hours` estimates those of a job. `aims` tells whether the study's `aims_at` names the claim. `readings` are the
+    `takes` seeds on GPUs of kind `gpu`; `resolve` adds the entries of the configuration to a job.
+    `aims` tells whether the study's `aims_at` names the claim. `readings` are the
     pairs of a published task and the corresponding task of this project. Primary claims are
     corrected for the number of the study's tasks.
     """
@@ -141,7 +143,11 @@ def required_seeds(
                 | {"seeds": len(study.seeds), "takes": seeds_needed}
                 | {
                     "gpu_hours": seeds_needed
-                    and seeds_needed * sum(map(gpu_hours, _jobs_of_seed(study, model, task, pair)))
+                    and seeds_needed
+                    * sum(
+                        durations.estimate(resolve(job), gpu).gpu_hours
+                        for job in _jobs_of_seed(study, model, task, pair)
+                    )
                 }
                 | {"aims": claim["id"] in study.entry.get("aims_at", [])}
             )

@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -114,8 +115,9 @@ def is_report() -> bool:
     return any(argument.split("=")[0] == "--report" for argument in sys.argv)
 
 
-def prepare_environment(config: dict, workflow) -> None:
-    """Set the environment variables of jobs, and how often this process looks for garbage."""
+def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
+    """Set the environment variables of jobs, and how often this process looks for garbage.
+    `bound_folders` are the folders that containers need in addition to the current folder."""
     # A plan of thousands of jobs keeps nearly all of its objects, so a search for garbage after
     # every 700 new ones (Python's default) finds little and takes a tenth of the time.
     gc.freeze()
@@ -142,7 +144,7 @@ def prepare_environment(config: dict, workflow) -> None:
         # Add the folders that jobs need to the user's bind list, under the variable's new and old
         # name. Jobs on other nodes do the same.
         for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
-            os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))
+            os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
 
 
 def _prepend(variable: str, folder: str) -> None:
