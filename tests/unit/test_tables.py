@@ -47,7 +47,10 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
         function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
         assert set(entry.of) <= set(inspect.signature(function).parameters), name
     assert set(registry.NUMBERED) <= MADE.keys()
-    assert Tables({"studies": {"s": {}}}, "s", []).inputs.keys() == registry.INPUTS.keys()
+    assert (
+        Tables(ResolvedStudy.of({"studies": {"s": {}}}, "s"), []).inputs.keys()
+        == registry.INPUTS.keys()
+    )
 
 
 def test_every_summary_table_is_used():
