@@ -131,6 +131,8 @@ def required_seeds(
                 continue
             effect, size = gains[0] - gains[1], test_size(study, task)
             seeds_needed = _least_seeds(*size, abs(effect), comparisons)
+            jobs = map(resolve, _jobs_of_seed(study, model, task, pair))
+            seed_hours = sum(durations.estimate(job, gpu).gpu_hours for job in jobs)
             rows.append(
                 {
                     "study": study.name,
@@ -141,14 +143,7 @@ def required_seeds(
                 }
                 | {"detectable": smallest_effect(*size, len(study.seeds), 2, comparisons)}
                 | {"seeds": len(study.seeds), "takes": seeds_needed}
-                | {
-                    "gpu_hours": seeds_needed
-                    and seeds_needed
-                    * sum(
-                        durations.estimate(resolve(job), gpu).gpu_hours
-                        for job in _jobs_of_seed(study, model, task, pair)
-                    )
-                }
+                | {"gpu_hours": seeds_needed and seeds_needed * seed_hours}
                 | {"aims": claim["id"] in study.entry.get("aims_at", [])}
             )
     return rows
