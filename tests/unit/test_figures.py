@@ -44,7 +44,7 @@ OF_MINI = [
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
     """Run the program for a figure; returns the figure, still open, and the rows beside it."""
-    kept, design = [], registry.all_figures()[figure].design(CONFIG, study)
+    kept, design = [], registry.all_figures()[figure].design(ResolvedStudy.of(CONFIG, study))
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
     arguments = [
@@ -475,7 +475,9 @@ SETTINGS = {  # environment variables, and files in a folder that is HOME and th
 @pytest.mark.slow
 def test_figures_do_not_depend_on_the_users_settings(tmp_path):
     outputs = [f"pipeline.{kind}" for kind in ("pdf", "png", "csv")]
-    design = json.dumps(registry.FIGURES["pipeline"].design(CONFIG, "mini_reference"))
+    design = json.dumps(
+        registry.FIGURES["pipeline"].design(ResolvedStudy.of(CONFIG, "mini_reference"))
+    )
     arguments = [
         "--figure",
         "pipeline",
