@@ -78,8 +78,8 @@ rule explorer:
 
 rule subset:
     input:
-        paths.chosen_rows(config),
-        paths.trainer_rows(config),
+        paths.chosen_rows(config["subset"], config["models"], config["tasks"]),
+        paths.trainer_rows(config["subset"], config["models"]),
         paths.pool_comparison(settings.sampled_task(config["tasks"], config["subset"]["task"])),
         pools.own_comparison(config["tasks"], config["subset"]["task"]),
     message:
@@ -88,7 +88,7 @@ rule subset:
 
 rule inputs:
     input:
-        paths.inputs(config, config["study"]),
+        paths.inputs(studies[config["study"]], studies.values()),
         inputs.converted(config["study"]),
     message:
         f"Everything that study {config['study']} needs from the internet is here"
@@ -124,7 +124,7 @@ if RAISES:
 onstart:
     startup.quiet_scheduler()
     startup.lift_job_rate_limit(workflow)
-    startup.check_jobs(config, workflow, obstacle)
+    startup.check_jobs(config["policies"], config["tasks"], workflow, obstacle)
 
 
 onsuccess:

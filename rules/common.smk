@@ -18,6 +18,7 @@ from hardgrpo.planning import durations
 from hardgrpo.report import registry
 from hardgrpo.runtime import images, states, submission
 from hardgrpo.study import paths, pools, settings
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.arguments import Arguments
 from hardgrpo.workflow.drawing import PUBLISHED, Drawing, tables_of_entries
@@ -33,16 +34,17 @@ configfile: "config.yaml"
 
 startup.complete(config, workflow)
 obstacle = startup.results_obstacle(workflow)
-startup.prepare_environment(config, workflow)
+startup.prepare_environment(workflow, images.outside(config))
 submission.start_without_arrays()
 submission.allow_dashes_in_gpu_names()
 
-names = Names(config)
-startup.report_ignored_stop(config, names, workflow)
-inputs = InputFiles(config, names, workflow)
-arguments = Arguments(config, names, workflow)
+studies = resolve_studies(config)
+names = Names(config, studies)
+startup.report_ignored_stop(config["subset"], names, workflow)
+inputs = InputFiles(config, studies, names, workflow)
+arguments = Arguments(config, studies, names, workflow)
 machine = Machine(config, names, read_cluster(workflow.resource_settings.default_resources or {}))
-drawing = Drawing(config, workflow, startup.has_tex(workflow), startup.is_report())
+drawing = Drawing(config, studies, workflow, startup.has_tex(workflow), startup.is_report())
 if startup.is_report():
     config |= drawing.landing()
 drawing.suggest_pdf(config["study"])

@@ -5,21 +5,21 @@ import random
 
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
-from hardgrpo.study import paths, settings
+from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 STEPS = 6  # checkpoints, or points of a curve
 
 
 def write(config: dict, study: str, folder) -> None:
     """Write every table that a figure is drawn from."""
-    plan, chance = config["studies"][study], random.Random(study)
-    runs = paths.runs(config, study)
+    chance = random.Random(study)
+    study = ResolvedStudy.of(config, study)
+    runs = study.runs
     arms = list(dict.fromkeys((run.model, run.task, run.policy, run.recipe) for run in runs))
-    cells = [
-        (m, t, test, *arm) for m, t, *arm in arms for test in paths.eval_tasks(config, study, t, m)
-    ]
+    cells = [(m, t, test, *arm) for m, t, *arm in arms for test in study.eval_tasks(t, m)]
     recorded = all(run.recipe == "recorded" for run in runs)  # also if there are no runs
-    seeds = 1 if recorded and runs else len(plan["seeds"])
+    seeds = 1 if recorded and runs else len(study.seeds)
 
     def interval(name: str, value: float, half: float, known: bool = True) -> dict:
         return {
@@ -71,7 +71,7 @@ def write(config: dict, study: str, folder) -> None:
                 {"model": model, "eval_task": test, "k": k} | curve | count
             )
         for seed in (
-            range(10) if policy == "hard" and settings.is_first_recipe(plan, recipe) else ()
+            range(10) if policy == "hard" and settings.is_first_recipe(study.entry, recipe) else ()
         ):
             known = {
                 name: chance.random()
@@ -81,7 +81,7 @@ def write(config: dict, study: str, folder) -> None:
                 keys | {"minus": minus, "seed": seed, "lead": chance.gauss(0, 0.03)} | known
                 for minus in ("random", "easy")
             ]
-        for minus in settings.policies_of(plan) if policy == "hard" else ():
+        for minus in study.policy_names if policy == "hard" else ():
             if minus != "hard" and (model, task, test, minus, recipe) in cells:
                 pair = keys | {
                     "minus": minus,
@@ -117,12 +117,12 @@ def write(config: dict, study: str, folder) -> None:
             tables["curves"].append(keys | curve)
         spent = {"rollouts": 19200, "labels": chance.choice([750, 7473]), "updates": 300}
         tables["spent"].append(keys | spent | {"seeds": seeds})
-        for seed in plan["seeds"]:
+        for seed in study.seeds:
             tables["parity"].append(
                 keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200}
             )
-    for model, prompts in paths.trajectory_prompts(config, study):
-        for policy in settings.policies_of(plan):
+    for model, prompts in study.trajectory_prompts:
+        for policy in study.policy_names:
             for stretch in (None, *range(1, 11)):
                 mixed, wrong = chance.uniform(0.1, 0.6), chance.uniform(0.0, 0.4)
                 begin, end = (0.0, 1.0) if stretch is None else ((stretch - 1) / 10, stretch / 10)
@@ -149,14 +149,14 @@ def write(config: dict, study: str, folder) -> None:
                     row | {"never_solved": 0.2, "epochs": 5, "prompts": 110, "seeds": seeds}
                 )
     for model, task in dict.fromkeys(
-        (settings.model_of(base), task) for base, task, _ in paths.probed_pools(config, study)
+        (settings.model_of(base), task) for base, task, _ in study.probed_pools
     ):
         pool = [
             {"model": model, "task": task, "group": "pool", "pass_rate": n / 10, "problems": 100}
             for n in range(11)
         ]
         tables["difficulty"] += pool
-        for policy in settings.policies_of(plan):
+        for policy in study.policy_names:
             asked = config["policies"][policy]
             share = asked.get("budget", 1)
             facts = {
@@ -171,7 +171,7 @@ def write(config: dict, study: str, folder) -> None:
             tables["difficulty"] += [
                 row | {"group": policy, "problems": 30} for row in pool[start : start + 3]
             ]
-    for task in ["all", *plan["tasks"]] if not recorded else ():
+    for task in ["all", *study.task_names] if not recorded else ():
         for predictor in ("learnable", "tokens", "both"):
             slope = {"learnable": 0.1, "tokens": -0.001}.get(predictor)
             tables["regressions"].append(

@@ -17,6 +17,7 @@ from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
 from hardgrpo.study import load, paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
 import csv
@@ -75,7 +76,7 @@ def model_folders_by_arm(study: str, task: str) -> dict[tuple[str, str, str], li
     """{(model, policy, recipe): folders of the last checkpoints}; the base models of a model have
     neither policy nor recipe. Raise a `UserError` if no base model is in results/models."""
     folders: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
-    for run in paths.runs(load.read(), study):
+    for run in ResolvedStudy.of(load.read(), study).runs:
         base = paths.model_folder(run.base)
         if run.task != task or not Path(base, "manifest.json").exists():
             continue

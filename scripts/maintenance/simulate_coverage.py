@@ -15,6 +15,7 @@ from hardgrpo.analysis import statistics
 from hardgrpo.report import plotting
 from hardgrpo.runtime import errors, files
 from hardgrpo.study import load
+from hardgrpo.study.resolved import ResolvedStudy
 from variance_components import COLUMNS, OWN, PARTS, estimate, matrix_of, text_of
 
 import argparse
@@ -506,9 +507,8 @@ def main() -> None:
             raise errors.UserError(
                 f"--estimate {args.estimate}: no such study; config/studies has {', '.join(config['studies'])}"
             )
-        rows = files.round_floats(
-            estimate(cells_of_study.load_cells(config, args.estimate)), digits=6
-        )
+        study = ResolvedStudy.of(config, args.estimate)
+        rows = files.round_floats(estimate(cells_of_study.load_cells(study)), digits=6)
         files.write_rows(args.docs / "variance_components.csv", COLUMNS, rows)
     for name, simulated in () if args.draw else (("coverage", coverage), ("levels", levels)):
         rows = simulated(read_table(args.docs / "variance_components.csv"), args.studies)

@@ -55,7 +55,7 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("docs/reproduce.md", "studies"): studies.table,
     ("docs/costs.md", "spent"): costs.spent,
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
-    ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.short(config)),
+    ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.short(gpus.table(config))),
     ("docs/design.md", "imports"): lambda root, config: imports.diagram(root),
 }
 # {generated file: function (root, config) -> text}. Tables (CSV) hold shares where the pages show

@@ -12,6 +12,7 @@ the evaluation files.
 from hardgrpo.grading import graders
 from hardgrpo.report import explorer
 from hardgrpo.runtime import errors, files
+from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
 
@@ -31,8 +32,9 @@ def main() -> None:
             raise errors.UserError(
                 f"unknown grader '{grader}'; expected one of {', '.join(graders.GRADERS)}"
             )
-    index, texts = explorer.read_study(args.config, args.study, args.graders)
-    page = explorer.page(args.config["studies"][args.study]["title"], index, texts)
+    study = ResolvedStudy.of(args.config, args.study)
+    index, texts = explorer.read_study(study, args.graders)
+    page = explorer.page(study.entry["title"], index, texts)
     files.write_text(args.output, page)
     rows = sum(len(block["problem"]) for block in index["blocks"])
     print(

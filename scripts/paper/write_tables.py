@@ -5,7 +5,7 @@ as CSV (shares, all digits).
         --tables results/reference/mini/*.csv paper/mini/*.csv results/published/deviations.csv \\
         --study '{...}' --output paper/mini/tables --captions paper/mini/captions.tex
 
---study is the study's design (settings.study_design) as JSON. src/hardgrpo/report/registry.py lists
+--study is the study's design (designs.design) as JSON. src/hardgrpo/report/registry.py lists
 the tables.
 """
 

@@ -4,8 +4,8 @@
         --output paper/mini/worth.html \\
         --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": {"as_written": 1}}, "label": {"half": 2}}'
 
---study is the study's design (settings.study_design), --prices the prices of GPUs and labels
-(settings.prices), both as JSON.
+--study is the study's design (designs.design), --prices the prices of GPUs and labels
+(designs.prices), both as JSON.
 """
 
 from hardgrpo.runtime import files, warm

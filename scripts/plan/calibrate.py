@@ -46,16 +46,12 @@ def main() -> None:
         raise errors.UserError(
             f"{args.results}: no finished job has a provenance.json there; run some jobs first, or name another --results"
         )
+    resolved_jobs = calibration.resolve(config, finished_jobs)
     if args.check is not None:
-        print(
-            format_comparison(
-                calibration.compare(config, finished_jobs, gpu, args.check),
-                args.check,
-                args.results,
-            )
-        )
+        comparisons = calibration.compare(resolved_jobs, gpu, args.check)
+        print(format_comparison(comparisons, args.check, args.results))
         return
-    fitted = calibration.calibrate(config, finished_jobs, gpu)
+    fitted = calibration.calibrate(resolved_jobs, gpu)
     calibration.write(fitted, args.output)
     print(
         f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; plans and walltimes use it from now on"

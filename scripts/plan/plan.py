@@ -17,9 +17,11 @@ that each run buys), plan.json and plan.html (with a Gantt chart) to results/pla
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import calibration, durations, label_counts, plan_page, plans, power
 from hardgrpo.runtime import errors, files
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -89,22 +91,23 @@ def main() -> None:
     )
     for study in studies:
         facts, jobs = plan_jobs(args, study)
-        study_name, gpu = facts["config"]["study"], args.gpu or facts["setting"]["gpu"]
-        if not settings.is_analysis(facts["config"], study_name):
-            label_rows += label_counts.planned_labels(facts["config"], study_name)
-            effects += power.detectable_effects(facts["config"], study_name)
+        config, gpu = facts["config"], args.gpu or facts["setting"]["gpu"]
+        planned_study = ResolvedStudy.of(config, config["study"])
+        if not planned_study.is_analysis:
+            label_rows += label_counts.planned_labels(planned_study)
+            effects += power.detectable_effects(planned_study)
             power_rows += power.required_seeds(
-                facts["config"],
-                study_name,
+                planned_study,
                 claims.read(ROOT / "paper/claims.yaml"),
                 *printed_results,
+                functools.partial(durations.ResolvedJob.of, config),
                 gpu,
             )
         for job in jobs:
             if not outputs & set(job["output"]):
-                dry_run.append(job | {"study": facts["config"]["study"]})
+                dry_run.append(job | {"study": config["study"]})
             outputs |= set(job["output"])
-    config, machine = facts["config"], args.setting or facts["setting"]
+    machine = args.setting or facts["setting"]
     setting = plans.Setting(
         args.gpu or machine["gpu"],
         args.gpus or machine["gpus"],
@@ -126,7 +129,9 @@ def main() -> None:
         "labels": label_rows,
         "critical_path": [job_row(job) for job in plans.critical_path(planned_jobs, setting)],
         "jobs": [job_row(job) for job in planned_jobs],
-        "assumptions": assumptions(setting, job_calibration, largest_device(config, planned_jobs)),
+        "assumptions": assumptions(
+            setting, job_calibration, largest_device(planned_jobs, config["models"], config["data"])
+        ),
     }
     text = format_plan(plan)
     write(plan, planned_jobs, text, Path(args.output))
@@ -179,37 +184,35 @@ def snakemake(command: list[str], configfiles: list[str], environment: dict) -> 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:
     """The changes to the configuration by the what-if options."""
-    if settings.is_analysis(config, config["study"]):
+    study = ResolvedStudy.of(config, config["study"])
+    if study.is_analysis:
         raise errors.UserError(
-            f"{config['study']} is an analysis of published numbers, without seeds and limits; leave out --seeds and --completion-tokens"
+            f"{study.name} is an analysis of published numbers, without seeds and limits; leave out --seeds and --completion-tokens"
         )
-    study, changes = config["studies"][config["study"]], {}
+    changes = {}
     if args.seeds:
-        changes["studies"] = {config["study"]: {"seeds": list(range(args.seeds))}}
+        changes["studies"] = {study.name: {"seeds": list(range(args.seeds))}}
     if args.completion_tokens:
-        tested = [
-            test
-            for model, task in settings.pairs(config, study)
-            for test in settings.eval_tasks(study, task, model)
-        ]
+        tested = [test for model, task in study.pairs for test in study.eval_tasks(task, model)]
         limits = parse_limits(
-            args.completion_tokens, config, list(dict.fromkeys([*study["tasks"], *tested]))
+            args.completion_tokens, study.tasks, list(dict.fromkeys([*study.task_names, *tested]))
         )
         changes["tasks"] = {task: {"completion_tokens": limit} for task, limit in limits.items()}
     return changes
 
 
-def parse_limits(text: str, config: dict, tasks: list[str]) -> dict[str, int]:
-    """{task: completion limit} of --completion-tokens. Raise a `UserError` for a malformed
+def parse_limits(text: str, tasks: dict, study_tasks: list[str]) -> dict[str, int]:
+    """{task: completion limit} of --completion-tokens. A single limit is that of all `study_tasks`.
+    `tasks` is the section of the configuration. Raise a `UserError` for a malformed
     option."""
     if text.isdigit() and int(text):
-        return dict.fromkeys(tasks, int(text))
+        return dict.fromkeys(study_tasks, int(text))
     limits = {}
     for part in text.split(","):
         task, _, limit = part.partition("=")
-        if task not in config["tasks"] or not limit.isdigit() or not int(limit):
+        if task not in tasks or not limit.isdigit() or not int(limit):
             raise errors.UserError(
-                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; tasks are {', '.join(config['tasks'])}"
+                f"--completion-tokens {text}: expected a number, or task=number pairs with commas; tasks are {', '.join(tasks)}"
             )
         limits[task] = int(limit)
     return limits
@@ -240,13 +243,13 @@ def job_row(job: plans.PlannedJob) -> dict:
     }
 
 
-def largest_device(config: dict, planned_jobs: list) -> str:
+def largest_device(planned_jobs: list, models: dict, data: str) -> str:
     """The device of the plan whose assumptions are stated: a GPU if a job needs one, else that of
     the widest model (`durations.place`)."""
     if any(job.estimate.gpus for job in planned_jobs):
         return "gpu"
-    models = {job.model for job in planned_jobs if job.rule in durations.STAGES}
-    shapes = filter(None, [durations.model_shape(config, model) for model in models])
+    names = {job.model for job in planned_jobs if job.rule in durations.STAGES}
+    shapes = filter(None, [durations.model_shape(name, models[name], data) for name in names])
     return max(
         (durations.place(shape, 0) for shape in shapes),
         key=list(durations.TRAINING_SHARE).index,

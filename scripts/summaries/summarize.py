@@ -12,6 +12,7 @@ see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists t
 from hardgrpo.report import registry
 from hardgrpo.runtime import files, warm
 from hardgrpo.study import paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
 import importlib
@@ -21,26 +22,24 @@ from pathlib import Path
 class Tables(dict):
     """Summary tables and their inputs by name. Each entry is computed when it is first read."""
 
-    def __init__(self, config: dict, study: str, comparisons: list[dict]):
+    def __init__(self, study: ResolvedStudy, comparisons: list[dict]):
         # imported late: see hardgrpo.runtime.warm
         from hardgrpo.analysis import cells, training_logs
 
-        plan = config["studies"][study]
         self.inputs = {  # the entries of registry.INPUTS
-            "cells": lambda: cells.load_cells(config, study),
-            "updates": lambda: training_logs.read_updates(config, study),
+            "cells": lambda: cells.load_cells(study),
+            "updates": lambda: training_logs.read_updates(study),
             "seconds": lambda: training_logs.read_seconds(self["updates"]),
-            "plan": lambda: plan,
-            "subset_files": lambda: paths.subsets(config, study),
-            "signal_files": lambda: paths.signal_files(config, study),
-            "difficulty_files": lambda: paths.difficulties(config, study),
-            "recorded_probes": lambda: paths.recorded_probes(config, study),
+            "plan": lambda: study.entry,
+            "subset_files": lambda: paths.subsets(study),
+            "signal_files": lambda: paths.signal_files(study),
+            "difficulty_files": lambda: paths.difficulties(study),
+            "recorded_probes": lambda: paths.recorded_probes(study),
             "published_runs": lambda: [
-                (*run, paths.published_accuracies(*run))
-                for run in paths.published_runs(config, study)
+                (*run, paths.published_accuracies(*run)) for run in paths.published_runs(study)
             ],
             "comparisons": lambda: comparisons,
-            "trajectory_files": lambda: paths.trajectories(config, study),
+            "trajectory_files": lambda: paths.trajectories(study),
         }
 
     def __missing__(self, name: str):
@@ -65,7 +64,8 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="folder for the tables")
     args = parser.parse_args()
 
-    tables = Tables(args.config, args.study, args.comparisons)
+    study = ResolvedStudy.of(args.config, args.study)
+    tables = Tables(study, args.comparisons)
     summaries = {name: tables[name] for name in registry.SUMMARIES}
     for name, rows in summaries.items():
         files.write_rows(
@@ -73,7 +73,7 @@ def main() -> None:
             registry.SUMMARIES[name].columns,
             files.round_floats(rows),
         )
-    cells, runs = len(tables["cells"]), len(paths.runs(args.config, args.study))
+    cells, runs = len(tables["cells"]), len(study.runs)
     print(
         f"{args.output}: {cells} cells of {runs} runs, {sum(map(len, summaries.values()))} rows in {len(summaries)} tables"
     )

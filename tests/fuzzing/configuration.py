@@ -20,6 +20,7 @@ from hardgrpo.planning import label_counts, power
 from hardgrpo.report import conditions
 from hardgrpo.runtime import files
 from hardgrpo.study import checks, claim_conditions, paths, settings
+from hardgrpo.study.resolved import resolve_studies
 
 ROOT = Path(__file__).parents[2]
 CONFIG = project_config.config()
@@ -75,19 +76,19 @@ def likely(rng: random.Random, entry: dict, others: dict) -> dict:
 def planned(config: dict, folder: Path) -> None:
     """Everything that is planned from the configuration before a job is made: files, runs, labels,
     power, what the paper says of it."""
-    for study in config["studies"]:
-        runs = paths.runs(config, study)
-        assert len({run.path for run in runs}) == len(runs)
+    studies = resolve_studies(config)
+    for study in studies.values():
+        assert len({run.path for run in study.runs}) == len(study.runs)
         made = [
-            *paths.results(config, study),
-            *paths.inputs(config, study),
-            *paths.prunings(config, study),
+            *paths.results(study),
+            *paths.inputs(study, studies.values()),
+            *paths.prunings(study, studies.values()),
         ]
         assert all(
             isinstance(path, str) and path and path.isprintable() and ".." not in path.split("/")
             for path in made
         ), made
-        json.dumps([paths.of_study(config, study), claim_conditions.conditions(config, study)])
+        json.dumps([paths.of_study(study), claim_conditions.conditions(study)])
         for fact in (
             conditions.tests,
             conditions.lines,
@@ -96,11 +97,11 @@ def planned(config: dict, folder: Path) -> None:
             conditions.has_leads,
             conditions.is_compared,
         ):
-            fact(config, study)
-        label_counts.planned_labels(config, study)
-        power.detectable_effects(config, study)
+            fact(study)
+        label_counts.planned_labels(study)
+        power.detectable_effects(study)
     settings.early_stop(config)
-    paths.chosen_rows(config)
+    paths.chosen_rows(config["subset"], config["models"], config["tasks"])
 
 
 def dry_run(config: dict, folder: Path) -> None:

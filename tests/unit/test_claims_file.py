@@ -9,7 +9,8 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import cells, claims, verdicts
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import claim_conditions, paths, settings
+from hardgrpo.study import claim_conditions, settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 
@@ -55,7 +56,9 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
 
 def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
     for study, plan in CONFIG["studies"].items():
-        arms = list(dict.fromkeys((run.policy, run.recipe) for run in paths.runs(CONFIG, study)))
+        arms = list(
+            dict.fromkeys((run.policy, run.recipe) for run in ResolvedStudy.of(CONFIG, study).runs)
+        )
         also = settings.also_compared(plan)
         cells_of_study = [
             SimpleNamespace(
@@ -182,7 +185,7 @@ def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
 
 def test_conditions_say_which_tasks_share_problems():
     related = lambda study, task, other_task: verdicts.relation(
-        task, other_task, claim_conditions.conditions(CONFIG, study)["tasks"]
+        task, other_task, claim_conditions.conditions(ResolvedStudy.of(CONFIG, study))["tasks"]
     )
     assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
     assert (
@@ -190,7 +193,9 @@ def test_conditions_say_which_tasks_share_problems():
         == related("limits", "math", "math_numeric")
         == "other"
     )
-    assert claim_conditions.conditions(CONFIG, "mini_reference")["weaker"] == ["arithmetic"]
+    assert claim_conditions.conditions(ResolvedStudy.of(CONFIG, "mini_reference"))["weaker"] == [
+        "arithmetic"
+    ]
 
 
 def test_conditions_say_which_models_have_own_bases():
@@ -203,9 +208,11 @@ def test_conditions_say_which_models_have_own_bases():
             | {"tiny": {"source": CONFIG["models"]["tiny"]["source"] | {"seed": seed}}}
         }
     )
-    assert claim_conditions.conditions(with_seed("own"), "mini")["own_bases"] == ["tiny"]
+    assert claim_conditions.conditions(ResolvedStudy.of(with_seed("own"), "mini"))["own_bases"] == [
+        "tiny"
+    ]
     assert (
-        claim_conditions.conditions(with_seed(0), "mini")["own_bases"]
+        claim_conditions.conditions(ResolvedStudy.of(with_seed(0), "mini"))["own_bases"]
         == []
-        == claim_conditions.conditions(with_seed("own"), "limits")["own_bases"]
+        == claim_conditions.conditions(ResolvedStudy.of(with_seed("own"), "limits"))["own_bases"]
     )

@@ -17,6 +17,7 @@ from hardgrpo.report import arm_rows, plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() if path.is_dir())
@@ -24,7 +25,7 @@ COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() 
 FIGURES = [
     (study, figure)
     for study in COMMITTED
-    for figure in registry.figures_of(CONFIG, study)
+    for figure in registry.figures_of(ResolvedStudy.of(CONFIG, study))
     if figure != "compared"
 ]
 SHARES = {"accuracy (%)", "pass@k (%)", "learnable share of groups (%)", "groups (%)"}
@@ -44,7 +45,7 @@ def draw(study: str, figure: str):
     frames = summaries.read_all(tables, registry.columns(*entry.of), first_recipe)
     plotting.use_policies(policy_settings(study))
     module = importlib.import_module(f"hardgrpo.report.figures.{figure}")
-    return module.draw(**frames, **entry.design(CONFIG, study))
+    return module.draw(**frames, **entry.design(ResolvedStudy.of(CONFIG, study)))
 
 
 @pytest.fixture(autouse=True)

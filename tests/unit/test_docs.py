@@ -241,8 +241,8 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
     checks.check(config, "gpus.md")
     run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
     assert (
-        settings.training_gpus(config, run.model, run.recipe)["count"]
-        == settings.gpus(config, "qwen3-4b", "sampling")["count"]
+        settings.training_gpus(config["models"][run.model], config["recipes"][run.recipe])["count"]
+        == settings.gpus(config["models"]["qwen3-4b"], "sampling")["count"]
         == 2
     )
 

@@ -9,6 +9,7 @@ import pytest
 import project_config
 from hardgrpo.report import registry
 from hardgrpo.study import paths
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing, tables_of_entries
 
 MINI = SimpleNamespace(study="mini")
@@ -26,7 +27,7 @@ def drawing(
         is_main_process=True,
         dag_settings=SimpleNamespace(targets=set(targets)),
     )
-    return Drawing(config, workflow, has_tex, is_report)
+    return Drawing(config, resolve_studies(config), workflow, has_tex, is_report)
 
 
 def draw(choice: str):
@@ -61,7 +62,7 @@ def folder(tmp_path, monkeypatch):
 )
 def test_figures_and_papers_alone_run_no_study(targets, expected):
     assert drawing(targets).is_drawing_only() == expected
-    assert (drawing(targets).results(MINI) == paths.results(drawing().config, "mini")) <= (
+    assert (drawing(targets).results(MINI) == paths.results(drawing().studies["mini"])) <= (
         not expected
     )
 

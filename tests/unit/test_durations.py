@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import project_config
 from hardgrpo.planning import calibration, durations
-from hardgrpo.planning.durations import Job
+from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.study import memory
 from pages import costs
 
@@ -20,7 +20,8 @@ PROBE = Job("probe", "qwen3-4b", "gsm8k")
 EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")
 
 PUBLISHED = [
-    (costs.shape_of(CONFIG, model), at_once, rate) for model, at_once, rate in costs.PUBLISHED
+    (costs.shape_of(CONFIG["models"], model), at_once, rate)
+    for model, at_once, rate in costs.PUBLISHED
 ]
 
 
@@ -52,7 +53,7 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
 
 
 def test_a_run_counted_by_hand():
-    estimate = durations.estimate(CONFIG, TRAIN, "h100")
+    estimate = durations.estimate(ResolvedJob.of(CONFIG, TRAIN), "h100")
     assert estimate.completions == 1000 * 32 * 8
     assert estimate.tokens_generated == pytest.approx(1000 * 256 * 250 * durations.FILL)
     assert estimate.tokens_trained == pytest.approx(
@@ -88,9 +89,9 @@ def test_the_state_of_weights_that_gpus_share_holds_them_twice():
 
 def test_the_completions_of_probes_and_evaluations():
     # 7,473 problems in 4 shards
-    assert durations.estimate(CONFIG, PROBE, "h100").completions == 1869 * 5
+    assert durations.estimate(ResolvedJob.of(CONFIG, PROBE), "h100").completions == 1869 * 5
     # four samples and greedy, ten checkpoints
-    assert durations.estimate(CONFIG, EVALUATE, "h100").completions == 1319 * 5 * 10
+    assert durations.estimate(ResolvedJob.of(CONFIG, EVALUATE), "h100").completions == 1319 * 5 * 10
 
 
 @pytest.mark.parametrize("job", [TRAIN, PROBE, EVALUATE], ids=lambda job: job.rule)
@@ -98,7 +99,7 @@ def test_more_work_takes_longer_and_a_faster_gpu_less(job):
     def seconds(change=lambda config: None, gpu="h100"):
         config = copy.deepcopy(CONFIG)
         change(config)
-        return durations.estimate(config, job, gpu).seconds
+        return durations.estimate(ResolvedJob.of(config, job), gpu).seconds
 
     assert (
         seconds(lambda config: config["tasks"]["gsm8k"].update(completion_tokens=1024))
@@ -114,7 +115,7 @@ def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
     def seconds(change):
         config = copy.deepcopy(CONFIG)
         change(config)
-        return durations.estimate(config, TRAIN, "h100").seconds
+        return durations.estimate(ResolvedJob.of(config, TRAIN), "h100").seconds
 
     recipe = lambda **values: lambda config: config["recipes"]["as_written"].update(values)
     now = seconds(recipe())
@@ -127,12 +128,12 @@ def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
 @given(attempt=st.integers(1, 6))
 def test_walltime_leaves_room_and_grows_with_the_attempt(attempt):
     for job in (TRAIN, PROBE, EVALUATE, Job("pretrain_model", "tiny")):
-        minutes_expected = durations.estimate(CONFIG, job, "h100").seconds / 60
-        minutes = durations.walltime(CONFIG, job, "h100", attempt)
+        minutes_expected = durations.estimate(ResolvedJob.of(CONFIG, job), "h100").seconds / 60
+        minutes = durations.walltime(ResolvedJob.of(CONFIG, job), "h100", attempt)
         assert minutes >= max(durations.LEAST_MINUTES, 2 * minutes_expected) and isinstance(
             minutes, int
         )
-        assert durations.walltime(CONFIG, job, "h100", attempt + 1) > minutes
+        assert durations.walltime(ResolvedJob.of(CONFIG, job), "h100", attempt + 1) > minutes
 
 
 def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
@@ -140,7 +141,7 @@ def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
     config = copy.deepcopy(CONFIG)
     config["models"]["mine"] = {"source": {"kind": "folder", "path": "mine"}}
     job = Job("probe", "mine", "gsm8k")
-    assert not durations.estimate(config, job, "h100").is_known
+    assert not durations.estimate(ResolvedJob.of(config, job), "h100").is_known
     (tmp_path / "results/models/mine").mkdir(parents=True)
     facts = {
         "hidden_size": 576,
@@ -151,8 +152,11 @@ def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
     }
     facts |= {"vocab_size": 49152, "tie_word_embeddings": True}
     (tmp_path / "results/models/mine/config.json").write_text(json.dumps(facts))
-    assert durations.model_shape(config, "mine") == CONFIG["models"]["smollm2-135m"]["shape"]
-    assert durations.estimate(config, job, "h100").is_known
+    assert (
+        durations.model_shape("mine", config["models"]["mine"], config["data"])
+        == CONFIG["models"]["smollm2-135m"]["shape"]
+    )
+    assert durations.estimate(ResolvedJob.of(config, job), "h100").is_known
 
 
 def write_finished_run(folder, run, seconds, work, tokens, **changes):
@@ -168,6 +172,10 @@ def write_finished_run(folder, run, seconds, work, tokens, **changes):
     path.write_text(json.dumps(facts | changes))
 
 
+def read_finished_jobs(folder):
+    return calibration.resolve(CONFIG, calibration.read_finished_jobs(str(folder)))
+
+
 def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
     tokens = 1000 * 256 * 100  # 100 of 250 each
     write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
@@ -179,12 +187,12 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
     (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2/provenance.json").write_text(
         "not JSON"
     )
-    calibrated = calibration.calibrate(
-        CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100"
-    )
+    calibrated = calibration.calibrate(read_finished_jobs(tmp_path), "h100")
     assert calibrated.jobs == 1
     estimate = durations.estimate(
-        CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 7), "h100", calibrated
+        ResolvedJob.of(CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 7)),
+        "h100",
+        calibrated,
     )
     assert estimate.seconds == pytest.approx(30_100, rel=1e-3) and estimate.start_seconds == 100
     assert estimate.tokens_generated == pytest.approx(tokens)
@@ -192,8 +200,9 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
     # as assumed
     assert (
         durations.estimate(
-            CONFIG,
-            Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "easy", 0),
+            ResolvedJob.of(
+                CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "easy", 0)
+            ),
             "h100",
             calibrated,
         ).seconds
@@ -201,29 +210,27 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
     )
     other_job = Job("train_grpo", "qwen3-4b", "gsm8k", "as_written", "hard", 0)
     plain, held = (
-        durations.estimate(CONFIG, other_job, "h100"),
-        durations.estimate(CONFIG, other_job, "h100", calibrated),
+        durations.estimate(ResolvedJob.of(CONFIG, other_job), "h100"),
+        durations.estimate(ResolvedJob.of(CONFIG, other_job), "h100", calibrated),
     )
     assert held.tokens_generated == plain.tokens_generated and held.seconds != plain.seconds
     # what ran on GPUs says nothing of a CPU
     cpu = Job("train_grpo", "tiny", "swaps", "mini", "hard", 0)
-    assert durations.estimate(CONFIG, cpu, "h100", calibrated) == durations.estimate(
-        CONFIG, cpu, "h100"
-    )
+    assert durations.estimate(
+        ResolvedJob.of(CONFIG, cpu), "h100", calibrated
+    ) == durations.estimate(ResolvedJob.of(CONFIG, cpu), "h100")
 
 
 def test_a_calibration_comes_back_as_it_was_written(tmp_path):
     write_finished_run(
         tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 25_600_000
     )
-    calibrated = calibration.calibrate(
-        CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100"
-    )
+    calibrated = calibration.calibrate(read_finished_jobs(tmp_path), "h100")
     calibration.write(calibrated, str(tmp_path / "calibration.json"))
     reread = calibration.read(str(tmp_path / "calibration.json"))
     assert reread.groups == calibrated.groups
-    assert durations.estimate(CONFIG, TRAIN, "h100", reread) == durations.estimate(
-        CONFIG, TRAIN, "h100", calibrated
+    assert durations.estimate(ResolvedJob.of(CONFIG, TRAIN), "h100", reread) == durations.estimate(
+        ResolvedJob.of(CONFIG, TRAIN), "h100", calibrated
     )
 
 
@@ -236,7 +243,7 @@ def test_other_seeds_are_predicted_from_one(tmp_path):
             seconds - 50,
             25_600_000,
         )
-    compared = calibration.compare(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100", 0)
+    compared = calibration.compare(read_finished_jobs(tmp_path), "h100", 0)
     assert [comparison.finished_job.job.seed for comparison in compared] == [1, 2]
     assert [comparison.error for comparison in compared] == pytest.approx(
         [100 / 1100, 200 / 800], rel=1e-2
@@ -247,7 +254,8 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
     job = Job("train_grpo", "qwen3-4b", "gsm8k", "sft", "hard", 0)
     estimate, grpo = (
         durations.estimate(
-            CONFIG, Job("train_grpo", "qwen3-4b", "gsm8k", recipe, "hard", 0), "h100"
+            ResolvedJob.of(CONFIG, Job("train_grpo", "qwen3-4b", "gsm8k", recipe, "hard", 0)),
+            "h100",
         )
         for recipe in ("sft", "as_written")
     )
@@ -274,17 +282,17 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
     write_finished_run(
         tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens
     )
-    calibrated = calibration.calibrate(
-        CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100"
-    )
-    calibrated_estimate = durations.estimate(CONFIG, job, "h100", calibrated)
+    calibrated = calibration.calibrate(read_finished_jobs(tmp_path), "h100")
+    calibrated_estimate = durations.estimate(ResolvedJob.of(CONFIG, job), "h100", calibrated)
     assert (
         calibrated_estimate.seconds == pytest.approx(2_050, rel=1e-3)
         and calibrated_estimate.completions == 0
     )
     assert (
         durations.estimate(
-            CONFIG, dataclasses.replace(job, recipe="as_written"), "h100", calibrated
+            ResolvedJob.of(CONFIG, dataclasses.replace(job, recipe="as_written")),
+            "h100",
+            calibrated,
         )
         == grpo
     ), "which says nothing of GRPO"
@@ -296,7 +304,8 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
 def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
     one_round, two_rounds = (
         durations.estimate(
-            CONFIG, Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0), "h100"
+            ResolvedJob.of(CONFIG, Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0)),
+            "h100",
         )
         for policy in ("random", "agreement_in_rounds")
     )
@@ -312,9 +321,9 @@ def test_an_update_of_a_published_model_on_a_cpu_is_planned_as_it_was_measured()
         "train_grpo", "qwen2.5-coder-0.5b-instruct", "gsm8k_small_cut", "small_lora", "hard", 0
     )
     config["recipes"]["small_lora"] |= {"updates": 1, "checkpoint_every": 1}
-    estimate = durations.estimate(config, job, "h100")
+    estimate = durations.estimate(ResolvedJob.of(config, job), "h100")
     assert estimate.gpus == 0 and 440 < estimate.seconds - estimate.start_seconds < 2 * 440
-    shape = durations.model_shape(config, job.model)
+    shape = durations.model_shape(job.model, config["models"][job.model], config["data"])
     assert (
         150
         < durations.sampling_seconds(shape, 32, 5718, 200, durations.place(shape, 0), "h100", 1)

@@ -17,6 +17,7 @@ from hardgrpo.data import generated, steps, tasks
 from hardgrpo.grading import graders
 from hardgrpo.report import registry
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy, resolve_studies, withheld_splits
 
 CONFIG = project_config.config()
 SOURCE = CONFIG["tasks"]["facts"]["source"]
@@ -40,9 +41,9 @@ def checksum(value) -> str:
 
 
 def pretraining(model: str, **changes) -> dict:
-    config = copy.deepcopy(CONFIG)
-    config["models"][model]["source"].update(seed=0, **changes)
-    return settings.pretraining(config, model)
+    entry = copy.deepcopy(CONFIG["models"][model])
+    entry["source"].update(seed=0, **changes)
+    return settings.pretraining(entry, CONFIG["tasks"])
 
 
 def spread(answers) -> float:
@@ -133,7 +134,8 @@ def test_demonstrations_are_right_as_often_as_the_fact_is_known():
 def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     from hardgrpo.training import pretraining as trained
 
-    assert settings.withheld_splits(CONFIG, "knowing-seed0") == [], (
+    studies = resolve_studies(CONFIG).values()
+    assert withheld_splits(CONFIG["models"], CONFIG["tasks"], "knowing-seed0", studies) == [], (
         "facts that are kept from a model cannot be known"
     )
     shown = pretraining("knowing")
@@ -265,7 +267,7 @@ def test_a_study_of_facts_alone_has_no_figure_of_tiers():
     }
     config["studies"]["look_up"] = study
     drawn = registry.FIGURES["tiers"].when
-    assert not drawn(config, "look_up")
+    assert not drawn(ResolvedStudy.of(config, "look_up"))
     config["studies"]["look_up"] = study | {
         "models": ["tiny", "knowing"],
         "tasks": ["swaps", "facts"],
@@ -274,4 +276,4 @@ def test_a_study_of_facts_alone_has_no_figure_of_tiers():
             {"policy": "hard", "recipe": "mini", "models": "knowing", "tasks": "facts"},
         ],
     }
-    assert drawn(config, "look_up"), "of swaps"
+    assert drawn(ResolvedStudy.of(config, "look_up")), "of swaps"

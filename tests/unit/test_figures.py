@@ -25,6 +25,7 @@ from hardgrpo.report.figures import ahead
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 MINI = ROOT / "results/reference/mini_reference"
@@ -43,7 +44,7 @@ OF_MINI = [
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
     """Run the program for a figure; returns the figure, still open, and the rows beside it."""
-    kept, design = [], registry.all_figures()[figure].design(CONFIG, study)
+    kept, design = [], registry.all_figures()[figure].design(ResolvedStudy.of(CONFIG, study))
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
     arguments = [
@@ -371,7 +372,7 @@ def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
 def test_figures_of_published_numbers_fit_their_page_and_are_drawn_again_alike(
     study, tmp_path, monkeypatch
 ):
-    for figure in registry.figures_of(CONFIG, study):
+    for figure in registry.figures_of(ResolvedStudy.of(CONFIG, study)):
         contents = []
         for _ in range(2):
             drawn, rows = draw(
@@ -474,7 +475,9 @@ SETTINGS = {  # environment variables, and files in a folder that is HOME and th
 @pytest.mark.slow
 def test_figures_do_not_depend_on_the_users_settings(tmp_path):
     outputs = [f"pipeline.{kind}" for kind in ("pdf", "png", "csv")]
-    design = json.dumps(registry.FIGURES["pipeline"].design(CONFIG, "mini_reference"))
+    design = json.dumps(
+        registry.FIGURES["pipeline"].design(ResolvedStudy.of(CONFIG, "mini_reference"))
+    )
     arguments = [
         "--figure",
         "pipeline",

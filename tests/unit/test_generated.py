@@ -11,7 +11,7 @@ import project_config
 from hardgrpo.data import generated, sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import settings
+from hardgrpo.study.resolved import resolve_studies
 
 CONFIG = project_config.config()
 GENERATED = {
@@ -30,12 +30,8 @@ def draw(family, seed, length):
 
 def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_split_has_its_size():
     studied = [
-        {
-            test
-            for model, task in settings.pairs(CONFIG, study)
-            for test in settings.eval_tasks(study, task, model)
-        }
-        for study in CONFIG["studies"].values()
+        {test for model, task in study.pairs for test in study.eval_tasks(task, model)}
+        for study in resolve_studies(CONFIG).values()
     ]
     questions = {}
     for name, task in GENERATED.items():

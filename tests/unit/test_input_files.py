@@ -8,6 +8,7 @@ import pytest
 
 import project_config
 from hardgrpo.study import paths
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import input_files
 from hardgrpo.workflow.input_files import InputFiles
 from hardgrpo.workflow.names import Names
@@ -29,7 +30,8 @@ def inputs(change=lambda config: None, **workflow) -> InputFiles:
     config = project_config.config()
     change(config)
     workflow = {"is_main_process": True, "configfiles": ["config.yaml"]} | workflow
-    return InputFiles(config, Names(config), SimpleNamespace(**workflow))
+    studies = resolve_studies(config)
+    return InputFiles(config, studies, Names(config, studies), SimpleNamespace(**workflow))
 
 
 @pytest.fixture(autouse=True)

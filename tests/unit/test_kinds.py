@@ -17,6 +17,7 @@ from hardgrpo.analysis import accuracies, gain_kinds, gains_and_differences, har
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations, generated, steps, tasks
 from hardgrpo.runtime import files
+from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = {
     "studies": {
@@ -35,7 +36,7 @@ CONFIG = {
 def load(folder, config: dict):
     """The cells of study `hand`, whose results are in a folder."""
     with contextlib.chdir(folder):
-        return load_cells(config, "hand")
+        return load_cells(ResolvedStudy.of(config, "hand"))
 
 
 def write(

@@ -93,7 +93,8 @@ BY_HAND = {
 
 @pytest.mark.parametrize(("model", "recipe"), BY_HAND)
 def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
-    hand, need = BY_HAND[model, recipe], memory.run_memory(CONFIG, model, recipe, "gsm8k")
+    hand, task = BY_HAND[model, recipe], CONFIG["tasks"]["gsm8k"]
+    need = memory.run_memory(CONFIG["models"][model], CONFIG["recipes"][recipe], task)
     gib = GB / 2**30
     for name in ("weights", "optimiser", "gradients", "activations", "reference"):
         assert need[name] == pytest.approx(getattr(hand, name) * gib, rel=0.01), name
@@ -109,7 +110,11 @@ def test_scores_of_long_completions_take_no_memory():
     """The loss computes them in tiles. 16 x 1,024 x 151,936 of them in float32, three times, would
     be 28 GiB."""
     short, long = (
-        memory.run_memory(CONFIG, "qwen3-4b", "as_released_later", task)["activations"]
+        memory.run_memory(
+            CONFIG["models"]["qwen3-4b"],
+            CONFIG["recipes"]["as_released_later"],
+            CONFIG["tasks"][task],
+        )["activations"]
         for task in ("gsm8k", "gsm8k_1024")
     )
     assert long - short < 5
@@ -153,7 +158,7 @@ def test_vllm_has_room_for_weights_and_cache(model):
     """Beside each recipe with vLLM, of completions of 250 tokens."""
     for recipe, training in CONFIG["recipes"].items():
         if training.get("generation") == "vllm":
-            gpus = settings.training_gpus(CONFIG, model, recipe)
+            gpus = settings.training_gpus(CONFIG["models"][model], training)
             assert gpus["vllm_memory"] * memory.GPU_GIB > memory.vllm_memory(
                 CONFIG["models"][model]["shape"], 650
             ), recipe
@@ -201,7 +206,7 @@ def test_models_of_the_miniature_sample_and_train_all_rows_at_once(model):
     """Other batches would change the last bits of committed results."""
     from hardgrpo.planning import durations
 
-    shape = durations.model_shape(CONFIG, model)
+    shape = durations.model_shape(model, CONFIG["models"][model], CONFIG["data"])
     assert memory.rows_at_once(memory.sampled_row_bytes(shape, 200, 192), 512) == 512
     for recipe in [recipe for name, recipe in CONFIG["recipes"].items() if name.startswith("mini")]:
         texts = settings.texts_per_update(recipe)

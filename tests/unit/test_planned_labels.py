@@ -4,6 +4,7 @@ import pytest
 
 import project_config
 from hardgrpo.planning import label_counts
+from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 STEPS = {"updates": 100, "prompts_per_update": 8}
@@ -61,20 +62,26 @@ def test_a_run_that_chooses_while_it_trains_buys_no_more_than_it_samples(kind, b
 def test_a_plan_says_what_each_arm_of_a_study_buys():
     rows = {
         (row["task"], row["arm"]): row["labels"]
-        for row in label_counts.planned_labels(CONFIG, "mini_labels")
+        for row in label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))
     }
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
     assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
     assert rows["swaps", "agreement_lowest, mini_rest"] == 50, (
         "the majority's answers for the rest cost nothing"
     )
-    plan_text = label_counts.format_lines(label_counts.planned_labels(CONFIG, "mini_labels"))
+    plan_text = label_counts.format_lines(
+        label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))
+    )
     assert (
         "         0  random, mini_majority" in plan_text
         and "  mini_labels, swaps, a pool of 500" in plan_text
     )
     assert (
-        label_counts.format_lines(label_counts.planned_labels(CONFIG, "recordings"))
-        == label_counts.format_lines(label_counts.planned_labels(CONFIG, "trajectories"))
+        label_counts.format_lines(
+            label_counts.planned_labels(ResolvedStudy.of(CONFIG, "recordings"))
+        )
+        == label_counts.format_lines(
+            label_counts.planned_labels(ResolvedStudy.of(CONFIG, "trajectories"))
+        )
         == []
     )

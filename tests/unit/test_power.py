@@ -1,5 +1,7 @@
 """What a design can detect, and the seeds that published differences take."""
 
+import functools
+
 import pytest
 from scipy import stats
 
@@ -7,6 +9,8 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
+from hardgrpo.planning.durations import ResolvedJob
+from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 CLAIMS = claims.read(ROOT / "paper/claims.yaml")
@@ -15,7 +19,12 @@ FOLDER = ROOT / "results/published"
 
 def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
     return power.required_seeds(
-        CONFIG, study, claims, published.read(FOLDER), published.read_readings(FOLDER), "h100"
+        ResolvedStudy.of(CONFIG, study),
+        claims,
+        published.read(FOLDER),
+        published.read_readings(FOLDER),
+        functools.partial(ResolvedJob.of, CONFIG),
+        "h100",
     )
 
 
@@ -39,10 +48,11 @@ def test_what_a_design_can_detect_by_hand():
             for name, problems in {"t": 500, "u": 15}.items()
         },
     }
+    study = lambda **changes: ResolvedStudy.of(
+        config | {"studies": {"s": config["studies"]["s"] | changes}}, "s"
+    )
     of = lambda seeds, **changes: power.detectable_effects(
-        config
-        | {"studies": {"s": config["studies"]["s"] | {"seeds": list(range(seeds))} | changes}},
-        "s",
+        study(seeds=list(range(seeds)), **changes)
     )
     rows = of(3)
     assert [(row["test"], row["problems"], row["seeds"]) for row in rows] == [
@@ -67,11 +77,9 @@ def test_what_a_design_can_detect_by_hand():
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
     two = {"arms": [{"policy": ["a", "b"], "recipe": ["r", "q"]}]}
     # a and b by each of two recipes, and each policy between the recipes: four of the six pairs
-    assert power.pairs_compared(config, config["studies"]["s"] | two) == 4
+    assert power.pairs_compared(study(**two)) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
-    assert power.pairs_compared(config, config["studies"]["s"] | two | also) == 5, (
-        "a pair that is compared all the same"
-    )
+    assert power.pairs_compared(study(**two, **also)) == 5, "a pair that is compared all the same"
 
 
 def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_have():
@@ -102,10 +110,11 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
     ]
     assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
     for row in rows:
+        size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])
         # the primary claim, on two tasks
         comparisons = 2 if row["claim"] == "hard_over_random" else 1
-        is_detected = lambda seeds, row=row, by=comparisons: (
-            power.smallest_effect(CONFIG, row["task"], seeds, 2, by) <= abs(row["published"])
+        is_detected = lambda seeds, row=row, size=size, by=comparisons: (
+            power.smallest_effect(*size, seeds, 2, by) <= abs(row["published"])
         )
         if row["takes"] is None:
             assert not is_detected(power.MOST_SEEDS) and row["gpu_hours"] is None

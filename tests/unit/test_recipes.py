@@ -191,7 +191,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
 
 
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:
-    gpus = settings.training_gpus(CONFIG, model, recipe)
+    gpus = settings.training_gpus(CONFIG["models"][model], CONFIG["recipes"][recipe])
     return recipes.Hardware(
         gpus["count"], gpus["count"], gpus["micro_batch"], gpus["vllm_memory"], gpus["vllm_sleep"]
     )
@@ -205,7 +205,13 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     from trl import GRPOConfig
 
     run = settings.Run(model, "gsm8k", recipe, "hard", 0, model)
-    spec = Spec.from_study(CONFIG, run)
+    spec = Spec.of_run(
+        run,
+        model=CONFIG["models"][model],
+        task=CONFIG["tasks"]["gsm8k"],
+        recipe=CONFIG["recipes"][recipe],
+        policy=CONFIG["policies"]["hard"],
+    )
     hardware, training = hardware_of(model, recipe), CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)
     updates = (
@@ -240,7 +246,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
             loaded["quantization_config"].load_in_4bit
             and loaded["quantization_config"].bnb_4bit_quant_type == "nf4"
         )
-    need = memory.run_memory(CONFIG, model, recipe, "gsm8k")
+    need = memory.run_memory(CONFIG["models"][model], training, CONFIG["tasks"]["gsm8k"])
     assert (
         3 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
     )
@@ -456,7 +462,7 @@ def test_a_selector_and_process_rewards_take_one_gpu_of_a_model_that_has_more():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["count"] = 2
     counts = {
-        name: settings.training_gpus(config, "qwen3-4b", name)["count"]
+        name: settings.training_gpus(config["models"]["qwen3-4b"], config["recipes"][name])["count"]
         for name in ("as_written", "dynamic", "prime")
     }
     assert counts == {"as_written": 2, "dynamic": 1, "prime": 1}
@@ -480,9 +486,14 @@ def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_act
         assert found["activations"] == plain["activations"]
 
 
+def memory_shortages(config: dict, study: dict):
+    sections = (config[name] for name in ("models", "recipes", "tasks"))
+    return study_checks.memory_shortages(study, *sections)
+
+
 @pytest.mark.parametrize("study", CONFIG["studies"])
 def test_every_study_fits_the_gpus_of_its_models(study):
-    assert not list(study_checks.memory_shortages(CONFIG, CONFIG["studies"][study]))
+    assert not list(memory_shortages(CONFIG, CONFIG["studies"][study]))
 
 
 def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
@@ -490,7 +501,7 @@ def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
     config["tasks"]["gsm8k"]["completion_tokens"] = 1024
     # fits, but not for an update of twice as many groups
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["micro_batch"] = 80
-    ((place, what),) = study_checks.memory_shortages(config, config["studies"]["online"])
+    ((place, what),) = memory_shortages(config, config["studies"]["online"])
     assert place == "models.qwen3-4b.gpus.adapter" and what.startswith(
         "recipe replay on gsm8k needs about 90 GiB"
     )
@@ -507,15 +518,11 @@ def test_a_combination_that_no_arm_has_need_not_fit():
     config["recipes"]["whole"] = config["recipes"]["as_written"] | {"adapter": None, "base": "fp32"}
     task = study["tasks"][0]
     study["arms"] = [{"policy": "hard", "recipe": "as_written", "models": large}]
-    assert not list(study_checks.memory_shortages(config, study))
+    assert not list(memory_shortages(config, study))
     study["arms"].append({"policy": "hard", "recipe": "whole", "models": small, "tasks": task})
-    assert {place for place, _ in study_checks.memory_shortages(config, study)} <= {
-        f"models.{small}.gpus.full"
-    }
+    assert {place for place, _ in memory_shortages(config, study)} <= {f"models.{small}.gpus.full"}
     study["arms"][1]["models"] = large
-    assert [place for place, _ in study_checks.memory_shortages(config, study)] == [
-        f"models.{large}.gpus.full"
-    ]
+    assert [place for place, _ in memory_shortages(config, study)] == [f"models.{large}.gpus.full"]
 
 
 def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():

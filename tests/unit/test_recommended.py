@@ -68,8 +68,9 @@ def table(*rows: tuple) -> list[recommended.Lead]:
         for eval_task in ("t", "other")
     ]
     return recommended.leads_of_study(
-        CONFIG,
         "s",
+        CONFIG["policies"],
+        CONFIG["recipes"],
         pd.DataFrame(differences, columns=COLUMNS),
         pd.DataFrame(spent, columns=["model", "task", "policy", "recipe", "labels"]),
         pd.DataFrame(

@@ -11,6 +11,7 @@ from snakemake.resources import Resource
 
 import project_config
 from hardgrpo.study import memory
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import Machine, read_cluster, request_of
 
@@ -30,7 +31,7 @@ def job(**wildcards: str) -> Wildcards:
 def machine(cluster=None, change=lambda config: None) -> Machine:
     config = project_config.config()
     change(config)
-    return Machine(config, Names(config), cluster or {})
+    return Machine(config, Names(config, resolve_studies(config)), cluster or {})
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import project_config
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.arguments import Arguments, as_json
 from hardgrpo.workflow.names import Names
 
@@ -25,7 +26,8 @@ def arguments(change=lambda config: None, targets=()) -> Arguments:
     workflow = SimpleNamespace(
         basedir=str(ROOT), dag_settings=SimpleNamespace(targets=set(targets))
     )
-    return Arguments(config, Names(config), workflow)
+    studies = resolve_studies(config)
+    return Arguments(config, studies, Names(config, studies), workflow)
 
 
 def test_json_does_not_depend_on_the_order_of_keys():

@@ -4,10 +4,11 @@ import re
 
 import project_config
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.names import Names, any_of
 
 CONFIG = project_config.config()
-NAMES = Names(CONFIG)
+NAMES = Names(CONFIG, resolve_studies(CONFIG))
 
 
 def test_a_constraint_matches_its_names_and_nothing_else():

@@ -1,6 +1,7 @@
 """Which runs, tests and subsets a study has, by its entry in the configuration."""
 
 import copy
+import json
 from math import nan
 from types import SimpleNamespace
 
@@ -9,43 +10,41 @@ import pytest
 import project_config
 from hardgrpo.analysis import arms
 from hardgrpo.report import worth
-from hardgrpo.study import paths, settings
+from hardgrpo.study import designs, paths, settings
+from hardgrpo.study.resolved import ResolvedStudy, resolve_studies
 from hardgrpo.study.settings import Run
 
 CONFIG = project_config.config()
 
 
 def study_of(name, **changes):
-    return copy.deepcopy(CONFIG["studies"][name]) | changes
+    return ResolvedStudy.of(CONFIG | {"studies": {name: CONFIG["studies"][name] | changes}}, name)
 
 
 def test_runs_are_the_combinations_of_each_arm():
     study = study_of("truncation")
-    runs = settings.runs(CONFIG, study)
+    runs = study.runs
     combinations = {
         Run("qwen3-4b", task, recipe, policy, seed, "qwen3-4b")
-        for task in study["tasks"]
+        for task in study.task_names
         for recipe in ("as_written", "finish_only")
         for policy in ("hard", "random", "easy")
-        for seed in study["seeds"]
+        for seed in study.seeds
         if recipe == "as_written" or task == "gsm8k"
     }
     assert len(runs) == 36 and set(runs) == combinations
 
 
 def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_there():
-    runs = settings.runs(CONFIG, study_of("paper"))
+    study = study_of("paper")
+    runs = study.runs
     assert not [
         run
         for run in runs
         if (run.model, run.task) == ("llama-3.1-8b-instruct", "shuffled_objects")
     ]
     assert len(runs) == 7 * 4 * 3
-    files_of = (
-        paths.subsets(CONFIG, "paper")
-        + paths.evaluations(CONFIG, "paper")
-        + paths.difficulties(CONFIG, "paper")
-    )
+    files_of = paths.subsets(study) + paths.evaluations(study) + paths.difficulties(study)
     assert not [path for path in files_of if "llama-3.1-8b-instruct/shuffled_objects" in path]
 
 
@@ -67,7 +66,7 @@ def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_th
 )
 def test_an_arm_trains_every_combination_of_its_names(arm, expected):
     study = study_of("mini", tasks=["swaps"], arms=[arm], seeds=[0])
-    assert {(run.recipe, run.policy) for run in settings.runs(CONFIG, study)} == expected
+    assert {(run.recipe, run.policy) for run in study.runs} == expected
 
 
 def test_an_arm_is_found_by_any_of_its_names():
@@ -91,17 +90,15 @@ def test_an_arm_is_found_by_any_of_its_names():
 
 def test_tests_are_the_task_itself_and_others_for_the_models_that_they_name():
     study = study_of("paper")
-    assert settings.eval_tasks(study, "gsm8k", "qwen3-4b") == ["gsm8k", "aime2025"]
+    assert study.eval_tasks("gsm8k", "qwen3-4b") == ["gsm8k", "aime2025"]
     for model in ("qwen3-14b", "phi-4", "llama-3.1-8b-instruct"):
-        assert settings.eval_tasks(study, "gsm8k", model) == ["gsm8k"]
-    assert settings.eval_tasks(study, "shuffled_objects", "qwen3-4b") == ["shuffled_objects"]
-    tested = [
-        path for path in paths.evaluations(CONFIG, "paper") if path.endswith("/aime2025.csv.gz")
-    ]
+        assert study.eval_tasks("gsm8k", model) == ["gsm8k"]
+    assert study.eval_tasks("shuffled_objects", "qwen3-4b") == ["shuffled_objects"]
+    tested = [path for path in paths.evaluations(study) if path.endswith("/aime2025.csv.gz")]
     assert len(tested) == 1 + 4 * 3 and all(
         path.startswith("results/evaluation/qwen3-4b/") for path in tested
     )
-    assert settings.eval_tasks(study_of("limits"), "math", "qwen2.5-3b-instruct") == [
+    assert study_of("limits").eval_tasks("math", "qwen2.5-3b-instruct") == [
         "math",
         "gsm8k_1024",
         "math_numeric",
@@ -120,16 +117,15 @@ def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first(
     assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "recorded", (
         "recordings name no recipes"
     )
-    for name, plan in CONFIG["studies"].items():
-        runs = settings.runs(CONFIG, plan)
+    for name, study in resolve_studies(CONFIG).items():
+        runs = study.runs
         assert len(
             {(run.model, run.task, run.policy, run.recipe, run.seed) for run in runs}
         ) == len(runs), name
 
 
 def test_a_recorded_model_has_the_runs_that_were_recorded():
-    study = CONFIG["studies"]["recordings"]
-    assert settings.runs(CONFIG, study) == [
+    assert study_of("recordings").runs == [
         Run(
             "qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-4b-recorded"
         ),
@@ -192,22 +188,38 @@ def test_a_recorded_model_has_the_runs_that_were_recorded():
 
 
 def test_of_a_policy_in_two_rounds_what_both_chose_is_summarised():
-    subset_paths = [
-        path for path in paths.subsets(CONFIG, "mini_online") if "agreement_in_rounds" in path
-    ]
+    study = study_of("mini_online")
+    subset_paths = [path for path in paths.subsets(study) if "agreement_in_rounds" in path]
     assert len(subset_paths) == 20 and all(path.endswith("/second.json") for path in subset_paths)
     assert {paths.choice_of(path)[2] for path in subset_paths} == {"agreement_in_rounds"}
     assert paths.choice_of(subset_paths[0]) == ("tiny-seed0", "swaps", "agreement_in_rounds")
-    assert paths.subsets(paths.of_study(CONFIG, "mini_online"), "mini_online") == paths.subsets(
-        CONFIG, "mini_online"
-    )
+
+
+@pytest.mark.parametrize("name", CONFIG["studies"])
+def test_a_program_that_gets_a_part_of_the_configuration_has_the_same_study(name):
+    study = study_of(name)
+    same_study = ResolvedStudy.of(json.loads(json.dumps(paths.of_study(study))), name)
+    assert same_study.runs == study.runs and same_study.probed_pools == study.probed_pools
+    assert paths.results(same_study) == paths.results(study)
+    assert paths.recorded_probes(same_study) == paths.recorded_probes(study)
+
+
+def test_an_analysis_of_published_numbers_is_a_study_without_runs():
+    for name in CONFIG["analyses"]:
+        study = ResolvedStudy.of(CONFIG, name)
+        assert study.is_analysis and study.first_recipe == "recorded"
+        assert (
+            study.runs == study.pairs == paths.results(study) == paths.inputs(study, [study]) == []
+        )
+    assert not study_of("mini").is_analysis
 
 
 def test_inputs_hold_the_model_that_chooses_for_another():
     config = copy.deepcopy(CONFIG)
     config["policies"]["half_by_small"]["probed_by"] = "qwen2.5-0.5b-instruct"
     config["studies"]["budget"]["arms"] += [{"policy": "half_by_small", "recipe": "as_written"}]
-    inputs = paths.inputs(config, "budget")
+    studies = resolve_studies(config)
+    inputs = paths.inputs(studies["budget"], studies.values())
     assert [
         f"results/models/{name}/manifest.json" in inputs
         for name in ("qwen3-4b", "qwen2.5-0.5b-instruct")
@@ -215,12 +227,12 @@ def test_inputs_hold_the_model_that_chooses_for_another():
 
 
 def test_each_recipe_is_billed_for_its_own_gpus():
-    gpus = settings.prices(CONFIG, "variants")["gpus"]["qwen3-4b"]
+    gpus = designs.prices(study_of("variants"), 2.5, "hard")["gpus"]["qwen3-4b"]
     assert list(gpus) == settings.recipes_of(CONFIG["studies"]["variants"]) and (
         gpus["as_written"],
         gpus["as_written_full"],
     ) == (1, 2)
-    assert settings.prices(CONFIG, "recordings")["gpus"] == {
+    assert designs.prices(study_of("recordings"), 2.5, "hard")["gpus"] == {
         f"qwen3-{size}b-recorded": {} for size in (4, 8, 14)
     }
     prices = {"gpu_hour": 2.5, "gpus": {"m": gpus}, "label": {}}

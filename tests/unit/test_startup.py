@@ -12,7 +12,8 @@ from snakemake.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 import project_config
-from hardgrpo.runtime import warm
+from hardgrpo.runtime import images, warm
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow import startup
 from hardgrpo.workflow.names import Names
 
@@ -73,10 +74,11 @@ def test_another_value_of_update_inputs_is_a_mistake_with_its_place(value):
 def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(monkeypatch):
     config, lines = project_config.config(), []
     config["tasks"]["gsm8k"]["probe"]["stop"] = {"confidence": 0.95}
+    names = Names(config, resolve_studies(config))
     monkeypatch.setattr(startup.logger, "info", lines.append)
-    startup.report_ignored_stop(config, Names(config), call(is_main_process=False))
+    startup.report_ignored_stop(config["subset"], names, call(is_main_process=False))
     assert lines == []
-    startup.report_ignored_stop(config, Names(config), call())
+    startup.report_ignored_stop(config["subset"], names, call())
     assert len(lines) == 1 and "tasks.gsm8k.probe.stop" in lines[0]
 
 
@@ -113,10 +115,10 @@ def test_no_job_starts_on_results_of_unknown_origin_unless_they_are_adopted(exec
     workflow = call(executor_plugin=SimpleNamespace(name=executor), dag=dag)
     if stops:
         with pytest.raises(WorkflowError, match="no record"):
-            startup.check_jobs({}, workflow, "no record")
+            startup.check_jobs({}, {}, workflow, "no record")
     else:
-        startup.check_jobs({}, workflow, "no record")
-    startup.check_jobs({}, workflow, None)
+        startup.check_jobs({}, {}, workflow, "no record")
+    startup.check_jobs({}, {}, workflow, None)
 
 
 def test_missing_images_are_reported_before_the_first_job():
@@ -129,9 +131,9 @@ def test_missing_images_are_reported_before_the_first_job():
         "executor_plugin": SimpleNamespace(name="local"),
         "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs)),
     }
-    startup.check_jobs({}, call(**local), None)
+    startup.check_jobs({}, {}, call(**local), None)
     with pytest.raises(WorkflowError, match=r"envs/\w+\.sif"):
-        startup.check_jobs({}, call(deployment_settings=CONTAINERS, **local), None)
+        startup.check_jobs({}, {}, call(deployment_settings=CONTAINERS, **local), None)
 
 
 def test_a_pool_that_was_prepared_before_must_suffice():
@@ -157,7 +159,7 @@ def test_a_pool_that_was_prepared_before_must_suffice():
             "executor_plugin": SimpleNamespace(name="local"),
             "dag": SimpleNamespace(needrun_jobs=lambda: iter(jobs)),
         }
-        startup.check_jobs(config, call(**local), None)
+        startup.check_jobs(config["policies"], config["tasks"], call(**local), None)
 
     with pytest.raises(WorkflowError, match="hard.*50"):
         check(choose)
@@ -170,7 +172,7 @@ def test_a_pool_that_was_prepared_before_must_suffice():
 def test_programs_run_with_this_python_and_this_clones_package():
     os.environ.update(PATH="/nowhere", PYTHONPATH="/mine")
     for _ in range(2):  # Snakemake starts Snakemake for a job of a cluster
-        startup.prepare_environment({}, call())
+        startup.prepare_environment(call())
     assert os.environ["PATH"].split(os.pathsep)[0] == os.path.dirname(sys.executable)
     assert os.environ["PYTHONPATH"].split(os.pathsep) == ["/clone/src", "/mine"]
 
@@ -178,7 +180,7 @@ def test_programs_run_with_this_python_and_this_clones_package():
 def test_where_there_is_slurm_its_commands_are_those_of_this_clone(empty_folder):
     (empty_folder / "sbatch").touch(mode=0o755)
     os.environ["PATH"] = str(empty_folder)
-    startup.prepare_environment({}, call())
+    startup.prepare_environment(call())
     assert os.environ["PATH"].split(os.pathsep) == [
         "/clone/slurm/bin",
         os.path.dirname(sys.executable),
@@ -188,7 +190,7 @@ def test_where_there_is_slurm_its_commands_are_those_of_this_clone(empty_folder)
 
 def test_an_empty_variable_adds_no_current_folder():
     os.environ.update(PATH="", PYTHONPATH="")
-    startup.prepare_environment({}, call())
+    startup.prepare_environment(call())
     assert (
         "" not in os.environ["PATH"].split(os.pathsep) and os.environ["PYTHONPATH"] == "/clone/src"
     )
@@ -219,7 +221,7 @@ def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "")
-    startup.prepare_environment({"models": {}, "data": "data"}, call(**attributes))
+    startup.prepare_environment(call(**attributes))
     assert os.environ[warm.SOCKET] == after
 
 
@@ -233,9 +235,8 @@ def test_containers_see_the_folders_of_jobs_beside_those_of_the_user(empty_folde
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    startup.prepare_environment(
-        {"models": {}, "data": str(data)}, call(deployment_settings=CONTAINERS)
-    )
+    bound_folders = images.outside({"models": {}, "data": str(data)})
+    startup.prepare_environment(call(deployment_settings=CONTAINERS), bound_folders)
     assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"
 

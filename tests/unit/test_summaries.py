@@ -26,6 +26,7 @@ from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.settings import Run
 
 # --- tables from evaluation files
@@ -48,7 +49,7 @@ HAND = {
 def load(folder, config: dict):
     """The cells of study `hand`, whose results are in a folder."""
     with contextlib.chdir(folder):
-        return load_cells(config, "hand")
+        return load_cells(ResolvedStudy.of(config, "hand"))
 
 
 def evaluation(

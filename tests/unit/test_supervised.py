@@ -15,6 +15,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
 from hardgrpo.sampling.requests import Request
 from hardgrpo.study import checks, memory, paths, settings
+from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
@@ -43,11 +44,19 @@ SOURCE = {
 # -------------------------------------------------------------------------------------------------
 
 
+def spec_of(recipe: str) -> Spec:
+    return Spec.of_run(
+        settings.run_of(CONFIG["models"], "tiny", "swaps", recipe, "hard", 0),
+        model=CONFIG["models"]["tiny"],
+        task=CONFIG["tasks"]["swaps"],
+        recipe=CONFIG["recipes"][recipe],
+        policy=CONFIG["policies"]["hard"],
+    )
+
+
 def test_a_grpo_run_has_the_specification_and_the_hash_that_it_had_before_there_was_another_objective():
     assert SPEC.digest("a", "b") == "f1daf4c5dc90069c"
-    fields = Spec.from_study(
-        CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini", "hard", 0)
-    ).fields()
+    fields = spec_of("mini").fields()
     assert list(fields) == [
         "model", "task", "policy", "recipe", "seed", "model_folder", "problems", "subset", "prompt", "chat", "grader",
         "completion_tokens", "training",
@@ -59,9 +68,7 @@ def test_a_grpo_run_has_the_specification_and_the_hash_that_it_had_before_there_
 
 
 def test_a_run_on_worked_solutions_names_them_and_its_hash_follows(tmp_path):
-    fields = Spec.from_study(
-        CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini_sft", "hard", 0)
-    ).fields()
+    fields = spec_of("mini_sft").fields()
     assert fields["solutions"] == "results/tasks/swaps/solutions.jsonl"
     spec = Spec(**fields)
     assert spec.digest() != dataclasses.replace(spec, solutions="others.jsonl").digest()
@@ -103,7 +110,7 @@ def test_what_a_recipe_cannot_do_is_said_before_anything_runs(change, words):
 def test_both_objectives_share_a_study():
     config = with_study(lambda config: None)
     checks.check(config, "config.yaml")
-    assert len({run.recipe for run in paths.runs(config, "both")}) == 2
+    assert len({run.recipe for run in ResolvedStudy.of(config, "both").runs}) == 2
     config["studies"]["paper"]["arms"].append({"policy": "hard", "recipe": "sft", "tasks": "gsm8k"})
     checks.check(config, "config.yaml")
 
@@ -523,7 +530,10 @@ def test_the_loss_falls(world, tmp_path):
 @pytest.mark.parametrize("model", ["qwen3-4b", "phi-4"])
 def test_memory_holds_neither_vllm_nor_a_reference_policy(model):
     need, grpo = (
-        memory.run_memory(CONFIG, model, recipe, "gsm8k") for recipe in ("sft", "as_written")
+        memory.run_memory(
+            CONFIG["models"][model], CONFIG["recipes"][recipe], CONFIG["tasks"]["gsm8k"]
+        )
+        for recipe in ("sft", "as_written")
     )
     assert need["vllm"] == need["reference"] == 0 and grpo["vllm"] > 0
     assert {key: need[key] for key in ("weights", "optimiser", "activations")} == {

@@ -15,7 +15,8 @@ from hardgrpo.report import latex, registry, web
 from hardgrpo.report.table_columns import Column, K, Marked, numbers, plain
 from hardgrpo.report.tables.gains import ranks
 from hardgrpo.runtime import files
-from hardgrpo.study import paths, settings
+from hardgrpo.study import designs, paths
+from hardgrpo.study.resolved import ResolvedStudy
 from summarize import Tables
 
 CONFIG = project_config.config()
@@ -46,7 +47,10 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
         function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
         assert set(entry.of) <= set(inspect.signature(function).parameters), name
     assert set(registry.NUMBERED) <= MADE.keys()
-    assert Tables({"studies": {"s": {}}}, "s", []).inputs.keys() == registry.INPUTS.keys()
+    assert (
+        Tables(ResolvedStudy.of({"studies": {"s": {}}}, "s"), []).inputs.keys()
+        == registry.INPUTS.keys()
+    )
 
 
 def test_every_summary_table_is_used():
@@ -161,7 +165,7 @@ def test_best_and_second_are_marked_only_where_they_are_resolved():
     "study", [path.parent.name for path in sorted(ROOT.glob("results/reference/*/gains.csv"))]
 )
 def test_no_table_of_a_committed_study_has_an_unknown_number_as_nan(study):
-    design = settings.study_design(CONFIG, study)
+    design = designs.design(ResolvedStudy.of(CONFIG, study))
     tables = files.Tables.below(ROOT / paths.reference(study))
     for name, entry in registry.TABLES.items():
         if set(entry.of) <= registry.SUMMARIES.keys() and all(

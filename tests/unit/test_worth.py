@@ -13,7 +13,8 @@ from hardgrpo.analysis import random_choice, summaries
 from hardgrpo.analysis.arms import label
 from hardgrpo.report import registry, worth
 from hardgrpo.runtime import files
-from hardgrpo.study import paths, settings
+from hardgrpo.study import designs, paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 
@@ -48,14 +49,12 @@ def test_yes_needs_a_gain_no_fall_of_greedy_accuracy_and_a_lead_where_there_is_a
 
 def arms(study: str) -> dict[tuple, dict]:
     """The page's entries by model, task and label of the arm, from the committed tables."""
-    design, tables = (
-        settings.study_design(CONFIG, study),
-        files.Tables.below(ROOT / paths.reference(study)),
-    )
+    resolved_study = ResolvedStudy.of(CONFIG, study)
+    design = designs.design(resolved_study)
+    prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
+    tables = files.Tables.below(ROOT / paths.reference(study))
     tables = summaries.read_all(tables, registry.columns(*registry.WORTH), design["first_recipe"])
-    groups = worth.of_models_and_tasks(
-        design["policy_settings"], **tables, prices=settings.prices(CONFIG, study)
-    )
+    groups = worth.of_models_and_tasks(design["policy_settings"], **tables, prices=prices)
     return {
         (group["model"], group["task"], arm["name"]): arm
         for group in groups
@@ -70,7 +69,7 @@ COMMITTED = [
 
 @pytest.mark.parametrize("study", COMMITTED)
 def test_no_arm_is_worth_it_whose_greedy_accuracy_fell(study):
-    design = settings.study_design(CONFIG, study)
+    design = designs.design(ResolvedStudy.of(CONFIG, study))
     gains = summaries.read_labelled(
         ROOT / paths.reference(study) / "gains.csv", design["first_recipe"]
     )
@@ -100,7 +99,7 @@ def test_one_comparison_has_one_verdict():
             pd.read_csv(ROOT / paths.reference(study) / "differences.csv"),
             arms(study),
         )
-        first_recipe = settings.study_design(CONFIG, study)["first_recipe"]
+        first_recipe = designs.design(ResolvedStudy.of(CONFIG, study))["first_recipe"]
         for comparison in random_choice.comparisons(differences, CONFIG["policies"]):
             of_case = cases[
                 (cases.study == study) & (cases.model == comparison["model"]) & (cases.task == comparison["task"])

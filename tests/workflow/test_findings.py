@@ -14,6 +14,7 @@ from conftest import ROOT, World
 from hardgrpo.report import findings, latex, task_examples
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.arguments import Arguments
 
 ENTRIES = files.read_yaml(ROOT / "paper/findings.yaml")
@@ -22,10 +23,15 @@ BODY = re.sub(r"(?<!\\)%.*", "", TEXT[TEXT.index(r"\begin{document}") :])
 TITLE = TEXT[TEXT.index(r"\title{") : TEXT.index(r"\begin{document}")]
 
 
+def committed_design() -> str:
+    config = project_config.config()
+    return Arguments(config, resolve_studies(config), None, None).committed_design(None)
+
+
 @pytest.fixture
 def design(monkeypatch) -> dict:
     monkeypatch.chdir(ROOT)
-    return files.as_object(Arguments(project_config.config(), None, None).committed_design(None))
+    return files.as_object(committed_design())
 
 
 @pytest.fixture
@@ -270,9 +276,8 @@ def test_the_paper_is_written_without_torch(design, tmp_path):
         "import sys, runpy; sys.modules['torch'] = None; sys.modules['trl'] = None;"
         f" sys.argv = sys.argv[1:]; runpy.run_path({str(program)!r}, run_name='__main__')"
     )
-    arguments = Arguments(project_config.config(), None, None).committed_design(None)
     command = [sys.executable, "-c", code, "write_findings.py", "--text", "paper/main.tex"]
-    command += ["--findings", "paper/findings.yaml", "--design", arguments]
+    command += ["--findings", "paper/findings.yaml", "--design", committed_design()]
     command += ["--output", tmp_path / "numbers.tex", "--examples", tmp_path / "examples.tex"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

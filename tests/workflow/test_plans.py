@@ -13,6 +13,7 @@ from conftest import ROOT, count_jobs
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 # what every study with runs on public or generated tasks shows
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}
@@ -129,11 +130,9 @@ def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, stud
     plan = world.plan(
         "--config", f"study={study}", profile="laptop" if study == "limits" else "slurm"
     )
-    design = CONFIG["studies"][study]
-    runs = settings.runs(CONFIG, design)
-    tests = {
-        (test, run) for run in runs for test in settings.eval_tasks(design, run.task, run.model)
-    }
+    design = ResolvedStudy.of(CONFIG, study)
+    runs = design.runs
+    tests = {(test, run) for run in runs for test in design.eval_tasks(run.task, run.model)}
     evaluations = len(tests) + len({(test, run.base) for test, run in tests})
     subsets = {(run.base, run.task, run.policy, run.seed) for run in runs}
     assert plan["train_grpo"] == plan["write_spec"] == len(runs) > 0
@@ -196,7 +195,7 @@ def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
 
 
 def test_the_inputs_of_the_miniature_are_its_problems(world):
-    assert world.plan("inputs", profile="slurm") == {"prepare_task": 6, "inputs": 1}
+    assert world.plan("inputs", profile="slurm") == {"prepare_task": 3, "inputs": 1}
 
 
 def test_jobs_ask_for_the_gpus_that_their_model_needs(world):

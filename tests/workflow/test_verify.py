@@ -9,6 +9,7 @@ import sys
 from conftest import TABLES
 from hardgrpo.runtime import seals
 from hardgrpo.study import claim_conditions, load, paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 PAPER = "paper/mini/verified.txt"
 REFERENCE, COMPUTED, JUDGED = "results/reference/mini", "results/summaries/mini", "paper/mini"
@@ -163,7 +164,7 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
     """The rule's command by itself: no other rule sees the change first."""
     (world.folder / PAPER).unlink(missing_ok=True)
     config = load.read(world.folder)
-    part = paths.of_study(config, "mini")
+    part = paths.of_study(ResolvedStudy.of(config, "mini"))
     graders = {task: config["tasks"][task]["grader"] for task in part["tasks"]}
     command = [
         sys.executable,
@@ -180,7 +181,7 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
     command += ["--claims", "paper/claims.yaml", "--published", "results/published"]
     command += [
         "--conditions",
-        json.dumps(claim_conditions.conditions(config, "mini")),
+        json.dumps(claim_conditions.conditions(ResolvedStudy.of(config, "mini"))),
         "--output",
         PAPER,
     ]

@@ -481,7 +481,7 @@ def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
         Request(tuple(tasks.messages(bench.task["prompt"], question)), 1, 0.0)
         for question in questions
     ]
-    prompts = engines.tokenize(tokenizer, requests, settings.chat(bench.config, model))
+    prompts = engines.tokenize(tokenizer, requests, settings.chat(bench.config["models"][model]))
     job = {
         "model": bench.model(model),
         "adapter": str(adapter),

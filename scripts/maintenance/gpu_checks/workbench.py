@@ -281,7 +281,7 @@ class Workbench:
 
     def sampling(self, model: str, split: str, gpus: int | None = None) -> list:
         """Arguments that probe and evaluation have in common."""
-        chat = json.dumps(settings.chat(self.config, model))
+        chat = json.dumps(settings.chat(self.config["models"][model]))
         arguments = [
             "--model",
             self.model(model),
@@ -316,14 +316,20 @@ class Workbench:
     ) -> list:
         """Write the specification of a training, and return the arguments of its program."""
         run = settings.Run(model, self.setting.task, "gpu_check", "random", seed, self.base(model))
-        config = self.config | {"recipes": self.config["recipes"] | {"gpu_check": recipe}}
+        spec = Spec.of_run(
+            run,
+            model=self.config["models"][model],
+            task=self.config["tasks"][run.task],
+            recipe=recipe,
+            policy=self.config["policies"]["random"],
+        )
         inputs = {
             "problems": str(self.folder / "train.jsonl"),
             "subset": str(self.folder / f"{subset}.csv"),
         }
         files.write_text(
             self.folder / f"{name}.yaml",
-            yaml.safe_dump(Spec.from_study(config, run).fields() | inputs),
+            yaml.safe_dump(spec.fields() | inputs),
         )
         arguments = ["--spec", self.folder / f"{name}.yaml", "--output", self.folder / name]
         arguments += ["--state", self.folder / f"{name}.state"]
@@ -346,8 +352,9 @@ class Workbench:
 
     def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
         """The settings of a model's training on a number of GPUs."""
+        like = "as_written" if recipe["adapter"] else "as_written_full"
         own_settings = settings.training_gpus(
-            self.config, model, "as_written" if recipe["adapter"] else "as_written_full"
+            self.config["models"][model], self.config["recipes"][like]
         )
         return SMALL_MODEL_GPUS | own_settings | {"count": gpus}
 

@@ -4,6 +4,7 @@ from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import claim_conditions, paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 from pathlib import Path
 
@@ -23,12 +24,12 @@ def read(root: Path, study: str, *further_names: str) -> dict[str, pd.DataFrame]
     }
 
 
-def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
+def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
     """Tables `claims` and `compared`, equal to those of scripts/summaries/judge_claims.py."""
-    conditions = claim_conditions.conditions(config, study)
+    conditions = claim_conditions.conditions(study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
     tables = summaries.read_tables(
-        files.Tables.below(root / paths.reference(study)), names, conditions["first_recipe"]
+        files.Tables.below(root / paths.reference(study.name)), names, conditions["first_recipe"]
     )
     folder = root / paths.PUBLISHED
     rows = {
@@ -48,5 +49,5 @@ def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
 def all_claims(root: Path, config: dict) -> pd.DataFrame:
     """Every claim in every study that has committed summaries of trained models, with its estimate
     and verdict."""
-    tables = {study: judged(root, config, study)["claims"] for study in TRAINED}
+    tables = {study: judged(root, ResolvedStudy.of(config, study))["claims"] for study in TRAINED}
     return pd.concat(tables, names=["study"]).reset_index("study").reset_index(drop=True)

@@ -2,7 +2,7 @@
 the plan for a job of each kind."""
 
 from hardgrpo.planning import durations
-from hardgrpo.planning.durations import Job
+from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.study import paths
 
 from pathlib import Path
@@ -53,8 +53,8 @@ def tokens_per_second(shape: dict, at_once: int) -> float:
     )
 
 
-def shape_of(config: dict, model: str) -> dict:
-    return QWEN3_8B if model == "Qwen3-8B" else config["models"][model]["shape"]
+def shape_of(models: dict, model: str) -> dict:
+    return QWEN3_8B if model == "Qwen3-8B" else models[model]["shape"]
 
 
 def tables(config: dict) -> str:
@@ -63,7 +63,7 @@ def tables(config: dict) -> str:
         "|---|---|---|---|---|",
     ]
     for model, at_once, published in PUBLISHED:
-        modelled = tokens_per_second(shape_of(config, model), at_once)
+        modelled = tokens_per_second(shape_of(config["models"], model), at_once)
         lines.append(
             f"| {model} | {at_once} | {published:,} | {modelled:,.0f} | {modelled / published - 1:+.0%} |"
         )
@@ -78,12 +78,13 @@ def tables(config: dict) -> str:
             Job("train_grpo", model, "gsm8k", "as_written", "hard", 0),
             Job("evaluate_run", model, "gsm8k", "as_written", "hard", 0, "gsm8k"),
         ):
-            estimate = durations.estimate(config, job, "h100")
+            resolved_job = ResolvedJob.of(config, job)
+            estimate = durations.estimate(resolved_job, "h100")
             trained_tokens = (
                 f"{estimate.tokens_trained / 1e6:.1f} M" if estimate.tokens_trained else "-"
             )
             lines.append(
                 f"| {job.rule} {model} | {estimate.seconds:,.0f} | {estimate.gpu_hours:.2f} | {estimate.tokens_generated / 1e6:.1f} M | {trained_tokens}"
-                f" | {durations.walltime(config, job, 'h100', 1)} min |"
+                f" | {durations.walltime(resolved_job, 'h100', 1)} min |"
             )
     return "\n".join(lines)

@@ -16,10 +16,8 @@ def table(config: dict) -> pd.DataFrame:
         for recipe, training in config["recipes"].items() if "gpus" in model else ():
             if training["precision"] != "bf16":
                 continue
-            gpus, vllm = (
-                settings.training_gpus(config, name, recipe),
-                training.get("generation") == "vllm",
-            )
+            gpus = settings.training_gpus(model, training)
+            vllm = training.get("generation") == "vllm"
             line = {
                 "model": name,
                 "weights": f"{memory.parameters(model['shape']) / 1e9:.2f} B",
@@ -29,13 +27,13 @@ def table(config: dict) -> pd.DataFrame:
             line["vLLM"] = f"{gpus['vllm_memory'] * memory.GPU_GIB:.0f} GiB" if vllm else "none"
             line["vLLM sleeps"] = ("yes" if gpus["vllm_sleep"] else "no") if vllm else ""
             line |= {
-                title: f"{memory.run_memory(config, name, recipe, task)['total']:.0f}"
+                title: f"{memory.run_memory(model, training, config['tasks'][task])['total']:.0f}"
                 for task, title in TASKS.items()
             }
             lines.append(line)
     return pd.DataFrame(lines)
 
 
-def short(config: dict) -> pd.DataFrame:
-    rows = table(config)
+def short(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `table` that docs/gpus.md shows."""
     return rows[rows.recipe.isin(SHOWN)].drop(columns=["vLLM sleeps"])

@@ -70,8 +70,9 @@ def leads(root: Path, config: dict) -> list[Lead]:
         folder = root / paths.reference(study)
         if (folder / "differences.csv").is_file():
             all_leads += leads_of_study(
-                config,
                 study,
+                config["policies"],
+                config["recipes"],
                 *(
                     pd.read_csv(folder / f"{name}.csv")
                     for name in ("differences", "spent", "gains")
@@ -91,9 +92,15 @@ def without_repetitions(all_leads: list[Lead]) -> list[Lead]:
 
 
 def leads_of_study(
-    config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame
+    study: str,
+    all_policies: dict,
+    recipes: dict,
+    differences: pd.DataFrame,
+    spent: pd.DataFrame,
+    gains: pd.DataFrame,
 ) -> list[Lead]:
-    """The leads of a study, from its tables `differences`, `spent` and `gains`."""
+    """The leads of a study, from its tables `differences`, `spent` and `gains`, and from sections
+    of the configuration."""
     labels = {
         (row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()
     }
@@ -102,19 +109,17 @@ def leads_of_study(
         for row in summaries.own_test_samples(gains).itertuples()
     }
     study_leads = []
-    for row in random_choice.comparisons(differences, config["policies"]):
-        policy, arm = (
-            config["policies"][row["policy"]],
-            (row["model"], row["task"], row["policy"], row["recipe"]),
-        )
+    for row in random_choice.comparisons(differences, all_policies):
+        policy = all_policies[row["policy"]]
+        arm = row["model"], row["task"], row["policy"], row["recipe"]
         study_leads.append(
             Lead(
-                way_of(config, policy),
+                way_of(all_policies, policy),
                 policies.labels_before(policy),
                 study,
                 row["model"],
                 row["task"],
-                recipe_of(config, row["recipe"]),
+                recipe_of(recipes, row["recipe"]),
                 row["budget"],
                 labels[arm],
                 gained[arm],
@@ -128,26 +133,23 @@ def leads_of_study(
     return study_leads
 
 
-def rule_of(config: dict, policy: str) -> dict:
-    return {key: value for key, value in config["policies"][policy].items() if key != "budget"}
+def rule_of(policy: dict) -> dict:
+    return {key: value for key, value in policy.items() if key != "budget"}
 
 
-def way_of(config: dict, policy: dict) -> str:
+def way_of(all_policies: dict, policy: dict) -> str:
     """The first policy of config/policies.yaml that chooses in the same way, of any budget."""
-    rule = lambda entry: {key: value for key, value in entry.items() if key != "budget"}
-    return next(name for name, entry in config["policies"].items() if rule(entry) == rule(policy))
+    return next(name for name, entry in all_policies.items() if rule_of(entry) == rule_of(policy))
 
 
-def recipe_of(config: dict, recipe: str) -> str:
+def recipe_of(recipes: dict, recipe: str) -> str:
     """The first recipe of config/recipes.yaml that trains in the same way, whenever it saves
     checkpoints."""
     changes = lambda entry: {
         key: value for key, value in entry.items() if key != "checkpoint_every"
     }
     return next(
-        name
-        for name, entry in config["recipes"].items()
-        if changes(entry) == changes(config["recipes"][recipe])
+        name for name, entry in recipes.items() if changes(entry) == changes(recipes[recipe])
     )
 
 
@@ -274,7 +276,9 @@ def page(root: Path, config: dict) -> str:
     ways = []
     for way in dict.fromkeys(lead.way for lead in content["leads"]):
         of_way = [lead for lead in content["leads"] if lead.way == way]
-        rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
+        rule = ", ".join(
+            f"{key}: {value}" for key, value in rule_of(config["policies"][way]).items()
+        )
         ways.append(
             [f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))]
         )

@@ -8,6 +8,7 @@ from hardgrpo.analysis.random_choice import difference_row
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report.tables import recorded
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 from pages import configuration, greedy, recommended, tables, templates
 from pages.committed import (
     LABELS,
@@ -74,15 +75,16 @@ def percent(row, name: str) -> str:
     return f"{value:.1f}" + ("" if pd.isna(low) else f" [{low:.1f}, {high:.1f}]")
 
 
-def population(config: dict, gains: pd.DataFrame) -> str:
-    """The population of a study's results, in words."""
-    models = dict.fromkeys(gains.model)
+def population(models: dict, gains: pd.DataFrame) -> str:
+    """The population of a study's results, in words. `models` is the section of the
+    configuration."""
+    names = dict.fromkeys(gains.model)
     (seeds,), (problems,) = (
         own_test_samples(gains)[name].unique() for name in ("seeds", "problems")
     )
-    if not all(settings.has_own_bases(config["models"][model]) for model in models):
-        return f"the weights {templates.quoted(models)} as pretrained here; {seeds} seeds; {problems} test problems per task"
-    kinds = " or ".join(f"`{model}`" for model in models)
+    if not all(settings.has_own_bases(models[name]) for name in names):
+        return f"the weights {templates.quoted(names)} as pretrained here; {seeds} seeds; {problems} test problems per task"
+    kinds = " or ".join(f"`{name}`" for name in names)
     return f"new base models pretrained as {kinds}: {seeds} replicates, each with its own base model; {problems} test problems per task"
 
 
@@ -98,10 +100,10 @@ def model_of(name: str) -> str:
     return name.removesuffix("-recorded").removesuffix("-trajectory")
 
 
-def random_of(config: dict, policy: str) -> str:
+def random_of(all_policies: dict, policy: str) -> str:
     """The policy that chooses as many prompts at random."""
-    random_entry = {"rule": "random", "budget": config["policies"][policy].get("budget")}
-    return next(name for name, entry in config["policies"].items() if entry == random_entry)
+    random_entry = {"rule": "random", "budget": all_policies[policy].get("budget")}
+    return next(name for name, entry in all_policies.items() if entry == random_entry)
 
 
 # --- the table of each study
@@ -189,18 +191,17 @@ def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["task", "recipe", "policy", "gain", "lead over random"])
 
 
-def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+def gains_by_labels(study: ResolvedStudy, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """The arms that choose as many prompts as policy `random`, with a pair of columns for each base
-    model and task."""
+    model and task. `tables` are the tables of `study`."""
     gains, differences, spent = (
         own_test_samples(tables["gains"]),
         own_test_samples(tables["differences"]),
         tables["spent"],
     )
-    first_recipe = settings.first_recipe(config["studies"][LABELS])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
-        if random_of(config, row.policy) != "random":
+        if random_of(study.policies, row.policy) != "random":
             continue
         cell = lambda frame, row=row: frame[(frame.model == row.model) & (frame.task == row.task)]
         arm = row.policy, row.recipe
@@ -210,19 +211,18 @@ def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFra
         )
         line[f"gain, {row.task} of {row.model}"] = change(row.gain)
         line[f"lead, {row.task} of {row.model}"] = lead(
-            cell(differences), arm, ("random", first_recipe)
+            cell(differences), arm, ("random", study.first_recipe)
         )
     return pd.DataFrame(lines.values())
 
 
-def gains_by_selector(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Every arm; the lead is over plain GRPO on the prompts of the same policy."""
+def gains_by_selector(first_recipe: str, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Every arm; the lead is over plain GRPO (`first_recipe`) on the prompts of the same policy."""
     gains, differences, spent = (
         own_test_samples(tables["gains"]),
         own_test_samples(tables["differences"]),
         tables["spent"],
     )
-    first_recipe = settings.first_recipe(config["studies"][ONLINE])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
         arm = row.policy, row.recipe
@@ -338,10 +338,10 @@ def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def probe_completions(config: dict, chosen: pd.DataFrame) -> set[str]:
+def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
     """The number of completions in a probe of the whole pool, on each task."""
     pools = chosen[chosen.policy == "pool"].itertuples()
-    return {f"{config['tasks'][row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
+    return {f"{tasks[row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
 
 
 # --- findings
@@ -382,16 +382,12 @@ def closest_lines(regressions: pd.DataFrame) -> list[dict]:
     ]
 
 
-def under_limits(config: dict, frame: pd.DataFrame, name: str) -> list[str]:
+def under_limits(study: ResolvedStudy, frame: pd.DataFrame, name: str) -> list[str]:
     """An estimate of policy `hard`, trained under the tight limit: tested under the tight and under
-    the larger limit."""
-    tight = next(
-        task
-        for task in config["studies"][TRUNCATION]["tasks"]
-        if "cut_from" in config["tasks"][task]
-    )
+    the larger limit. `frame` is a table of `study`."""
+    tight = next(task for task in study.task_names if "cut_from" in study.tasks[task])
     rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
-    return [estimate(rows.loc[test], name) for test in (tight, config["tasks"][tight]["cut_from"])]
+    return [estimate(rows.loc[test], name) for test in (tight, study.tasks[tight]["cut_from"])]
 
 
 def primary(rows: pd.DataFrame, study: str, paper: str) -> str:
@@ -416,14 +412,17 @@ def values(root: Path, config: dict) -> dict:
         for study in HEADINGS
     }
     limited, rows = studies[TRUNCATION], all_claims(root, config)
+    truncation = ResolvedStudy.of(config, TRUNCATION)
     over_random, over_easy = (
-        under_limits(config, limited["differences"].query("minus == @minus"), "difference")
+        under_limits(truncation, limited["differences"].query("minus == @minus"), "difference")
         for minus in ("random", "easy")
     )
     return {
         "headings": HEADINGS,
         "anchors": {study: anchor(study) for study in HEADINGS},
-        "populations": {study: population(config, studies[study]["gains"]) for study in TRAINED},
+        "populations": {
+            study: population(config["models"], studies[study]["gains"]) for study in TRAINED
+        },
         "studies": studies,
         "claims": primary_claims(rows),
         "primary": lambda study, paper: primary(rows, study, paper),
@@ -432,8 +431,8 @@ def values(root: Path, config: dict) -> dict:
         ),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
-            "gain": under_limits(config, limited["gains"], "gain"),
-            "finishing": under_limits(config, limited["parts"], "finishing")[0],
+            "gain": under_limits(truncation, limited["gains"], "gain"),
+            "finishing": under_limits(truncation, limited["parts"], "finishing")[0],
             "over_random": over_random,
             "over_easy": over_easy,
         },
@@ -455,13 +454,15 @@ def page(root: Path, config: dict) -> str:
         reference_table=gains_and_kinds(studies[REFERENCE]),
         limit_table=gains_by_limit(studies[TRUNCATION]),
         recipe_table=gains_by_recipe(studies[VARIANTS]),
-        label_table=gains_by_labels(config, studies[LABELS]),
+        label_table=gains_by_labels(ResolvedStudy.of(config, LABELS), studies[LABELS]),
         wrong=studies[LABELS]["chosen"].query("policy == 'random'"),
-        selector_table=gains_by_selector(config, studies[ONLINE]),
+        selector_table=gains_by_selector(
+            ResolvedStudy.of(config, ONLINE).first_recipe, studies[ONLINE]
+        ),
         rollouts=" or ".join(
             f"{rollouts:.0f}" for rollouts in studies[ONLINE]["spent"].rollouts.unique()
         ),
-        probe=" or ".join(sorted(probe_completions(config, studies[ONLINE]["chosen"]))),
+        probe=" or ".join(sorted(probe_completions(config["tasks"], studies[ONLINE]["chosen"]))),
         rates_table=greedy.gains(studies[RATES]),
         margins_table=greedy.margins(root),
         recorded_table=recorded_gains(studies[RECORDINGS]),

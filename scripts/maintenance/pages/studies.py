@@ -1,9 +1,10 @@
-"""The table of docs/reproduce.md: every study, its question, its runs and whether its summaries are
-committed."""
+"""The table of docs/reproduce.md: every study, its question, its runs, the GPU-hours to train and
+test them on H100s by the uncalibrated cost model, and whether its summaries are committed."""
 
 from hardgrpo.planning import durations
-from hardgrpo.planning.durations import Job
+from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.study import paths, settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 from pathlib import Path
 
@@ -13,11 +14,15 @@ def table(root: Path, config: dict) -> str:
         "| study | question | trains on | runs | GPU-hours | summaries |",
         "|---|---|---|---|---|---|",
     ]
-    for name, study in config["studies"].items():
+    for name, entry in config["studies"].items():
         committed = "committed" if (root / paths.reference(name) / "gains.csv").is_file() else ""
-        runs = len(paths.runs(config, name))
+        study, gpu_hours = ResolvedStudy.of(config, name), ""
+        if trained_on(study) == "GPUs":
+            jobs = [ResolvedJob.of(config, job) for job in jobs_with_gpus(study)]
+            hours = sum(durations.estimate(job, "h100").gpu_hours for job in jobs)
+            gpu_hours = f"{hours:,.0f}"
         lines.append(
-            f"| `{name}` | {study.get('question') or study['title']} | {trained_on(config, study)} | {runs} | {gpu_hours(config, name)} | {committed} |"
+            f"| `{name}` | {entry.get('question') or entry['title']} | {trained_on(study)} | {len(study.runs)} | {gpu_hours} | {committed} |"
         )
     for name, analysis in config.get("analyses", {}).items():
         committed = "committed" if (root / paths.reference(name)).is_dir() else ""
@@ -27,26 +32,21 @@ def table(root: Path, config: dict) -> str:
     return "\n".join(lines)
 
 
-def trained_on(config: dict, study: dict) -> str:
+def trained_on(study: ResolvedStudy) -> str:
     """The hardware that trains the runs of a study."""
-    if not any(settings.is_sampled(config, model) for model in study["models"]):
+    models = [study.models[name] for name in study.model_names]
+    if not any(map(settings.is_sampled, models)):
         return "nothing: recorded"
-    return (
-        "GPUs" if any("gpus" in config["models"][model] for model in study["models"]) else "a CPU"
-    )
+    return "GPUs" if any("gpus" in model for model in models) else "a CPU"
 
 
-def gpu_hours(config: dict, study: str) -> str:
-    """GPU-hours to train and test the runs on H100s, by the uncalibrated cost model; "" for a study
-    without GPUs."""
-    if trained_on(config, config["studies"][study]) != "GPUs":
-        return ""
+def jobs_with_gpus(study: ResolvedStudy) -> list[Job]:
+    """The jobs that train and test the runs of a study."""
     jobs = []
-    for run in paths.runs(config, study):
+    for run in study.runs:
         of_run = (run.model, run.task, run.recipe, run.policy, run.seed)
         jobs.append(Job("train_grpo", *of_run))
         jobs += [
-            Job("evaluate_run", *of_run, test)
-            for test in paths.eval_tasks(config, study, run.task, run.model)
+            Job("evaluate_run", *of_run, test) for test in study.eval_tasks(run.task, run.model)
         ]
-    return f"{sum(durations.estimate(config, job, 'h100').gpu_hours for job in jobs):,.0f}"
+    return jobs

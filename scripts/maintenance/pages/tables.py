@@ -3,7 +3,8 @@ registry."""
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
-from hardgrpo.study import paths, settings
+from hardgrpo.study import designs, paths
+from hardgrpo.study.resolved import ResolvedStudy
 from pages import committed
 
 import importlib
@@ -67,15 +68,16 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
         name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES
     ]
     order = dict.fromkeys([*text_order, *registry.TABLES])
-    first_recipe = settings.first_recipe(config["studies"][committed.REFERENCE])
+    study = ResolvedStudy.of(config, committed.REFERENCE)
     folder = root / paths.reference(committed.REFERENCE)
     tables = {
-        path.stem: summaries.read_labelled(path, first_recipe) for path in folder.glob("*.csv")
+        path.stem: summaries.read_labelled(path, study.first_recipe)
+        for path in folder.glob("*.csv")
     }
-    tables |= committed.judged(root, config, committed.REFERENCE) | {
+    tables |= committed.judged(root, study) | {
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
-    design = settings.study_design(config, committed.REFERENCE)
+    design = designs.design(study)
     filled = [name for name in order if len(rows(name, tables, design))]
     return {name: number for number, name in enumerate(filled, start=1)}
 

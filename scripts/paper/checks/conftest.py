@@ -2,7 +2,7 @@
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
-from hardgrpo.study import paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 from collections import defaultdict
 from math import isclose, isnan
@@ -28,10 +28,15 @@ def require_local_tables(arguments) -> None:
 
 
 @pytest.fixture(scope="session")
-def runs(arguments) -> dict[tuple, list]:
+def study(arguments) -> ResolvedStudy:
+    return ResolvedStudy.of(arguments.config, arguments.study)
+
+
+@pytest.fixture(scope="session")
+def runs(study) -> dict[tuple, list]:
     """The runs of each (model, task, policy, recipe), in the order of their seeds."""
     groups = defaultdict(list)
-    for run in paths.runs(arguments.config, arguments.study):
+    for run in study.runs:
         groups[run.model, run.task, run.policy, run.recipe].append(run)
     return dict(groups)
 

@@ -55,12 +55,12 @@ def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -
 
 
 @pytest.fixture(scope="session")
-def raw(arguments, runs, require_local_tables) -> list[tuple]:
+def raw(arguments, study, runs, require_local_tables) -> list[tuple]:
     """(model, task, policy, recipe, eval_task, [(rows of the base model, rows of the run)]) of a
     sample of cells with evaluation files."""
     cells = []
     for (model, task, policy, recipe), group in runs.items():
-        for test in paths.eval_tasks(arguments.config, arguments.study, task, model):
+        for test in study.eval_tasks(task, model):
             pairs = [
                 [Path(paths.evaluation(path, test)) for path in (f"{run.base}/base", run.path)]
                 for run in group
@@ -158,10 +158,10 @@ def test_intervals_again(tables, raw):
     check(failures)
 
 
-def test_grades_again(arguments, require_local_tables):
+def test_grades_again(arguments, study, require_local_tables):
     """Completions of a sample of problems, graded again, get the grades of the evaluation files."""
     pairs = []
-    for path in paths.evaluations(arguments.config, arguments.study):
+    for path in paths.evaluations(study):
         texts = Path(paths.completions(path))
         if Path(path).exists() and texts.exists():
             pairs.append((Path(path), texts))
@@ -199,11 +199,11 @@ def test_grades_again(arguments, require_local_tables):
     check(failures)
 
 
-def test_recordings_again(arguments, runs, require_local_tables):
+def test_recordings_again(arguments, study, runs, require_local_tables):
     """Recorded completions, graded again, give the accuracies of the evaluation files."""
     recorded = {
         model: part["source"]["recordings"]
-        for model, part in arguments.config["models"].items()
+        for model, part in study.models.items()
         if "recordings" in part["source"]
     }
     recordings = []
@@ -212,7 +212,7 @@ def test_recordings_again(arguments, runs, require_local_tables):
             Path(paths.evaluation(f"{model}/base", task)),
             Path(arguments.data) / recorded[model][task]["base"],
         )
-        if "repository" in arguments.config["models"][model]["source"]:
+        if "repository" in study.models[model]["source"]:
             recording = Path(paths.recording(model, task, "base"))
         if path.exists() and recording.exists() and Path(paths.problems(task, "test")).exists():
             recordings.append((path, recording, task))

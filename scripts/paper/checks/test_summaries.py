@@ -8,7 +8,6 @@ from conftest import TOLERANCE, at, check, close, is_known, rows_of
 from hardgrpo.analysis import claims, published, verdicts
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
-from hardgrpo.study import paths
 
 import csv
 import io
@@ -95,13 +94,13 @@ def test_columns(arguments):
     check(failures)
 
 
-def test_cells(arguments, tables, runs):
+def test_cells(study, tables, runs):
     """Every run of the study counts once: a row for each arm and test, with all seeds."""
     failures = []
     expected = {
         (*cell, test): len(seeds)
         for cell, seeds in runs.items()
-        for test in paths.eval_tasks(arguments.config, arguments.study, cell[1], cell[0])
+        for test in study.eval_tasks(cell[1], cell[0])
     }
     for name in ("gains", "parts"):
         rows = [row for row in tables[name] if row.get("decoding", "sampled") == "sampled"]
@@ -329,11 +328,11 @@ def logit(share: float) -> float:
     return log(share / (1 - share)) if 0 < share < 1 else nan
 
 
-def test_parity(arguments, tables, runs):
+def test_parity(study, tables, runs):
     """What the study holds constant is constant within each task, in every run."""
-    failures, plan, first_values = [], arguments.config["studies"][arguments.study], {}
+    failures, first_values = [], {}
     for _, place, row in rows_of(tables, "parity"):
-        for column in plan.get("held_constant", []):
+        for column in study.entry.get("held_constant", []):
             constant = first_values.setdefault(
                 (row["model"], row["task"], column), (row[column], place)
             )

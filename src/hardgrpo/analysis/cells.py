@@ -14,6 +14,7 @@ from hardgrpo.data import evaluations
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
+from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.settings import Run
 
 
@@ -143,27 +144,26 @@ def _tier_order(tier: str) -> tuple[float, str]:
         return float("inf"), tier
 
 
-def load_cells(config: dict, study: str) -> list[Cell]:
+def load_cells(study: ResolvedStudy) -> list[Cell]:
     """Read every evaluation file of a study once. Runs that differ only in the seed belong to one
     cell."""
     groups: dict[tuple, list[Run]] = {}
-    for run in paths.runs(config, study):
+    for run in study.runs:
         groups.setdefault((run.model, run.task, run.policy, run.recipe), []).append(run)
     read = functools.cache(
         lambda run_path, test: evaluations.read(paths.evaluation(run_path, test))
     )
-    plan = config["studies"][study]
-    cells, arm_pairs = [], settings.also_compared(plan)
+    cells, arm_pairs = [], settings.also_compared(study.entry)
     for (model, task, policy, recipe), replicates in groups.items():
         arm = policy, recipe
         partners = tuple(
             partner for pair in arm_pairs if arm in pair for partner in pair if partner != arm
         )
-        for test in paths.eval_tasks(config, study, task, model):
+        for test in study.eval_tasks(task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
             of_bases = {
                 kind: [read(f"{base}/{kind}", test) for base in bases]
-                for kind in paths.of_base(config, model, test)
+                for kind in paths.of_base(study, model, test)
             }
             cells.append(
                 Cell(
@@ -176,7 +176,7 @@ def load_cells(config: dict, study: str) -> list[Cell]:
                     [read(run.path, test) for run in replicates],
                     [run.seed for run in replicates],
                     reach=of_bases.get("reach"),
-                    is_first_recipe=settings.is_first_recipe(plan, recipe),
+                    is_first_recipe=settings.is_first_recipe(study.entry, recipe),
                     compared_with=partners,
                 )
             )
@@ -185,7 +185,7 @@ def load_cells(config: dict, study: str) -> list[Cell]:
     graders.check_decided(
         sum(frame.undecided.sum() for frame in frames),
         sum(map(len, frames)),
-        f"evaluations of study {study}",
+        f"evaluations of study {study.name}",
     )
     return cells
 

@@ -15,6 +15,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
+from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
 
@@ -37,11 +38,11 @@ LATER = dict.fromkeys(
 )
 
 
-def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
+def read_updates(study: ResolvedStudy) -> dict[Run, pd.DataFrame]:
     """The training log of each run except recorded runs. Raise a `UserError` for an empty log or
     too many undecided grades."""
     frames = {}
-    for run in paths.runs(config, study):
+    for run in study.runs:
         if run.recipe == "recorded":
             continue
         path = paths.training(run, "updates.csv")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardgrpo.planning import durations
-from hardgrpo.planning.durations import Job
+from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
@@ -52,6 +52,9 @@ class FinishedJob:
     seconds: float
     work_seconds: float | None  # None if start and work were not timed separately
     tokens: int | None  # number of tokens of completions or of worked solutions
+
+
+ResolvedFinishedJob = tuple[FinishedJob, ResolvedJob]
 
 
 def read_finished_jobs(results: str = "results") -> list[FinishedJob]:
@@ -115,27 +118,42 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
     return tuple(sorted((name, value) for name, value in fields.items() if value is not None))
 
 
-def calibrate(config: dict, finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
-    """Medians over the finished jobs whose model, tasks, recipe and policy are in `config`. `gpu`
-    is a key of `durations.GPUS`."""
+def resolve(config: dict, finished_jobs: list[FinishedJob]) -> list[ResolvedFinishedJob]:
+    """The finished jobs whose model, tasks, recipe and policy are in `config`, with the entries of
+    these."""
+    resolved_jobs = []
+    for finished_job in finished_jobs:
+        job = finished_job.job
+        kinds = {
+            "models": [job.model and settings.model_of(job.model)],
+            "tasks": [job.task, job.eval_task],
+            "recipes": [job.recipe],
+            "policies": [job.policy],
+        }
+        names = [
+            (kind, name) for kind, names in kinds.items() for name in names if name is not None
+        ]
+        if all(name in config[kind] for kind, name in names):
+            resolved_jobs.append((finished_job, ResolvedJob.of(config, job)))
+    return resolved_jobs
+
+
+def calibrate(finished_jobs: list[ResolvedFinishedJob], gpu: str) -> Calibration:
+    """Medians over finished jobs. `gpu` is a key of `durations.GPUS`."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     job_count = 0
-    for finished_job in finished_jobs:
-        job_ratios = _ratios(config, finished_job, gpu)
+    for finished_job, job in finished_jobs:
+        job_ratios = _ratios(finished_job, job, gpu)
         if not job_ratios:
             continue
         job_count += 1
-        recipe = (
-            config["recipes"].get(finished_job.job.recipe, {})
-            if finished_job.job.rule == "train_grpo"
-            else {}
-        )
+        recipe = job.recipe if job.names.rule == "train_grpo" else {}
         for names in GROUPS:
             if settings.is_supervised(recipe) and "recipe" not in names:
                 continue  # times of SFT do not predict runs that sample rollouts
             for name, value in job_ratios.items():
                 if name != "fill" or set(names) & set(TASKS):
-                    ratios[_key(finished_job.job, finished_job.device, names)][name].append(value)
+                    ratios[_key(job.names, finished_job.device, names)][name].append(value)
     groups = [
         {"of": dict(key), "jobs": max(map(len, lists.values()))}
         | {name: float(f"{statistics.median(values):.6g}") for name, values in lists.items()}
@@ -144,31 +162,20 @@ def calibrate(config: dict, finished_jobs: list[FinishedJob], gpu: str) -> Calib
     return Calibration(groups, job_count)
 
 
-def _ratios(config: dict, finished_job: FinishedJob, gpu: str) -> dict[str, float]:
-    if (
-        not _is_described(config, finished_job.job)
-        or durations.model_shape(config, finished_job.job.model) is None
-    ):
+def _ratios(finished_job: FinishedJob, job: ResolvedJob, gpu: str) -> dict[str, float]:
+    if job.shape is None or finished_job.device != job.device:
         return {}
-    estimate = durations.estimate(config, finished_job.job, gpu)
-    if finished_job.device != durations.device(config, finished_job.job):
-        return {}
+    estimate = durations.estimate(job, gpu)
     if not finished_job.tokens:  # pretraining
         work = max(
             0.0, finished_job.seconds - estimate.start_seconds
         )  # a small model's whole job may be shorter than the assumed start
         return {"slowness": work / (estimate.seconds - estimate.start_seconds)}
-    fill = finished_job.tokens / (
-        durations.texts(config, finished_job.job)
-        * durations.completion_limit(config, finished_job.job)
-    )
+    fill = finished_job.tokens / (job.texts * job.completion_limit)
     with_tokens = durations.estimate(
-        config,
-        finished_job.job,
+        job,
         gpu,
-        Calibration(
-            [{"of": dict(_key(finished_job.job, finished_job.device, GROUPS[0])), "fill": fill}]
-        ),
+        Calibration([{"of": dict(_key(job.names, finished_job.device, GROUPS[0])), "fill": fill}]),
     )
     work = (
         finished_job.work_seconds
@@ -180,18 +187,6 @@ def _ratios(config: dict, finished_job: FinishedJob, gpu: str) -> dict[str, floa
         "slowness": work / (with_tokens.seconds - with_tokens.start_seconds),
         "start_seconds": max(0.0, finished_job.seconds - work),
     }
-
-
-def _is_described(config: dict, job: Job) -> bool:
-    kinds = {
-        "models": [job.model and settings.model_of(job.model)],
-        "tasks": [job.task, job.eval_task],
-        "recipes": [job.recipe],
-        "policies": [job.policy],
-    }
-    return all(
-        name is None or name in config[kind] for kind, names in kinds.items() for name in names
-    )
 
 
 def read(path: str = paths.CALIBRATION) -> Calibration | None:
@@ -232,20 +227,15 @@ class Comparison:
         return abs(self.expected_seconds - self.finished_job.seconds) / self.finished_job.seconds
 
 
-def compare(
-    config: dict, finished_jobs: list[FinishedJob], gpu: str, seed: int
-) -> list[Comparison]:
+def compare(finished_jobs: list[ResolvedFinishedJob], gpu: str, seed: int) -> list[Comparison]:
     """Compare the jobs of all other seeds with a calibration on the jobs of `seed` and the jobs
     without a seed."""
+    is_calibrated = lambda job: job.names.seed in (None, seed)
     calibration = calibrate(
-        config,
-        [finished_job for finished_job in finished_jobs if finished_job.job.seed in (None, seed)],
-        gpu,
+        [(finished_job, job) for finished_job, job in finished_jobs if is_calibrated(job)], gpu
     )
     return [
-        Comparison(
-            finished_job, durations.estimate(config, finished_job.job, gpu, calibration).seconds
-        )
-        for finished_job in finished_jobs
-        if finished_job.job.seed not in (None, seed) and _is_described(config, finished_job.job)
+        Comparison(finished_job, durations.estimate(job, gpu, calibration).seconds)
+        for finished_job, job in finished_jobs
+        if not is_calibrated(job)
     ]

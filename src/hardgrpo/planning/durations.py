@@ -9,6 +9,7 @@ passes them forward and backward, at 2 FLOPs per weight, token and pass. Finishe
 estimates (`calibration.py`); the constants below are the defaults.
 """
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,6 +104,98 @@ class Job:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class ResolvedJob:
+    """A job with the entries of the configuration that its names stand for. The entry of an object
+    that the job does not name is empty."""
+
+    names: Job
+    model: dict
+    task: dict
+    recipe: dict
+    policy: dict
+    eval_task: dict
+    data: str  # the folder of local input files
+
+    @classmethod
+    def of(cls, config: dict, job: Job) -> "ResolvedJob":
+        """A job with its entries of a checked configuration."""
+        is_known = job.model and settings.model_of(job.model) in config["models"]
+        return cls(
+            job,
+            settings.entry(config["models"], job.model) if is_known else {},
+            config["tasks"].get(job.task, {}),
+            config["recipes"].get(job.recipe, {}),
+            config["policies"].get(job.policy, {}),
+            config["tasks"].get(job.eval_task, {}),
+            config["data"],
+        )
+
+    @functools.cached_property
+    def shape(self) -> dict | None:
+        """The model's shape; None if unknown."""
+        return model_shape(self.names.model, self.model, self.data)
+
+    @functools.cached_property
+    def gpus(self) -> dict:
+        """The GPUs that the job needs; count 0 on a CPU."""
+        if self.names.rule == "pretrain_model":
+            return {"count": 0}
+        if self.names.rule in TRAINING:
+            return settings.training_gpus(self.model, self.recipe)
+        return settings.gpus(self.model, "sampling")
+
+    @property
+    def device(self) -> str:
+        """The kind of device that the job computes on: "gpu" or "cpu"."""
+        return "gpu" if self.gpus["count"] else "cpu"
+
+    @property
+    def completion_limit(self) -> int:
+        """The completion limit of the job's task, in tokens."""
+        return (self.eval_task or self.task)["completion_tokens"]
+
+    @property
+    def updates(self) -> int:
+        """Number of updates of a training or evaluated run: half of the recipe's updates if the
+        policy annotates in two rounds."""
+        return self.recipe["updates"] // (2 if settings.has_rounds(self.policy) else 1)
+
+    @property
+    def checkpoints(self) -> int:
+        """Number of checkpoints that the job evaluates."""
+        if self.names.rule != "evaluate_run":
+            return 1
+        return self.updates // self.recipe["checkpoint_every"]
+
+    @property
+    def completions(self) -> int:
+        """Number of completions that the job samples, over all its checkpoints."""
+        rule = self.names.rule
+        if rule in TRAINING:
+            return 0 if settings.is_supervised(self.recipe) else self.texts
+        if rule in ("probe", "probe_early", "probe_again"):
+            pool = problems(self.names.task, self.task, "train")
+            probe = self.task["probe"]
+            if rule == "probe_again":
+                return pool * probe["samples"]
+            # an upper bound for probe_early, which may stop early
+            return -(-pool // probe["shards"]) * settings.probe_samples(probe)
+        test = self.eval_task["test"]
+        size = problems(self.names.eval_task, self.eval_task, "test")
+        if rule == "sample_reach":
+            return size * test["reach"]["samples"]
+        return size * (test["samples"] + test["greedy"]) * self.checkpoints
+
+    @property
+    def texts(self) -> int:
+        """Number of texts whose length `fill` describes: the completions that the job samples, or
+        the worked solutions that it trains on."""
+        if self.names.rule not in TRAINING:
+            return self.completions
+        return self.updates * settings.texts_per_update(self.recipe)
+
+
 @dataclass(frozen=True)
 class Estimate:
     """The estimated needs of a job. `seconds` includes the start; `tokens_trained` includes
@@ -130,20 +223,20 @@ def gpu_kind(name: str) -> str | None:
     return next((kind for kind in GPUS if kind in name.lower()), None)
 
 
-def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
+def estimate(job: ResolvedJob, gpu: str, calibration=None) -> Estimate:
     """Time, tokens and disk of a job. `gpu` is a key of `GPUS`, `calibration` a
     `calibration.Calibration`."""
-    if job.rule not in STAGES:
-        return _light(config, job)
-    shape = model_shape(config, job.model)
-    if shape is None:
-        return Estimate(UNKNOWN_SECONDS, gpus=_gpus(config, job)["count"], is_known=False)
-    medians = calibration.find(job, device(config, job)) if calibration else {}
+    rule = job.names.rule
+    if rule not in STAGES:
+        return _light(job)
+    if job.shape is None:
+        return Estimate(UNKNOWN_SECONDS, gpus=job.gpus["count"], is_known=False)
+    medians = calibration.find(job.names, job.device) if calibration else {}
     model_estimate = {
         "train_grpo": _training,
         "train_first_round": _training,
         "pretrain_model": _pretraining,
-    }.get(job.rule, _sampling)(config, job, shape, gpu, medians.get("fill"))
+    }.get(rule, _sampling)(job, gpu, medians.get("fill"))
     start = medians.get("start_seconds", model_estimate.start_seconds)
     seconds = start + (model_estimate.seconds - model_estimate.start_seconds) * medians.get(
         "slowness", 1.0
@@ -151,24 +244,18 @@ def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
     return replace(model_estimate, seconds=seconds, start_seconds=start)
 
 
-def walltime(config: dict, job: Job, gpu: str, attempt: int, calibration=None) -> int:
+def walltime(job: ResolvedJob, gpu: str, attempt: int, calibration=None) -> int:
     """Minutes to request from the cluster for the `attempt`-th attempt (from 1)."""
-    seconds = estimate(config, job, gpu, calibration).seconds
+    seconds = estimate(job, gpu, calibration).seconds
     return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
 
 
-def device(config: dict, job: Job) -> str:
-    """The kind of device that a job computes on: "gpu" or "cpu"."""
-    return "gpu" if _gpus(config, job)["count"] else "cpu"
-
-
-def model_shape(config: dict, model: str) -> dict | None:
-    """A model's shape, from the configuration or from the config.json of a local copy; None if
-    neither exists."""
-    entry = settings.entry(config, model)
-    if "shape" in entry:
-        return entry["shape"]
-    source = entry["source"]
+def model_shape(name: str, model: dict, data: str) -> dict | None:
+    """The shape of the model `name`, from its entry in the configuration or from the config.json of
+    a local copy, which may be below the folder `data`; None if neither exists."""
+    if "shape" in model:
+        return model["shape"]
+    source = model["source"]
     if source["kind"] == "pretrain":
         size_keys = (
             "hidden_size",
@@ -179,9 +266,9 @@ def model_shape(config: dict, model: str) -> dict | None:
             "head_size",
         )
         return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
-    path = Path(paths.model_folder(model)) / "config.json"
+    path = Path(paths.model_folder(name)) / "config.json"
     if not path.exists() and source["kind"] == "folder":
-        path = Path(config["data"]) / source["path"] / "config.json"
+        path = Path(data) / source["path"] / "config.json"
     return memory.shape_of(files.read_json(path)) if path.exists() else None
 
 
@@ -191,93 +278,36 @@ def place(shape: dict, gpus: int) -> str:
     return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
 
 
-def _gpus(config: dict, job: Job) -> dict:
-    if job.rule == "pretrain_model":
-        return {"count": 0}
-    if job.rule in TRAINING:
-        return settings.training_gpus(config, job.model, job.recipe)
-    return settings.gpus(config, job.model, "sampling")
+def problems(name: str, task: dict, split: str) -> int:
+    """Number of problems of a split of the task `name`; UNKNOWN_PROBLEMS if unknown."""
+    return known_problems(name, task, split) or UNKNOWN_PROBLEMS
 
 
-def problems(config: dict, task: str, split: str) -> int:
-    """Number of problems of a split; UNKNOWN_PROBLEMS if unknown."""
-    return known_problems(config, task, split) or UNKNOWN_PROBLEMS
-
-
-def known_problems(config: dict, task: str, split: str) -> int | None:
-    """Number of problems of a split: counted if the split is prepared, else from the configuration;
-    None if unknown."""
-    prepared = Path(paths.problems(task, split))
+def known_problems(name: str, task: dict, split: str) -> int | None:
+    """Number of problems of a split of the task `name`: counted if the split is prepared, else from
+    the configuration; None if unknown."""
+    prepared = Path(paths.problems(name, split))
     if prepared.is_file():
         with open(prepared, "rb") as stream:
             return sum(1 for _ in stream)
-    source = config["tasks"][task]["source"]
+    source = task["source"]
     if source["kind"] == "generated":
         return source[split]
     return source.get("problems", {}).get(split)
 
 
-def completions(config: dict, job: Job) -> int:
-    """Number of completions that a job samples, over all its checkpoints."""
-    if job.rule in TRAINING:
-        return 0 if settings.is_supervised(config["recipes"][job.recipe]) else texts(config, job)
-    if job.rule == "probe_again":
-        return problems(config, job.task, "train") * config["tasks"][job.task]["probe"]["samples"]
-    if job.rule in ("probe", "probe_early"):  # an upper bound for probe_early, which may stop early
-        probe = config["tasks"][job.task]["probe"]
-        return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probe_samples(
-            probe
-        )
-    test = config["tasks"][job.eval_task]["test"]
-    if job.rule == "sample_reach":
-        return problems(config, job.eval_task, "test") * test["reach"]["samples"]
-    return (
-        problems(config, job.eval_task, "test")
-        * (test["samples"] + test["greedy"])
-        * checkpoints(config, job)
-    )
-
-
-def texts(config: dict, job: Job) -> int:
-    """Number of texts whose length `fill` describes: the completions that a job samples, or the
-    worked solutions that it trains on."""
-    if job.rule not in TRAINING:
-        return completions(config, job)
-    return updates(config, job) * settings.texts_per_update(config["recipes"][job.recipe])
-
-
-def updates(config: dict, job: Job) -> int:
-    """Number of updates of a training or evaluated run: half of the recipe's updates if the policy
-    annotates in two rounds."""
-    return config["recipes"][job.recipe]["updates"] // (
-        2 if settings.has_rounds(config["policies"].get(job.policy, {})) else 1
-    )
-
-
-def checkpoints(config: dict, job: Job) -> int:
-    """Number of checkpoints that a job evaluates."""
-    if job.rule != "evaluate_run":
-        return 1
-    return updates(config, job) // config["recipes"][job.recipe]["checkpoint_every"]
-
-
-def completion_limit(config: dict, job: Job) -> int:
-    """The completion limit of a job's task, in tokens."""
-    return config["tasks"][job.eval_task or job.task]["completion_tokens"]
-
-
-def _sampling(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
-    count = _gpus(config, job)["count"]
+def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
+    count, shape = job.gpus["count"], job.shape
     engine = (
-        ("vllm" if settings.engine(config, job.model) == "vllm" else "transformers")
+        ("vllm" if settings.engine(job.model) == "vllm" else "transformers")
         if count
         else place(shape, 0)
     )
-    limit, amount = completion_limit(config, job), completions(config, job)
+    limit, amount = job.completion_limit, job.completions
     tokens = amount * limit * (fill or FILL)
     loads = 1
-    if job.rule == "evaluate_run" and not config["recipes"][job.recipe].get("adapter"):
-        loads = checkpoints(config, job)  # each checkpoint is a full model and needs a new engine
+    if job.names.rule == "evaluate_run" and not job.recipe.get("adapter"):
+        loads = job.checkpoints  # each checkpoint is a full model and needs a new engine
     start = loads * _start(shape, engine)
     seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
     return Estimate(start + seconds, start, count, amount, tokens, kept_bytes=tokens * TEXT_BYTES)
@@ -335,19 +365,19 @@ def sampling_seconds(
     return busy_seconds / count + steps * shape["layers"] * LAYER_SECONDS[engine]
 
 
-def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
-    recipe, gpus = config["recipes"][job.recipe], _gpus(config, job)
-    count, limit = gpus["count"], completion_limit(config, job)
+def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
+    shape, recipe, updates = job.shape, job.recipe, job.updates
+    count, limit = job.gpus["count"], job.completion_limit
     device = place(shape, count)
     engine = recipe.get("generation", "transformers") if count else device
-    amount, sampled = texts(config, job), completions(config, job)
+    amount, sampled = job.texts, job.completions
     tokens = amount * limit * (fill or FILL)
     trained, generated = tokens + amount * PROMPT_TOKENS[device], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
     # Each GPU has a copy of the model and samples an equal share of an update's rollouts.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
-    share = updates(config, job) * max(1, count)
-    sampling = updates(config, job) * sampling_seconds(
+    share = updates * max(1, count)
+    sampling = updates * sampling_seconds(
         shape, sampled / share, generated / share, limit, engine, gpu, 1, width
     )
     passes = 2 + (2 if adapter else 4)  # forward; backward for activations and for trained weights
@@ -365,8 +395,8 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     )
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
-    seconds = start + sampling + learning + updates(config, job) * (UPDATE_SECONDS[device] + sync)
-    checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates(config, job), count)
+    seconds = start + sampling + learning + updates * (UPDATE_SECONDS[device] + sync)
+    checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates, count)
     return Estimate(
         seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes
     )
@@ -394,24 +424,21 @@ def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tu
     )
 
 
-def _pretraining(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
-    source = settings.entry(config, job.model)["source"]
+def _pretraining(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
+    source, parameters = job.model["source"], memory.parameters(job.shape)
     # 80 tokens for a worked solution and its question
     tokens = source["steps"] * source["batch_size"] * 80
     start = START_SECONDS["cpu"]
-    seconds = start + 6 * memory.parameters(shape) * tokens / (CORE.flops * TRAINING_SHARE["cpu"])
-    return Estimate(
-        seconds, start, tokens_trained=tokens, kept_bytes=memory.parameters(shape) * 4.0
-    )
+    seconds = start + 6 * parameters * tokens / (CORE.flops * TRAINING_SHARE["cpu"])
+    return Estimate(seconds, start, tokens_trained=tokens, kept_bytes=parameters * 4.0)
 
 
-def _light(config: dict, job: Job) -> Estimate:
-    if job.rule == "fetch_model" and (shape := model_shape(config, job.model)):
-        size = memory.parameters(shape) * 2.0
+def _light(job: ResolvedJob) -> Estimate:
+    if job.names.rule == "fetch_model" and job.shape:
+        size = memory.parameters(job.shape) * 2.0
         return Estimate(LIGHT_SECONDS + size / DOWNLOAD_PER_SECOND, kept_bytes=size)
-    if job.rule == "prune_checkpoints" and (shape := model_shape(config, job.model)):
-        recipe, update_count = config["recipes"][job.recipe], updates(config, job)
-        checkpoint_bytes, _ = training_bytes(shape, recipe, update_count)
-        last_share = recipe["checkpoint_every"] / update_count
+    if job.names.rule == "prune_checkpoints" and job.shape:
+        checkpoint_bytes, _ = training_bytes(job.shape, job.recipe, job.updates)
+        last_share = job.recipe["checkpoint_every"] / job.updates
         return Estimate(LIGHT_SECONDS, kept_bytes=-checkpoint_bytes * (1 - last_share))
     return Estimate(LIGHT_SECONDS)

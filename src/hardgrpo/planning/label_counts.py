@@ -5,27 +5,26 @@ import math
 from hardgrpo.analysis import arms
 from hardgrpo.planning import durations
 from hardgrpo.selection import policies, selector_settings
-from hardgrpo.study import paths, settings
+from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 
-def planned_labels(config: dict, study: str) -> list[dict]:
+def planned_labels(study: ResolvedStudy) -> list[dict]:
     """Rows (study, task, pool, policy, recipe, arm, labels), a row for each task and arm. `arm` is
     the arm's label. `pool` and `labels` are None if unknown before the run."""
-    rows, first_recipe = {}, settings.first_recipe(config["studies"][study])
-    for run in paths.runs(config, study):
-        if not settings.is_sampled(config, run.model):
+    rows = {}
+    for run in study.runs:
+        if not settings.is_sampled(study.models[run.model]):
             continue
-        pool = durations.known_problems(config, run.task, "train")
+        pool = durations.known_problems(run.task, study.tasks[run.task], "train")
         rows[run.task, run.policy, run.recipe] = {
-            "study": study,
+            "study": study.name,
             "task": run.task,
             "pool": pool,
             "policy": run.policy,
             "recipe": run.recipe,
-            "arm": arms.label(run.policy, run.recipe, first_recipe),
-            "labels": label_count(
-                config["policies"][run.policy], config["recipes"][run.recipe], pool
-            ),
+            "arm": arms.label(run.policy, run.recipe, study.first_recipe),
+            "labels": label_count(study.policies[run.policy], study.recipes[run.recipe], pool),
         }
     return list(rows.values())
 

@@ -224,7 +224,9 @@ def plan_jobs(
             job["rule"],
             job["wildcards"],
             durations.estimate(
-                config, durations.Job.of(job["rule"], job["wildcards"]), setting.gpu, calibration
+                durations.ResolvedJob.of(config, durations.Job.of(job["rule"], job["wildcards"])),
+                setting.gpu,
+                calibration,
             ),
             job["threads"],
         )

@@ -7,11 +7,13 @@ Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 in the miniature.
 completions and over problems are the variances of the miniature's hardest tests, rounded up.
 """
 
+from collections.abc import Callable
 from itertools import combinations
 
 from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 SEED_SD = 0.02  # standard deviation of a run's accuracy over seeds, as a share
 COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
@@ -20,7 +22,7 @@ PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}
 MOST_SEEDS = 1000  # if a difference needs more seeds, the test has too few problems
 
 
-def detectable_effects(config: dict, study: str) -> list[dict]:
+def detectable_effects(study: ResolvedStudy) -> list[dict]:
     """The smallest effects (shares) that each test of a study would detect with power 80 %, after
     Holm's correction.
 
@@ -31,43 +33,43 @@ def detectable_effects(config: dict, study: str) -> list[dict]:
     (statistics.smallest_detectable). They hold for new problems and new seeds. In a study with a
     single seed they hold only for the runs of this seed.
     """
-    plan = config["studies"][study]
-    tests = [
-        (model, test)
-        for model, task in settings.pairs(config, plan)
-        for test in settings.eval_tasks(plan, task, model)
-    ]
+    tests = [test for model, task in study.pairs for test in study.eval_tasks(task, model)]
     comparisons_by_quantity = {
         "gain": 1,
-        "difference": max(pairs_compared(config, plan), 1),
-        "primary": len(plan["tasks"]),
+        "difference": max(pairs_compared(study), 1),
+        "primary": len(study.task_names),
     }
     rows = []
-    for test in dict.fromkeys(test for _, test in tests):
-        seeds = len(plan["seeds"])
-        test_columns = {
-            "study": study,
+    for test in dict.fromkeys(tests):
+        seeds, (problems, samples) = len(study.seeds), test_size(study, test)
+        row = {
+            "study": study.name,
             "test": test,
             "seeds": seeds,
-            "problems": durations.problems(config, test, "test"),
+            "problems": problems,
+            "samples": samples,
         }
-        row = test_columns | {"samples": config["tasks"][test]["test"]["samples"]}
         for quantity, comparisons in comparisons_by_quantity.items():
-            row[quantity] = smallest_effect(
-                config, test, seeds, 1 if quantity == "gain" else 2, comparisons
-            )
+            runs = 1 if quantity == "gain" else 2
+            row[quantity] = smallest_effect(problems, samples, seeds, runs, comparisons)
         rows.append(row)
     return rows
 
 
-def pairs_compared(config: dict, plan: dict) -> int:
+def test_size(study: ResolvedStudy, test: str) -> tuple[int, int]:
+    """(number of problems of a test, sampled completions per problem)."""
+    task = study.tasks[test]
+    return durations.problems(test, task, "test"), task["test"]["samples"]
+
+
+def pairs_compared(study: ResolvedStudy) -> int:
     """The largest number of pairs of arms that are compared on one model and task. Two arms are
     compared if they share the policy or the recipe, or if the study's `also_compared` names the
     pair."""
     arms: dict[tuple, set] = {}
-    for run in settings.runs(config, plan):
+    for run in study.runs:
         arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
-    also_compared = [set(pair) for pair in settings.also_compared(plan)]
+    also_compared = [set(pair) for pair in settings.also_compared(study.entry)]
     is_compared = lambda pair: set(pair) in also_compared or settings.share_policy_or_recipe(*pair)
     return max(
         (sum(map(is_compared, combinations(arms_of_cell, 2))) for arms_of_cell in arms.values()),
@@ -75,13 +77,11 @@ def pairs_compared(config: dict, plan: dict) -> int:
     )
 
 
-def smallest_effect(config: dict, test: str, seeds: int, runs: int, comparisons: int = 1) -> float:
-    """The smallest effect (a share) that a test detects with power 80 %: a gain (`runs` 1) or a
-    paired difference (`runs` 2)."""
-    problems, samples = (
-        durations.problems(config, test, "test"),
-        config["tasks"][test]["test"]["samples"],
-    )
+def smallest_effect(
+    problems: int, samples: int, seeds: int, runs: int, comparisons: int = 1
+) -> float:
+    """The smallest effect (a share) that a test of `problems` problems with `samples` completions
+    each detects with power 80 %: a gain (`runs` 1) or a paired difference (`runs` 2)."""
     sampling = runs * COMPLETION_VARIANCE / samples / problems / seeds
     over_seeds = runs * SEED_SD**2 / seeds + sampling
     over_problems = PROBLEM_VARIANCE[runs] / problems + (sampling if seeds == 1 else 0.0)
@@ -89,7 +89,12 @@ def smallest_effect(config: dict, test: str, seeds: int, runs: int, comparisons:
 
 
 def required_seeds(
-    config: dict, study: str, claims: list[dict], printed_gains: list[dict], readings: set, gpu: str
+    study: ResolvedStudy,
+    claims: list[dict],
+    printed_gains: list[dict],
+    readings: set,
+    resolve: Callable[[durations.Job], durations.ResolvedJob],
+    gpu: str,
 ) -> list[dict]:
     """The number of seeds that each claim about two policies needs, and the GPU-hours of these
     seeds.
@@ -99,50 +104,47 @@ def required_seeds(
     difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
     that detects the published difference with power 80 %; None if the number exceeds MOST_SEEDS
     because the test has too few problems. `gpu_hours` is the cost of the two policies' runs with
-    `takes` seeds. `aims` tells whether the study's `aims_at` names the claim. `readings` are the
+    `takes` seeds on GPUs of kind `gpu`; `resolve` adds the entries of the configuration to a job.
+    `aims` tells whether the study's `aims_at` names the claim. `readings` are the
     pairs of a published task and the corresponding task of this project. Primary claims are
     corrected for the number of the study's tasks.
     """
-    plan, rows = config["studies"][study], []
+    rows = []
     for claim in claims:
         pair = (claim.get("policy"), claim.get("minus"))
-        recipes = [
-            claim.get(key, settings.first_recipe(plan)) for key in ("recipe", "minus_recipe")
-        ]
+        recipes = [claim.get(key, study.first_recipe) for key in ("recipe", "minus_recipe")]
         if (
             claim["test"] != "difference"
             or claim.get("tested", "same") != "same"
             or not all(
-                settings.has_arm(plan, policy=policy, recipe=recipe)
-                for policy, recipe in zip(pair, recipes)
+                study.has_arm(policy=policy, recipe=recipe) for policy, recipe in zip(pair, recipes)
             )
         ):
             continue
-        comparisons = len(plan["tasks"]) if claim.get("primary") else 1
-        for model, task in settings.pairs(config, plan):
+        comparisons = len(study.task_names) if claim.get("primary") else 1
+        for model, task in study.pairs:
             scope = claim.get("only", {})
             if model not in scope.get("model", [model]) or task not in scope.get("task", [task]):
                 continue
             gains = [_printed_gain(printed_gains, readings, model, task, policy) for policy in pair]
             if None in gains:
                 continue
-            effect = gains[0] - gains[1]
-            seeds_needed = _least_seeds(config, task, abs(effect), comparisons)
+            effect, size = gains[0] - gains[1], test_size(study, task)
+            seeds_needed = _least_seeds(*size, abs(effect), comparisons)
+            jobs = map(resolve, _jobs_of_seed(study, model, task, pair))
+            seed_hours = sum(durations.estimate(job, gpu).gpu_hours for job in jobs)
             rows.append(
                 {
-                    "study": study,
+                    "study": study.name,
                     "claim": claim["id"],
                     "model": model,
                     "task": task,
                     "published": effect,
                 }
-                | {"detectable": smallest_effect(config, task, len(plan["seeds"]), 2, comparisons)}
-                | {"seeds": len(plan["seeds"]), "takes": seeds_needed}
-                | {
-                    "gpu_hours": seeds_needed
-                    and seeds_needed * _gpu_hours(config, plan, model, task, pair, gpu)
-                }
-                | {"aims": claim["id"] in plan.get("aims_at", [])}
+                | {"detectable": smallest_effect(*size, len(study.seeds), 2, comparisons)}
+                | {"seeds": len(study.seeds), "takes": seeds_needed}
+                | {"gpu_hours": seeds_needed and seeds_needed * seed_hours}
+                | {"aims": claim["id"] in study.entry.get("aims_at", [])}
             )
     return rows
 
@@ -161,8 +163,10 @@ def _printed_gain(
     return None
 
 
-def _least_seeds(config: dict, test: str, effect: float, comparisons: int) -> int | None:
-    is_detectable = lambda seeds: smallest_effect(config, test, seeds, 2, comparisons) <= effect
+def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -> int | None:
+    is_detectable = lambda seeds: (
+        smallest_effect(problems, samples, seeds, 2, comparisons) <= effect
+    )
     if not is_detectable(MOST_SEEDS):
         return None
     # the result is at least 2, because the spread over seeds cannot be estimated from one seed
@@ -173,18 +177,17 @@ def _least_seeds(config: dict, test: str, effect: float, comparisons: int) -> in
     return high
 
 
-def _gpu_hours(
-    config: dict, plan: dict, model: str, task: str, pair: tuple[str, str], gpu: str
-) -> float:
-    """GPU-hours of one seed: the runs of two policies, and the evaluations of these runs on the
-    trained task."""
-    recipe = settings.recipes_of(plan)[0]
-    jobs = [
+def _jobs_of_seed(
+    study: ResolvedStudy, model: str, task: str, pair: tuple[str, str]
+) -> list[durations.Job]:
+    """The jobs of one seed that need GPUs: the runs of two policies, and the evaluations of these
+    runs on the trained task."""
+    return [
         durations.Job(
             rule,
-            model=settings.base_of(config, model, 0),
+            model=settings.base_of(study.models, model, 0),
             task=task,
-            recipe=recipe,
+            recipe=study.recipe_names[0],
             policy=policy,
             seed=0,
             eval_task=task,
@@ -192,4 +195,3 @@ def _gpu_hours(
         for rule in ("train_grpo", "evaluate_run")
         for policy in pair
     ]
-    return sum(durations.estimate(config, job, gpu).gpu_hours for job in jobs)

@@ -20,7 +20,8 @@ from hardgrpo.grading.graders import GRADERS
 from hardgrpo.report import web
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
 STYLE = ("explorer.css",)
@@ -29,9 +30,8 @@ AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
 UNKNOWN = -1
 
 
-def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict, list[dict]]:
-    """(index, blocks of texts) of a study. `config` comes from paths.of_study; `graders` maps each
-    test to its grader.
+def read_study(study: ResolvedStudy, graders: dict[str, str]) -> tuple[dict, list[dict]]:
+    """(index, blocks of texts) of a study. `graders` maps each test to its grader.
 
     A block holds the completions of a base model, or of the last checkpoint of a run, on a test.
     `index["blocks"][i]` holds the grades of block i as columns, and `texts[i]` the texts in the
@@ -39,7 +39,7 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
     """
     tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
     columns, texts = [], []
-    for path, key in evaluation_files(config, study):
+    for path, key in evaluation_files(study):
         rows = read_rows(path, key["policy"] is not None)
         numbers = {problem["id"]: number for number, problem in enumerate(tests[key["test"]])}
         unknown_ids = set(rows.id) - set(numbers)
@@ -65,31 +65,30 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
         ]
         for test in tests
     }
-    return {"study": study, "tests": problems, "graders": graders, "blocks": columns}, texts
+    return {"study": study.name, "tests": problems, "graders": graders, "blocks": columns}, texts
 
 
-def evaluation_files(config: dict, study: str) -> Iterator[tuple[str, dict]]:
+def evaluation_files(study: ResolvedStudy) -> Iterator[tuple[str, dict]]:
     """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first;
     their task, recipe, policy and seed are None."""
     no_run = dict.fromkeys(("task", "recipe", "policy", "seed"))
-    plan = config["studies"][study]
     bases = {
         (model, base, test): None
-        for model, task in settings.pairs(config, plan)
-        for base in settings.bases_of(config, model, plan["seeds"])
-        for test in paths.eval_tasks(config, study, task, model)
+        for model, task in study.pairs
+        for base in study.bases(model)
+        for test in study.eval_tasks(task, model)
     }
     for model, base, test in bases:
         yield (
             paths.evaluation(f"{base}/base", test),
             {"model": model, "base": base, "test": test} | no_run,
         )
-    for run in paths.runs(config, study):
+    for run in study.runs:
         key = {
             name: getattr(run, name)
             for name in ("model", "base", "task", "recipe", "policy", "seed")
         }
-        for test in paths.eval_tasks(config, study, run.task, run.model):
+        for test in study.eval_tasks(run.task, run.model):
             yield paths.evaluation(run.path, test), key | {"test": test}
 
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
 from hardgrpo.report import conditions
-from hardgrpo.study import paths, settings
+from hardgrpo.study import designs, paths
+from hardgrpo.study.resolved import ResolvedStudy
 
 # --- summary tables
 # ----------------------------------------------------------------------------------------------------
@@ -302,9 +303,9 @@ class Figure:
     title: str
     caption: str  # caption in the paper, LaTeX
     about: str  # description in the report
-    when: Callable[[dict, str], bool] = lambda config, study: bool(paths.runs(config, study))
+    when: Callable[[ResolvedStudy], bool] = lambda study: bool(study.runs)
     # keywords for `draw`, from the configuration
-    design: Callable[[dict, str], dict] = lambda config, study: {}
+    design: Callable[[ResolvedStudy], dict] = lambda study: {}
     may_be_empty: list[str] = field(default_factory=list)  # tables that may have no rows
 
 
@@ -313,8 +314,8 @@ FIGURES = {
         ["subsets", "parity", "accuracy"], "Design", "From the pool to the results",
         "The steps of the study, from the pool of prompts to this paper.",
         "The steps of the study, from its pool of prompts to its figures. Every number comes from the configuration or is counted in the runs.",
-        when=lambda config, study: not paths.trajectory_prompts(config, study),
-        design=lambda config, study: {"study": settings.study_design(config, study)},
+        when=lambda study: not study.trajectory_prompts,
+        design=lambda study: {"study": designs.design(study)},
         may_be_empty=["subsets", "parity", "accuracy"],
     ),
     "difficulty": Figure(
@@ -324,7 +325,7 @@ FIGURES = {
         " each subset, averaged over seeds. The number of prompts is above each"
         " panel. Marks of policies that choose the same pass rate are drawn side by side."
         " More than eight policies are rows, in which the area of a disc is the share. The hue is the rule in this and every other figure.",
-        when=lambda config, study: bool(paths.difficulties(config, study)),
+        when=lambda study: bool(paths.difficulties(study)),
     ),
     "accuracy": Figure(
         ["accuracy"], "Results", "Accuracy by checkpoint",
@@ -374,8 +375,8 @@ FIGURES = {
         " (rows): the gain of each policy as a number, split into finishing and correctness, on one scale. A policy that leads on the left by"
         " finishing need not lead on the right. Bars are 95 % intervals. The base model's accuracy and the numbers of problems and seeds are"
         " above each panel.",
-        when=lambda config, study: bool(conditions.limits(config, study)),
-        design=lambda config, study: {"limits": conditions.limits(config, study)},
+        when=lambda study: bool(conditions.limits(study)),
+        design=lambda study: {"limits": conditions.limits(study)},
     ),
     "lengths": Figure(
         ["curves"], "What the gains are made of", "Completion length over training",
@@ -432,7 +433,7 @@ FIGURES = {
         "Gains by the task trained on and the test set.",
         "Gain in points after training on one task (rows), tested on another (columns), one matrix for each policy, with 95 % intervals in"
         " brackets. A gain is bold if its interval excludes 0. All matrices have one colour scale, with 0 in the middle.",
-        when=lambda config, study: any(task != test for task, test in conditions.tests(config, study)),
+        when=lambda study: any(task != test for task, test in conditions.tests(study)),
     ),
     "budget": Figure(
         ["gains", "subsets"], "Results", "Gain by share of the pool",
@@ -450,7 +451,7 @@ FIGURES = {
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
         " More than eight arms are rows in the order of their labels.",
         when=conditions.has_labels,
-        design=lambda config, study: {"lines": conditions.lines(config, study)},
+        design=lambda study: {"lines": conditions.lines(study)},
     ),
     "rollouts": Figure(
         ["accuracy", "gains", "spent"], "Results", "Gain by rollouts and labels",
@@ -469,7 +470,7 @@ FIGURES = {
         "Shares of the groups of rollouts that are learnable (only these train), all wrong, and all right, by policy, over the epochs after the"
         " epochs from which subsets were chosen. The model that samples the rollouts changes from epoch to epoch. Bars are 95 % intervals for"
         " new prompts in this one training run; ties and random choices are averaged over seeds.",
-        when=lambda config, study: bool(paths.trajectory_prompts(config, study)),
+        when=lambda study: bool(study.trajectory_prompts),
     ),
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",
@@ -513,18 +514,14 @@ def all_figures() -> dict[str, Figure]:
     }
 
 
-def summary_tables(config: dict, study: str) -> list[str]:
+def summary_tables(study: ResolvedStudy) -> list[str]:
     """Names of the summary tables of a study."""
-    return list(
-        COUNT_TABLES[config["analyses"][study]["kind"]]
-        if settings.is_analysis(config, study)
-        else SUMMARIES
-    )
+    return list(COUNT_TABLES[study.entry["kind"]] if study.is_analysis else SUMMARIES)
 
 
-def figures_of(config: dict, study: str) -> list[str]:
+def figures_of(study: ResolvedStudy) -> list[str]:
     """Figures for which the study has data. A study of recordings may lack training logs or the
     pool's probe."""
-    if settings.is_analysis(config, study):
-        return list(COUNT_FIGURES[config["analyses"][study]["kind"]])
-    return [name for name, figure in FIGURES.items() if figure.when(config, study)]
+    if study.is_analysis:
+        return list(COUNT_FIGURES[study.entry["kind"]])
+    return [name for name, figure in FIGURES.items() if figure.when(study)]

@@ -28,8 +28,8 @@ UNKNOWN_WORTH = "cannot be said"
 
 
 def page(study: dict, tables: dict[str, pd.DataFrame], prices: dict) -> str:
-    """The page. `study` comes from settings.study_design, `tables` are those of registry.WORTH,
-    `prices` come from settings.prices."""
+    """The page. `study` comes from designs.design, `tables` are those of registry.WORTH,
+    `prices` come from designs.prices."""
     groups = of_models_and_tasks(study["policy_settings"], **tables, prices=prices)
     return web.template("worth.html").render(
         title=study["title"], own_bases=study["own_bases"], groups=groups

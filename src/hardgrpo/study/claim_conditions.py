@@ -1,9 +1,10 @@
 """Facts about a study that determine which claims it can test."""
 
 from hardgrpo.study import paths, settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 
-def conditions(config: dict, study: str) -> dict:
+def conditions(study: ResolvedStudy) -> dict:
     """Facts that determine which claims a study can test, and to which base models its intervals
     generalise.
 
@@ -11,17 +12,17 @@ def conditions(config: dict, study: str) -> dict:
     with the same problems have the same name under `problems`. `weaker`: tasks and models with the
     weaker signal. `own_bases`: models for which each replicate pretrains its own base.
     """
-    plan, tests = config["studies"][study], paths.of_study(config, study)["tasks"]
-    sources = {task: config["tasks"][task]["source"] for task in tests}
+    tests = paths.of_study(study)["tasks"]
+    sources = {task: study.tasks[task]["source"] for task in tests}
     first_with_source = lambda source: next(task for task in sources if sources[task] == source)
     return {
-        "first_recipe": settings.first_recipe(plan),
+        "first_recipe": study.first_recipe,
         "tasks": {
             task: facts | {"problems": first_with_source(sources[task])}
             for task, facts in tests.items()
         },
-        "weaker": plan.get("weaker_signal", []),
+        "weaker": study.entry.get("weaker_signal", []),
         "own_bases": [
-            model for model in plan["models"] if settings.has_own_bases(config["models"][model])
+            model for model in study.model_names if settings.has_own_bases(study.models[model])
         ],
     }

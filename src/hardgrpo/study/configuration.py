@@ -307,9 +307,9 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     return _dotted(keys), f"{shown} {message}{expectation}; correct it"
 
 
-def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:
+def _describe(value: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:
     """(schema at a place of the configuration, innermost description on the way to the place)."""
-    node, description = _resolve(json_schema, config, json_schema), ""
+    node, description = _resolve(json_schema, value, json_schema), ""
     for key in keys:
         names = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
         child = (
@@ -319,14 +319,14 @@ def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str
         )
         if not isinstance(child, dict):
             return {}, description
-        config = (
-            config[key]
-            if isinstance(config, list)
-            else config.get(key)
-            if isinstance(config, dict)
+        value = (
+            value[key]
+            if isinstance(value, list)
+            else value.get(key)
+            if isinstance(value, dict)
             else None
         )
-        node = _resolve(child, config, json_schema)
+        node = _resolve(child, value, json_schema)
         description = child.get("description") or node.get("description") or description
     return node, description
 

@@ -267,13 +267,10 @@ def vllm_memory(shape: dict, context: int) -> float:
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 
-def run_memory(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:
+def run_memory(model: dict, recipe: dict, task: dict) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
-    entry, training = settings.entry(config, model), config["recipes"][recipe]
-    gpus = settings.training_gpus(config, model, recipe)
-    return training_memory(
-        entry["shape"], training, config["tasks"][task]["completion_tokens"], gpus
-    )
+    gpus = settings.training_gpus(model, recipe)
+    return training_memory(model["shape"], recipe, task["completion_tokens"], gpus)
 
 
 def shortage(

@@ -2,9 +2,10 @@
 reads."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy, withheld_splits
 
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # calibration of the cost model
@@ -47,15 +48,10 @@ def annotated_problems(task: str) -> str:
     return f"results/tasks/{task}/annotated.jsonl"
 
 
-def training_problems(tasks: dict, name: str) -> str:
+def training_problems(name: str, task: dict) -> str:
     """The problems with answers from which a run's prompts come: the train split, or the annotated
-    problems of a task without labels.
-
-    `tasks` is the section of the configuration.
-    """
-    return (
-        problems(name, "train") if settings.is_labelled(tasks[name]) else annotated_problems(name)
-    )
+    problems of a task without labels. `task` is the entry of the task `name`."""
+    return problems(name, "train") if settings.is_labelled(task) else annotated_problems(name)
 
 
 def solutions(task: str) -> str:
@@ -197,18 +193,17 @@ def choice_of(path: str) -> tuple[str, str, str]:
     return base, task, policy
 
 
-def of_base(config: dict, model: str, test: str) -> tuple[str, ...]:
+def of_base(study: ResolvedStudy, model: str, test: str) -> tuple[str, ...]:
     """The sets of completions that a base model samples on a test: `base`, and `reach` if the
     model's reach is measured."""
-    return ("base", "reach") if has_reach(config, model, test) else ("base",)
+    return ("base", "reach") if has_reach(study, model, test) else ("base",)
 
 
-def has_reach(config: dict, model: str, test: str) -> bool:
+def has_reach(study: ResolvedStudy, model: str, test: str) -> bool:
     """Whether a base model's reach on a test is measured. A task that is cut from another uses the
     other task's samples."""
-    return "reach" in config["tasks"][settings.sampled_task(config["tasks"], test)][
-        "test"
-    ] and not settings.is_recorded(config, model)
+    sampled = study.tasks[settings.sampled_task(study.tasks, test)]
+    return "reach" in sampled["test"] and not settings.is_recorded(study.models[model])
 
 
 def has_tables(folder: str, names: Iterable[str]) -> bool:
@@ -220,35 +215,31 @@ def agreement(study: str) -> str:
     return f"results/agreement/{study}.csv"
 
 
-def of_study(config: dict, study: str) -> dict:
-    """The part of the configuration that determines the files of a study. Settings of training are
-    left out."""
-    plan, tasks = config["studies"][study], config["tasks"]
-    tests = {
-        test
-        for model, task in settings.pairs(config, plan)
-        for test in settings.eval_tasks(plan, task, model)
-    }
+def of_study(study: ResolvedStudy) -> dict:
+    """The part of the configuration that determines the files of a study, from which
+    `ResolvedStudy.of` makes the same study without settings of training."""
+    tasks = study.tasks
+    tests = {test for model, task in study.pairs for test in study.eval_tasks(task, model)}
     source_keys = ("kind", "repository", "recordings", "seed", "prompts", "chosen_from")
-    by_signals = _by_signals(config.get("policies", {}), plan)
+    by_signals = _by_signals(study)
     return ({"policies": by_signals} if by_signals else {}) | {
-        "studies": {study: plan},
+        "studies": {study.name: study.entry},
         "tasks": {
             test: _keep(tasks[test], ("completion_tokens", "labelled"))
             | {"test": _keep(tasks[settings.sampled_task(tasks, test)]["test"], ["reach"])}
             for test in sorted(tests)
         },
         "models": {
-            model: {"source": _keep(config["models"][model]["source"], source_keys)}
-            for model in plan["models"]
+            model: {"source": _keep(study.models[model]["source"], source_keys)}
+            for model in study.model_names
         },
     }
 
 
-def _by_signals(policies: dict, plan: dict) -> dict[str, dict]:
+def _by_signals(study: ResolvedStudy) -> dict[str, dict]:
     """{name: `by` and `rounds`} of a study's policies that use another measure than the pass
     rate."""
-    entries = {name: policies.get(name, {}) for name in settings.policies_of(plan)}
+    entries = {name: study.policies.get(name, {}) for name in study.policy_names}
     return {
         name: _keep(entry, ("by", "rounds"))
         for name, entry in entries.items()
@@ -260,183 +251,129 @@ def _keep(entry: dict, keys: Iterable[str]) -> dict:
     return {key: value for key, value in entry.items() if key in keys}
 
 
-def runs(config: dict, study: str) -> list[settings.Run]:
-    return (
-        []
-        if settings.is_analysis(config, study)
-        else settings.runs(config, config["studies"][study])
-    )
-
-
-def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
-    return settings.eval_tasks(config["studies"][study], task, model)
-
-
-def inputs(config: dict, study: str) -> list[str]:
+def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
     """The files for which a study needs the internet: downloaded models, and problems in the form
-    that the programs read."""
-    if settings.is_analysis(config, study):
-        return []
-    plan = config["studies"][study]
+    that the programs read. `studies` are all studies of the configuration, whose tests must not be
+    among a pretrained model's demonstrations."""
     models = [
-        model
-        for model in sorted(settings.probing_models(config["policies"], plan))
-        if settings.is_sampled(config, model)
+        model for model in sorted(study.probing_models) if settings.is_sampled(study.models[model])
     ]
-    pretrained = [
-        model for model in models if config["models"][model]["source"]["kind"] == "pretrain"
-    ]
-    splits = [
-        (task, "train") for _, task, _ in probed_pools(config, study) if task in config["tasks"]
-    ]
+    pretrained = [model for model in models if study.models[model]["source"]["kind"] == "pretrain"]
+    splits = [(task, "train") for _, task, _ in study.probed_pools if task in study.tasks]
     # The policy of a recorded run has no entry in `policies`.
-    policies = (config["policies"].get(run.policy, {}) for run in runs(config, study))
+    policies = (study.policies.get(run.policy, {}) for run in study.runs)
     probed_tasks = dict.fromkeys(
         policy["probed_on"] for policy in policies if "probed_on" in policy
     )
-    splits += [(settings.sampled_task(config["tasks"], task), "train") for task in probed_tasks]
+    splits += [(settings.sampled_task(study.tasks, task), "train") for task in probed_tasks]
     splits += [
-        (test, "test")
-        for model, task in settings.pairs(config, plan)
-        for test in eval_tasks(config, study, task, model)
+        (test, "test") for model, task in study.pairs for test in study.eval_tasks(task, model)
     ]
-    splits += [split for model in pretrained for split in settings.withheld_splits(config, model)]
+    for model in pretrained:
+        splits += withheld_splits(study.models, study.tasks, model, studies)
     manifests = [f"{model_folder(name)}/manifest.json" for name in models if name not in pretrained]
     return manifests + [problems(*split) for split in dict.fromkeys(splits)]
 
 
-def evaluations(config: dict, study: str) -> list[str]:
+def evaluations(study: ResolvedStudy) -> list[str]:
     """Evaluations of the base models, including evaluations of their reach, then evaluations of the
     runs."""
-    plan = config["studies"][study]
     base_evaluations = [
         evaluation(f"{base}/{sample_set}", test)
-        for model, task in settings.pairs(config, plan)
-        for base in settings.bases_of(config, model, plan["seeds"])
-        for test in eval_tasks(config, study, task, model)
-        for sample_set in of_base(config, model, test)
+        for model, task in study.pairs
+        for base in study.bases(model)
+        for test in study.eval_tasks(task, model)
+        for sample_set in of_base(study, model, test)
     ]
-    run_evaluations = [
-        name for run in runs(config, study) for name in evaluations_of_run(config, study, run)
-    ]
+    run_evaluations = [name for run in study.runs for name in evaluations_of_run(study, run)]
     return list(dict.fromkeys(base_evaluations)) + run_evaluations
 
 
-def evaluations_of_run(config: dict, study: str, run: settings.Run) -> list[str]:
-    return [evaluation(run.path, test) for test in eval_tasks(config, study, run.task, run.model)]
+def evaluations_of_run(study: ResolvedStudy, run: settings.Run) -> list[str]:
+    return [evaluation(run.path, test) for test in study.eval_tasks(run.task, run.model)]
 
 
-def updates(config: dict, study: str) -> list[str]:
-    return [training(run, "updates.csv") for run in runs(config, study) if run.recipe != "recorded"]
+def updates(study: ResolvedStudy) -> list[str]:
+    return [training(run, "updates.csv") for run in study.runs if run.recipe != "recorded"]
 
 
-def probed_pools(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
-    """(base, task, seeds of the runs that start from this base) of every probed pool. A recorded
-    model may have no probe. For a trajectory, the name of its prompts replaces the task."""
-    plan = config["studies"][study]
-    return [
-        (
-            base,
-            task,
-            [seed for seed in plan["seeds"] if settings.base_of(config, model, seed) == base],
-        )
-        for model, task in settings.pairs(config, plan)
-        if not settings.is_recorded(config, model)
-        or "probe" in config["models"][model]["source"]["recordings"][task]
-        for base in settings.bases_of(config, model, plan["seeds"])
-    ] + [(model, prompts, plan["seeds"]) for model, prompts in trajectory_prompts(config, study)]
+def trajectories(study: ResolvedStudy) -> list[str]:
+    return [trajectory(model, prompts) for model, prompts in study.trajectory_prompts]
 
 
-def trajectory_prompts(config: dict, study: str) -> list[tuple[str, str]]:
-    """(model, name of the model's prompts) of a study's trajectories."""
-    models = [
-        model
-        for model in config["studies"][study]["models"]
-        if settings.is_trajectory(config, model)
-    ]
-    return [(model, config["models"][model]["source"]["prompts"]) for model in models]
-
-
-def trajectories(config: dict, study: str) -> list[str]:
-    return [trajectory(model, prompts) for model, prompts in trajectory_prompts(config, study)]
-
-
-def difficulties(config: dict, study: str) -> list[str]:
+def difficulties(study: ResolvedStudy) -> list[str]:
     # prompts of a trajectory belong to no task
-    is_labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))
-    return [
-        difficulty(base, task) for base, task, _ in probed_pools(config, study) if is_labelled(task)
-    ]
+    is_labelled = lambda task: settings.is_labelled(study.tasks.get(task, {}))
+    return [difficulty(base, task) for base, task, _ in study.probed_pools if is_labelled(task)]
 
 
-def signal_files(config: dict, study: str) -> list[str]:
+def signal_files(study: ResolvedStudy) -> list[str]:
     """The signals of the probed pools, if a policy of the study chooses by signals."""
-    if not _by_signals(config.get("policies", {}), config["studies"][study]):
+    if not _by_signals(study):
         return []
-    return [signals(base, task) for base, task, _ in probed_pools(config, study)]
+    return [signals(base, task) for base, task, _ in study.probed_pools]
 
 
-def subsets(config: dict, study: str) -> list[str]:
+def subsets(study: ResolvedStudy) -> list[str]:
     """The JSON files that record how each subset was chosen. The CSV file of the same name contains
     the subset. With a policy in two rounds, the subset of a run is the subset of the second round,
     which includes the subset of the first round."""
-    plan, policies = config["studies"][study], config.get("policies", {})
     in_rounds = [
-        name for name in settings.policies_of(plan) if settings.has_rounds(policies.get(name, {}))
+        name for name in study.policy_names if settings.has_rounds(study.policies.get(name, {}))
     ]
     subsets_of_bases = [
         subset(base, task, policy, seed, "json")
-        for base, task, seeds in probed_pools(config, study)
-        for policy in settings.policies_of(plan)
+        for base, task, seeds in study.probed_pools
+        for policy in study.policy_names
         if policy not in in_rounds
-        and settings.has_arm(plan, model=settings.model_of(base), task=task, policy=policy)
+        and study.has_arm(model=settings.model_of(base), task=task, policy=policy)
         for seed in seeds
     ]
     return subsets_of_bases + [
-        training(run, "second.json") for run in runs(config, study) if run.policy in in_rounds
+        training(run, "second.json") for run in study.runs if run.policy in in_rounds
     ]
 
 
-def published_runs(config: dict, study: str) -> list[tuple[str, str, str]]:
+def published_runs(study: ResolvedStudy) -> list[tuple[str, str, str]]:
     """(model, task, policy) of the recorded runs whose authors published accuracies by
     checkpoint."""
     return [
         (model, task, policy)
-        for model, task in settings.pairs(config, config["studies"][study])
-        if settings.is_recorded(config, model)
-        for policy in config["models"][model]["source"]["recordings"][task].get("published", {})
+        for model, task in study.pairs
+        if settings.is_recorded(study.models[model])
+        for policy in study.models[model]["source"]["recordings"][task].get("published", {})
     ]
 
 
-def published_files(config: dict, study: str) -> list[str]:
-    return [published_accuracies(*run) for run in published_runs(config, study)]
+def published_files(study: ResolvedStudy) -> list[str]:
+    return [published_accuracies(*run) for run in published_runs(study)]
 
 
-def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
+def recorded_probes(study: ResolvedStudy) -> list[tuple[str, str, str]]:
     """(completions, difficulty, difficulty graded with the prompt) of recorded models."""
     return [
         (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
-        for model, task, _ in probed_pools(config, study)
-        if settings.is_recorded(config, model)
+        for model, task, _ in study.probed_pools
+        if settings.is_recorded(settings.entry(study.models, model))
     ]
 
 
-def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
-    """(file that must exist, file or folder to read) of each part of a task's split. A local copy
-    takes precedence over the hub.
+def parts(name: str, task: dict, split: str, data: str) -> list[tuple[str, str]]:
+    """(file that must exist, file or folder to read) of each part of a split of the task `name`. A
+    local copy, below the folder `data`, takes precedence over the hub.
 
     If the split has no source, return a path that cannot exist and names the missing key. Snakemake
     reports it as a missing file.
     """
-    source, data = config["tasks"][task]["source"], config["data"]
+    source = task["source"]
     if source["kind"] == "generated":
         return []
     if split not in source:
-        missing = f"config.yaml: tasks.{task}.source.{split}"
+        missing = f"config.yaml: tasks.{name}.source.{split}"
         return [(missing, missing)]
     if source["kind"] == "recorded":
         model, part = source[split].split("/")
-        return [(recording(model, task, part),) * 2]
+        return [(recording(model, name, part),) * 2]
     if source["kind"] == "files":
         return [
             (path, path)
@@ -454,10 +391,10 @@ def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
     return files
 
 
-def chosen_rows(config: dict) -> str:
-    """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file."""
-    choice = config["subset"]
-    task = config["tasks"][choice["task"]]
+def chosen_rows(choice: dict, models: dict, tasks: dict) -> str:
+    """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file.
+    `choice` is the key `subset` of the configuration."""
+    task = tasks[choice["task"]]
     names = (
         settings.as_list(task["source"].get("train", []))
         if task["source"]["kind"] == "files"
@@ -468,27 +405,22 @@ def chosen_rows(config: dict) -> str:
         for name in names
     } or {"jsonl"}
     kind = "jsonl" if "jsonl" in kinds else min(kinds)
-    base = settings.base_of(config, choice["model"], choice["seed"])
+    base = settings.base_of(models, choice["model"], choice["seed"])
     name = "rows" if settings.is_labelled(task) else "to_annotate"
     return subset(base, choice["task"], choice["policy"], choice["seed"], f"{name}.{kind}")
 
 
-def trainer_rows(config: dict) -> list[str]:
+def trainer_rows(choice: dict, models: dict) -> list[str]:
     """The subset that `snakemake subset` chooses, in the form of the trainer that `subset.format`
     names; empty without the key."""
-    choice = config["subset"]
     if "format" not in choice:
         return []
-    base, kind = (
-        settings.base_of(config, choice["model"], choice["seed"]),
-        settings.TRAINER_FILES[choice["format"]],
-    )
-    return [
-        subset(base, choice["task"], choice["policy"], choice["seed"], f"{choice['format']}.{kind}")
-    ]
+    base = settings.base_of(models, choice["model"], choice["seed"])
+    name = f"{choice['format']}.{settings.TRAINER_FILES[choice['format']]}"
+    return [subset(base, choice["task"], choice["policy"], choice["seed"], name)]
 
 
-def results(config: dict, study: str) -> list[str]:
+def results(study: ResolvedStudy) -> list[str]:
     """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its
     pools, its trajectories, and published accuracies of recorded runs."""
     lists = (
@@ -500,35 +432,33 @@ def results(config: dict, study: str) -> list[str]:
         trajectories,
         published_files,
     )
-    return [name for list_files in lists for name in list_files(config, study)]
+    return [name for list_files in lists for name in list_files(study)]
 
 
-def texts(config: dict, study: str) -> list[str]:
+def texts(study: ResolvedStudy) -> list[str]:
     """The evaluations of a study, the texts of their completions, and the problems of the tests."""
-    grades = evaluations(config, study)
+    grades = evaluations(study)
     return (
         grades
         + [completions(name) for name in grades]
-        + [problems(test, "test") for test in of_study(config, study)["tasks"]]
+        + [problems(test, "test") for test in of_study(study)["tasks"]]
     )
 
 
-def prunings(config: dict, study: str) -> list[str]:
+def prunings(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str]:
     """The outputs of the rule that prunes checkpoints, for a study's runs except those that another
-    study has not evaluated yet."""
-    if config["keep_checkpoints"] == "all":
-        return []
-    study_evaluations = set(evaluations(config, study))
+    of `studies` has not evaluated yet."""
+    study_evaluations = set(evaluations(study))
     needed_runs = {
         run
-        for name in config["studies"]
-        for run in runs(config, name)
-        for path in evaluations_of_run(config, name, run)
+        for other_study in studies
+        for run in other_study.runs
+        for path in evaluations_of_run(other_study, run)
         if path not in study_evaluations and not os.path.exists(path)
     }
     return [
         training(run, "pruned.json")
-        for run in runs(config, study)
+        for run in study.runs
         if run.recipe != "recorded" and run not in needed_runs
     ]
 

@@ -15,84 +15,74 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 # largest share of a pool's answers that may be left out, see tasks.readable_problems
 UNREADABLE_SHARE = 0.01
 
 
-def too_small(config: dict, policy: str, task: str) -> str | None:
-    """The reason why a task's pool is too small for a policy, according to the configuration and
-    local files. None if the pool is large enough, or if its size is unknown."""
-    entry = config["policies"][policy]
-    if (
-        "budget" not in entry
-        or not isinstance(entry["budget"], dict)
-        and config["tasks"][task]["source"]["kind"] == "files"
+def too_small(policy_name: str, policy: dict, name: str, task: dict, data: str) -> str | None:
+    """The reason why the pool of the task `name` is too small for a policy, according to the
+    configuration and files in the folder `data`. None if the pool is large enough, or if its size
+    is unknown."""
+    if "budget" not in policy or (
+        not isinstance(policy["budget"], dict) and task["source"]["kind"] == "files"
     ):
         # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
         return None
-    size = configured_size(config, task)
+    size = configured_size(name, task, data)
     if size is None:
         return None
     try:
-        policies.check_pool(f"policies.{policy}.budget", entry, task, *size)
+        policies.check_pool(f"policies.{policy_name}.budget", policy, name, *size)
     except UserError as error:
         return str(error)
     return None
 
 
-def choosing_policies(config: dict, task: str, targets: Collection[str]) -> dict[str, dict]:
+def choosing_policies(
+    study: ResolvedStudy, subset: dict, task: str, targets: Collection[str]
+) -> dict[str, dict]:
     """{name: policy} of the policies with a budget that choose from a task's pool. Target `subset`
     needs the policy of the key `subset`; target `all`, or no target, needs the policies of the
     configured study."""
-    # an analysis has no tasks
-    subset, study = config["subset"], config["studies"].get(config["study"], {"tasks": []})
     names = [subset["policy"]] if "subset" in targets and subset["task"] == task else []
-    if (not targets or "all" in targets) and task in study["tasks"]:
-        names += [
-            name
-            for name in settings.policies_of(study)
-            if settings.has_arm(study, policy=name, task=task)
-        ]
-    return {
-        name: config["policies"][name] for name in names if "budget" in config["policies"][name]
-    }
+    if (not targets or "all" in targets) and task in study.task_names:
+        names += [name for name in study.policy_names if study.has_arm(policy=name, task=task)]
+    return {name: study.policies[name] for name in names if "budget" in study.policies[name]}
 
 
-def check_prepared(config: dict, choices: Iterable[tuple[str, str]]) -> None:
+def check_prepared(all_policies: dict, tasks: dict, choices: Iterable[tuple[str, str]]) -> None:
     """Raise a `UserError` if the policy of a choice (policy, task) asks for more prompts than the
     task's prepared pool has."""
     for name, task in sorted(set(choices)):
-        policy, pool = config["policies"][name], paths.problems(task, "train")
+        policy, pool = all_policies[name], paths.problems(task, "train")
         if "budget" in policy and os.path.exists(pool):
             policies.check_pool(
                 f"policy '{name}'",
                 policy,
                 task,
-                _usable_problems(config["tasks"][task], pool, policy["budget"]),
+                _usable_problems(tasks[task], pool, policy["budget"]),
             )
 
 
-def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
-    """(size of a task's pool, whether it is exact) according to the configuration and local files;
-    None if the size is unknown."""
-    source = config["tasks"][task]["source"]
+def configured_size(name: str, task: dict, data: str) -> tuple[int, bool] | None:
+    """(size of the pool of the task `name`, whether it is exact) according to the configuration and
+    files in the folder `data`; None if the size is unknown."""
+    source = task["source"]
     if source["kind"] == "generated":
         return source["train"], True
     if source["kind"] == "hub":
         stated = source.get("problems", {}).get("train")
         return None if stated is None else (stated, False)
-    if not settings.has_train(config["tasks"][task]):
+    if not settings.has_train(task):
         return None
+    pool = [path for path, _ in paths.parts(name, task, "train", data)]
     try:
-        contents = [
-            sources.read(path)
-            for path, _ in paths.parts(config, task, "train")
-            if Path(path).is_file()
-        ]
+        contents = [sources.read(path) for path in pool if Path(path).is_file()]
     except UserError:
         return None  # prepare_task reports what is wrong with the file
-    if len(contents) < len(paths.parts(config, task, "train")):
+    if len(contents) < len(pool):
         return None
     return sum(
         not (content.form and spreadsheets.is_blank(row.values()))

@@ -4,21 +4,28 @@ share questions."""
 import os
 
 from hardgrpo.study import paths, settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 
-def problems(config: dict, base: str, task: str, split: str = "train") -> str:
+def problems(models: dict, tasks: dict, base: str, task: str, split: str = "train") -> str:
     """The problems of a split that fit into a base model's context. For a recorded model and for a
-    model behind a server, whose tokenizer is not available, all problems of the split."""
-    if settings.is_recorded(config, base) or settings.is_served(config, base):
-        return paths.problems(task, split)
-    return paths.pool(base, settings.sampled_task(config["tasks"], task), split)
+    model behind a server, whose tokenizer is not available, all problems of the split. `models` and
+    `tasks` are sections of the configuration."""
+    if _has_tokenizer(models, base):
+        return paths.pool(base, settings.sampled_task(tasks, task), split)
+    return paths.problems(task, split)
 
 
-def questions(config: dict, base: str, task: str) -> str:
+def questions(models: dict, tasks: dict, base: str, task: str) -> str:
     """The problems of a base model's pool without their answers."""
-    if settings.is_recorded(config, base) or settings.is_served(config, base):
-        return paths.questions(task)
-    return paths.pool(base, settings.sampled_task(config["tasks"], task), "questions")
+    if _has_tokenizer(models, base):
+        return paths.pool(base, settings.sampled_task(tasks, task), "questions")
+    return paths.questions(task)
+
+
+def _has_tokenizer(models: dict, base: str) -> bool:
+    model = settings.entry(models, base)
+    return not (settings.is_recorded(model) or settings.is_served(model))
 
 
 def own_comparison(tasks: dict, name: str) -> list[str]:
@@ -28,11 +35,11 @@ def own_comparison(tasks: dict, name: str) -> list[str]:
     return [paths.contamination(sampled, sampled)] if tasks[sampled]["source"].get("test") else []
 
 
-def comparisons(config: dict, study: str) -> list[dict]:
+def comparisons(study: ResolvedStudy) -> list[dict]:
     """A row for each pool and test of a study: `task`, `eval_task`, and two JSON files: `pool` has
     the numbers of duplicates in the pool, `test` the number of test questions that are also in the
     pool."""
-    sampled = lambda name: settings.sampled_task(config["tasks"], name)
+    sampled = lambda name: settings.sampled_task(study.tasks, name)
     return [
         {
             "task": task,
@@ -40,19 +47,18 @@ def comparisons(config: dict, study: str) -> list[dict]:
             "pool": paths.pool_comparison(sampled(task), "json"),
             "test": paths.contamination(sampled(task), sampled(test), "json"),
         }
-        for task, test in _tests(config, study)
+        for task, test in _tests(study)
     ]
 
 
-def _tests(config: dict, study: str) -> list[tuple[str, str]]:
+def _tests(study: ResolvedStudy) -> list[tuple[str, str]]:
     """(trained task, tested task) pairs of a study's models with weights. Recorded models are left
     out, because the configuration does not contain the problems on which they were trained."""
-    plan = config["studies"][study]
     tests = [
         (task, test)
-        for model, task in settings.pairs(config, plan)
-        if settings.is_sampled(config, model)
-        for test in settings.eval_tasks(plan, task, model)
+        for model, task in study.pairs
+        if settings.is_sampled(study.models[model])
+        for test in study.eval_tasks(task, model)
     ]
     return list(dict.fromkeys(tests))
 

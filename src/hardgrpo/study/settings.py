@@ -1,7 +1,7 @@
-"""Values that rules and programs need from a checked configuration, such as the runs of a study.
+"""Values that rules and programs need from single entries of a checked configuration.
 
-`config` is the whole configuration. Other dictionaries are its entries: a task, a model, a policy,
-a recipe or a study.
+Dictionaries are entries of the configuration: a task, a model, a policy, a recipe or a study.
+`tasks`, `models` and `policies` are sections of the configuration: {name: entry}.
 """
 
 import re
@@ -73,8 +73,8 @@ class Run:
         return f"{self.base}/{self.task}/{self.recipe}/{self.policy}/seed{self.seed}"
 
 
-def run_of(config: dict, model: str, task: str, recipe: str, policy: str, seed: int) -> Run:
-    return Run(model, task, recipe, policy, seed, base_of(config, model, seed))
+def run_of(models: dict, model: str, task: str, recipe: str, policy: str, seed: int) -> Run:
+    return Run(model, task, recipe, policy, seed, base_of(models, model, seed))
 
 
 def run_of_path(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
@@ -87,18 +87,18 @@ def has_own_bases(model: dict) -> bool:
     return model["source"].get("seed") == OWN
 
 
-def base_of(config: dict, model: str, seed: int) -> str:
+def base_of(models: dict, model: str, seed: int) -> str:
     """The name of the weights from which a replicate starts: the model's name, or the name of the
     replicate's own base (tiny-seed3)."""
-    return own_base(model, seed) if has_own_bases(config["models"][model]) else model
+    return own_base(model, seed) if has_own_bases(models[model]) else model
 
 
 def own_base(model: str, seed: int) -> str:
     return f"{model}-seed{seed}"
 
 
-def bases_of(config: dict, model: str, seeds: list[int]) -> list[str]:
-    return list(dict.fromkeys(base_of(config, model, seed) for seed in seeds))
+def bases_of(models: dict, model: str, seeds: list[int]) -> list[str]:
+    return list(dict.fromkeys(base_of(models, model, seed) for seed in seeds))
 
 
 def model_of(base: str) -> str:
@@ -106,41 +106,19 @@ def model_of(base: str) -> str:
     return OWN_BASE_NAME.sub("", base)
 
 
-def entry(config: dict, base: str) -> dict:
+def entry(models: dict, base: str) -> dict:
     """The entry of a model. For a replicate's own base: the model's entry in which the base's seed
     replaces `seed: own`."""
-    model = config["models"][model_of(base)]
-    if base in config["models"]:
-        return model
+    if base in models:
+        return models[base]
+    model = models[model_of(base)]
     return model | {"source": model["source"] | {"seed": int(base.rpartition("-seed")[2])}}
 
 
-def probing_base(config: dict, model: str, policy: dict, seed: int) -> str:
+def probing_base(models: dict, model: str, policy: dict, seed: int) -> str:
     """The base model whose completions a policy uses to choose prompts, for a replicate of
     `model`."""
-    return base_of(config, policy.get("probed_by", model), seed)
-
-
-def probing_models(policies: dict, study: dict) -> set[str]:
-    """The models whose completions a study's policies use to choose prompts. `policies` is the
-    section of the configuration."""
-    entries = [policies.get(name, {}) for name in policies_of(study)]
-    return set(study["models"]) | {entry["probed_by"] for entry in entries if "probed_by" in entry}
-
-
-def used_bases(config: dict, model: str) -> list[str]:
-    """The bases of a model: the model itself, or the replicates' own bases that a study or `subset`
-    uses."""
-    if not has_own_bases(config["models"][model]):
-        return [model]
-    seeds = [
-        seed
-        for study in config["studies"].values()
-        if model in probing_models(config["policies"], study)
-        for seed in study["seeds"]
-    ]
-    seeds += [config["subset"]["seed"]] if config["subset"]["model"] == model else []
-    return bases_of(config, model, seeds)
+    return base_of(models, policy.get("probed_by", model), seed)
 
 
 def has_train(task: dict) -> bool:
@@ -241,43 +219,37 @@ def probe_samples(probe: dict) -> int:
 def early_stop(config: dict) -> tuple[tuple[str, ...], str | None]:
     """((base, task) whose probe stops early for `subset`, or (); the reason why the task's `stop`
     is ignored, or None)."""
-    subset, tasks = config["subset"], config["tasks"]
-    base, policy = (
-        base_of(config, subset["model"], subset["seed"]),
-        config["policies"][subset["policy"]],
-    )
+    subset, tasks, models = config["subset"], config["tasks"], config["models"]
+    policy = config["policies"][subset["policy"]]
     task = policy.get("probed_on", subset["task"])
-    if "stop" not in tasks[task]["probe"] or is_recorded(config, base):
+    if "stop" not in tasks[task]["probe"] or is_recorded(models[subset["model"]]):
         return (), None
     if not policies.RULES[policy["rule"]].by_bounds:
         return (), f"policy '{subset['policy']}' needs every pass rate"
     sharers = [name for name, study in config["studies"].items() if task in study["tasks"]]
     sharers += [name for name, entry in tasks.items() if entry.get("cut_from") == task]
     sharers += [tasks[task]["cut_from"]] if "cut_from" in tasks[task] else []
-    return ((), f"{sharers[0]} shares this probe") if sharers else ((base, task), None)
+    if sharers:
+        return (), f"{sharers[0]} shares this probe"
+    return (base_of(models, subset["model"], subset["seed"]), task), None
 
 
-def is_analysis(config: dict, study: str) -> bool:
-    """Whether a study is an analysis of published numbers, without arms and runs."""
-    return study in config.get("analyses", {})
+def is_recorded(model: dict) -> bool:
+    return model["source"]["kind"] == "recorded"
 
 
-def is_recorded(config: dict, model: str) -> bool:
-    return entry(config, model)["source"]["kind"] == "recorded"
+def is_trajectory(model: dict) -> bool:
+    return model["source"]["kind"] == "trajectory"
 
 
-def is_trajectory(config: dict, model: str) -> bool:
-    return entry(config, model)["source"]["kind"] == "trajectory"
-
-
-def is_served(config: dict, model: str) -> bool:
+def is_served(model: dict) -> bool:
     """Whether a model is behind a server, so that there are no weights and no tokenizer."""
-    return entry(config, model)["source"]["kind"] == "server"
+    return model["source"]["kind"] == "server"
 
 
-def is_sampled(config: dict, model: str) -> bool:
+def is_sampled(model: dict) -> bool:
     """Whether the workflow samples completions of a model, from its weights or from a server."""
-    return not (is_recorded(config, model) or is_trajectory(config, model))
+    return not (is_recorded(model) or is_trajectory(model))
 
 
 def replace_in_texts(value, old: str, new: str):
@@ -327,41 +299,6 @@ def eval_tasks(study: dict, task: str, model: str) -> list[str]:
     return [task] + [test["task"] for test in tests if model in as_list(test.get("models", model))]
 
 
-def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
-    """(model, task) pairs of a study. A recorded model has only the tasks of its recordings."""
-    return [
-        (model, task)
-        for model in study["models"]
-        for task in study["tasks"]
-        if has_arm(study, model=model, task=task)
-        and (
-            not is_recorded(config, model)
-            or task in config["models"][model]["source"]["recordings"]
-        )
-    ]
-
-
-def runs(config: dict, study: dict) -> list[Run]:
-    """All runs of a study, in the order of the configuration."""
-    study_runs = []
-    for model, task in pairs(config, study):
-        if is_recorded(config, model):
-            names = config["models"][model]["source"]["recordings"][task].get("runs", {})
-            study_runs += [
-                run_of(config, model, task, "recorded", policy, study["seeds"][0])
-                for policy in names
-            ]
-            continue
-        study_runs += [
-            run_of(config, model, task, recipe, policy, seed)
-            for recipe in recipes_of(study)
-            for policy in policies_of(study)
-            if has_arm(study, model=model, task=task, policy=policy, recipe=recipe)
-            for seed in study["seeds"]
-        ]
-    return study_runs
-
-
 def first_recipe(study: dict) -> str:
     """The first recipe that a study lists; "recorded" if all of the study's runs are recorded."""
     return next(iter(recipes_of(study)), "recorded")
@@ -380,82 +317,48 @@ def also_compared(study: dict) -> list[list[tuple[str, str]]]:
     ]
 
 
-def pretraining(config: dict, base: str) -> dict:
-    """The settings of `pretrain_model.py`: the base's source, with source and prompt of each
+def pretraining(model: dict, tasks: dict) -> dict:
+    """The settings of `pretrain_model.py`: a model's source, with source and prompt of each
     demonstrated task."""
-    source = entry(config, base)["source"]
+    source = model["source"]
     demonstrations = {
-        task: values
-        | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
+        task: values | {"source": tasks[task]["source"], "prompt": tasks[task]["prompt"]}
         for task, values in source["demonstrations"].items()
     }
     return source | {"demonstrations": demonstrations}
 
 
-def withheld_splits(config: dict, base: str) -> list[tuple[str, str]]:
-    """(task, split) whose problems are left out of a pretrained base's demonstrations.
-
-    These are both splits of the demonstrated tasks, and of tasks of the same families on which a
-    study trains or tests the model. Facts are never left out, because a model learns facts only
-    from its demonstrations. Tasks that no study uses with this model are not listed, so that a new
-    task does not pretrain the model again.
-    """
-    base_model, tasks = model_of(base), config["tasks"]
-    demonstrations = config["models"][base_model]["source"]["demonstrations"]
-    families = {tasks[name]["source"]["family"] for name in demonstrations} - set(
-        generated.LOOKED_UP
-    )
-    used_tasks = set(demonstrations)
-    for study in config["studies"].values():
-        used_tasks |= {
-            test
-            for model, task in pairs(config, study)
-            if model == base_model
-            for test in eval_tasks(study, task, model)
-        }
-    sampled_tasks = {sampled_task(tasks, name) for name in used_tasks}
-    return [
-        (name, split)
-        for name, task in tasks.items()
-        if name in sampled_tasks and task["source"].get("family") in families
-        for split in ("train", "test")
-        if task["source"][split]
-    ]
-
-
-def chat(config: dict, model: str) -> dict:
+def chat(model: dict) -> dict:
     """Arguments of the model's chat template."""
-    return entry(config, model).get("chat", {})
+    return model.get("chat", {})
 
 
-def engine(config: dict, model: str) -> str:
-    return (
-        "server" if is_served(config, model) else entry(config, model).get("engine", "transformers")
-    )
+def engine(model: dict) -> str:
+    return "server" if is_served(model) else model.get("engine", "transformers")
 
 
-def weights_source(config: dict, model: str) -> dict:
+def weights_source(model: dict) -> dict:
     """The part of a model's source that decides its completions. The address of a server, its price
     and its limits do not."""
-    source = entry(config, model)["source"]
+    source = model["source"]
     return (
         {key: source[key] for key in ("kind", "model", "endpoint") if key in source}
-        if is_served(config, model)
+        if is_served(model)
         else source
     )
 
 
-def server(config: dict, model: str) -> dict:
+def server(model: dict) -> dict:
     """The part of a server's source that does not decide the completions: address, key, price and
     limits."""
-    source = entry(config, model)["source"]
+    source = model["source"]
     return {key: value for key, value in source.items() if key not in ("kind", "model", "endpoint")}
 
 
-def gpus(config: dict, model: str, stage: str) -> dict:
+def gpus(model: dict, stage: str) -> dict:
     """The GPUs that a stage (sampling, adapter, full) of a model needs; count 0 for a model that
     runs on a CPU."""
-    return entry(config, model).get("gpus", {}).get(stage, {"count": 0})
+    return model.get("gpus", {}).get(stage, {"count": 0})
 
 
 def share_policy_or_recipe(first: tuple[str, str], second: tuple[str, str]) -> bool:
@@ -463,15 +366,12 @@ def share_policy_or_recipe(first: tuple[str, str], second: tuple[str, str]) -> b
     return first[0] == second[0] or first[1] == second[1]
 
 
-def training_gpus(config: dict, model: str, recipe: str) -> dict:
+def training_gpus(model: dict, recipe: dict) -> dict:
     """The GPUs of a training run: the model's entry for adapters or for all weights. A recipe with
     a selector or process rewards gets at most one GPU, because the run trains in a single
     process."""
-    training = config["recipes"][recipe]
-    stage_gpus = gpus(config, model, "adapter" if training.get("adapter") else "full")
-    return (
-        stage_gpus | {"count": min(1, stage_gpus["count"])} if is_online(training) else stage_gpus
-    )
+    stage_gpus = gpus(model, "adapter" if recipe.get("adapter") else "full")
+    return stage_gpus | {"count": min(1, stage_gpus["count"])} if is_online(recipe) else stage_gpus
 
 
 def recipe_differences(recipe: dict, first: dict) -> dict:
@@ -479,89 +379,6 @@ def recipe_differences(recipe: dict, first: dict) -> dict:
     lacks the key."""
     return {
         key: recipe.get(key) for key in sorted(recipe | first) if recipe.get(key) != first.get(key)
-    }
-
-
-def prices(config: dict, study: str) -> dict:
-    """The prices and counts from which a study's costs are computed.
-
-    `gpu_hour`: the price of a GPU hour. `gpus`: for each model the number of GPUs by recipe (0: the
-    CPU), in the study's order of recipes. `label`: the price of a label, for policies whose budget
-    names it. Policy `annotated` has the price of the policy of `subset`, which chose the prompts to
-    annotate.
-    """
-    plan, entries = config["studies"][study], config["policies"]
-    gpu_counts = lambda model: {
-        recipe: training_gpus(config, model, recipe)["count"] for recipe in recipes_of(plan)
-    }
-    budget_of = lambda name: entries.get(name, {}).get("budget")
-    is_annotated = lambda name: entries.get(name, {}).get("rule") == "annotated"
-    budgets = {
-        name: budget_of(config["subset"]["policy"] if is_annotated(name) else name)
-        for name in policies_of(plan)
-    }
-    return {
-        "gpu_hour": config["plan"]["price"],
-        "gpus": {model: gpu_counts(model) for model in plan["models"]},
-        "label": {
-            name: budget["label_price"]
-            for name, budget in budgets.items()
-            if isinstance(budget, dict) and "label_price" in budget
-        },
-    }
-
-
-def study_design(config: dict, study: str) -> dict:
-    """The design of a study, for the text of its paper. The design depends on the configuration
-    alone, not on results."""
-    plan, recipe_names = config["studies"][study], recipes_of(config["studies"][study])
-    tasks = {name: config["tasks"][name] for name in plan["tasks"]}
-    models = {name: config["models"][name] for name in plan["models"]}
-    chosen_by = [config["policies"][name] for name in policies_of(plan)]
-    task = next(iter(tasks.values()), {})
-    recipe = config["recipes"].get(first_recipe(plan), {})
-    trajectories = [
-        model["source"] for name, model in models.items() if is_trajectory(config, name)
-    ]
-    budgets = {
-        policy["budget"] for policy in chosen_by if isinstance(policy.get("budget"), float | int)
-    }
-    return {
-        "study": study,
-        "title": plan["title"],
-        "models": plan["models"],
-        "tasks": plan["tasks"],
-        "cut_from": {
-            name: entry["cut_from"] for name, entry in tasks.items() if "cut_from" in entry
-        },
-        "pretrained": any(model["source"]["kind"] == "pretrain" for model in models.values()),
-        "own_bases": all(map(has_own_bases, models.values())),
-        "held_constant": plan.get("held_constant", []),
-        "weaker_signal": plan.get("weaker_signal", []),
-        "graders": sorted({entry["grader"] for entry in tasks.values()}),
-        "policies": policies_of(plan),
-        "policy_settings": {name: config["policies"][name] for name in policies_of(plan)},
-        "rules": sorted({policy["rule"] for policy in chosen_by}),
-        "seeds": len(plan["seeds"]),
-        "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
-        "probe_samples": task.get("probe", {}).get("samples"),
-        "probes": {  # completions per prompt, unless they are recorded
-            name: tasks[name]["probe"]["samples"]
-            for model, name in pairs(config, plan)
-            if not is_recorded(config, model)
-        },
-        "test_samples": task.get("test", {}).get("samples"),
-        "greedy": task.get("test", {}).get("greedy", False)
-        and not is_recorded(config, plan["models"][0]),
-        "completion_tokens": {name: entry["completion_tokens"] for name, entry in tasks.items()},
-        "first_recipe": first_recipe(plan),
-        "recipe": recipe,
-        "other_recipes": {
-            name: recipe_differences(config["recipes"][name], recipe) for name in recipe_names[1:]
-        },
-        # epochs; empty unless models are trajectories
-        "chosen_from": sorted({source["chosen_from"] for source in trajectories}),
-        "origins": [source["origin"] for source in trajectories],
     }
 
 

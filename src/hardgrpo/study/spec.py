@@ -44,14 +44,19 @@ class Spec:
     continues: str | None = None
 
     @classmethod
-    def from_study(cls, config: dict, run: settings.Run, first: bool = False) -> Self:
+    def of_run(
+        cls,
+        run: settings.Run,
+        *,
+        model: dict,
+        task: dict,
+        recipe: dict,
+        policy: dict,
+        first: bool = False,
+    ) -> Self:
         """The specification of a run. With a policy in two rounds: the specification of the second
-        round, or of the first round if `first`."""
-        task, recipe, policy = (
-            config["tasks"][run.task],
-            config["recipes"][run.recipe],
-            config["policies"].get(run.policy, {}),
-        )
+        round, or of the first round if `first`. The dictionaries are the entries of the
+        configuration that the run names."""
         fields = {
             "model": run.base,
             "task": run.task,
@@ -59,10 +64,10 @@ class Spec:
             "recipe": run.recipe,
             "seed": run.seed,
             "model_folder": paths.model_folder(run.base),
-            "problems": paths.training_problems(config["tasks"], run.task),
+            "problems": paths.training_problems(run.task, task),
             "subset": paths.subset(run.base, run.task, run.policy, run.seed),
             "prompt": task["prompt"],
-            "chat": settings.chat(config, run.model),
+            "chat": settings.chat(model),
             "grader": task["grader"],
             "completion_tokens": task["completion_tokens"],
             "training": {"adapter": None} | recipe,

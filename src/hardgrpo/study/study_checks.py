@@ -84,7 +84,7 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
     if name == config["study"]:  # changed limits for one study may be too large for others
-        yield from memory_shortages(config, study)
+        yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
 
 
 def _kind(model: dict) -> str:
@@ -347,16 +347,14 @@ def _shared_problems(place: str, study: dict, tasks: dict) -> Mistakes:
                 )
 
 
-def memory_shortages(config: dict, study: dict) -> Mistakes:
+def memory_shortages(study: dict, models: dict, recipes: dict, tasks: dict) -> Mistakes:
     """Yield runs that do not fit the GPUs of their model."""
     for model, recipe, task in _combinations(study, "model", "recipe", "task"):
-        shape, training = config["models"][model].get("shape"), config["recipes"][recipe]
-        if shape is None or "gpus" not in config["models"][model]:
+        shape, training = models[model].get("shape"), recipes[recipe]
+        if shape is None or "gpus" not in models[model]:
             continue
-        gpus, limit = (
-            training_gpus(config, model, recipe),
-            config["tasks"][task]["completion_tokens"],
-        )
+        gpus = training_gpus(models[model], training)
+        limit = tasks[task]["completion_tokens"]
         if problem := memory.shortage(shape, training, limit, gpus, f"recipe {recipe} on {task}"):
             yield f"models.{model}.gpus.{'adapter' if training.get('adapter') else 'full'}", problem
 

@@ -15,7 +15,8 @@ from snakemake.iocontainers import Wildcards
 from hardgrpo.report import registry
 from hardgrpo.runtime import code as code_files
 from hardgrpo.selection import policies
-from hardgrpo.study import claim_conditions, paths, pool_sizes, pools, settings
+from hardgrpo.study import claim_conditions, designs, paths, pool_sizes, pools, settings
+from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
 from hardgrpo.workflow.input_files import run_of
 from hardgrpo.workflow.names import Names
@@ -27,11 +28,12 @@ def as_json(value) -> str:
 
 
 class Arguments:
-    """Functions from wildcards to arguments for one configuration. `workflow` is Snakemake's object
-    of this name in a Snakefile."""
+    """Functions from wildcards to arguments for one configuration with its resolved studies.
+    `workflow` is Snakemake's object of this name in a Snakefile."""
 
-    def __init__(self, config: dict, names: Names, workflow):
-        self.config, self.names, self.workflow = config, names, workflow
+    def __init__(self, config: dict, studies: dict[str, ResolvedStudy], names: Names, workflow):
+        self.config, self.studies = config, studies
+        self.names, self.workflow = names, workflow
 
     def code(self, program: str, *modules: str) -> str:
         """Checksum of a program of scripts/, of the library modules that the program loads by name
@@ -57,11 +59,15 @@ class Arguments:
 
     def source_folders(self, wildcards: Wildcards) -> list[str]:
         """The files or folders from which a split is read."""
-        return [path for _, path in paths.parts(self.config, wildcards.task, wildcards.split)]
+        return self._folders(wildcards, wildcards.split)
 
     def pool_folders(self, wildcards: Wildcards) -> list[str]:
         """The files or folders from which a task's pool is read."""
-        return [path for _, path in paths.parts(self.config, wildcards.task, "train")]
+        return self._folders(wildcards, "train")
+
+    def _folders(self, wildcards: Wildcards, split: str) -> list[str]:
+        parts = paths.parts(wildcards.task, self._task(wildcards), split, self.config["data"])
+        return [path for _, path in parts]
 
     def task_in_ids(self, wildcards: Wildcards) -> str:
         """The task whose name is in the ids of the problems."""
@@ -70,9 +76,9 @@ class Arguments:
     def grader_and_policies(self, wildcards: Wildcards) -> str:
         """The grader that must read the answers, and the policies that must be able to choose from
         the pool."""
-        targets = self.workflow.dag_settings.targets
+        study, targets = self.studies[self.config["study"]], self.workflow.dag_settings.targets
         choosing = (
-            pool_sizes.choosing_policies(self.config, wildcards.task, targets)
+            pool_sizes.choosing_policies(study, self.config["subset"], wildcards.task, targets)
             if wildcards.split == "train"
             else {}
         )
@@ -88,26 +94,26 @@ class Arguments:
         return settings.answer_column(self._task(wildcards))
 
     def model_source(self, wildcards: Wildcards) -> str:
-        return as_json(settings.weights_source(self.config, wildcards.model))
+        return as_json(settings.weights_source(self._model(wildcards)))
 
     def model_parent(self, wildcards: Wildcards) -> str:
         """The folder to which the path of a model is relative."""
-        is_folder = settings.entry(self.config, wildcards.model)["source"]["kind"] == "folder"
+        is_folder = self._model(wildcards)["source"]["kind"] == "folder"
         return self.config["data"] if is_folder else "."
 
     def pretraining(self, wildcards: Wildcards) -> str:
-        return as_json(settings.pretraining(self.config, wildcards.model))
+        return as_json(settings.pretraining(self._model(wildcards), self.config["tasks"]))
 
     def chat(self, wildcards: Wildcards) -> str:
         """Arguments of the model's chat template."""
-        return as_json(settings.chat(self.config, wildcards.model))
+        return as_json(settings.chat(self._model(wildcards)))
 
     # --- probe and subsets ---
 
     def sampling(self, wildcards: Wildcards) -> str:
         """Arguments of a program that samples: the engine, and the arguments of the model's chat
         template."""
-        return f"--engine {settings.engine(self.config, wildcards.model)} --chat {shlex.quote(self.chat(wildcards))}"
+        return f"--engine {settings.engine(self._model(wildcards))} --chat {shlex.quote(self.chat(wildcards))}"
 
     def probe(self, wildcards: Wildcards) -> dict:
         return settings.sorted_slice(self._task(wildcards)["probe"])
@@ -203,15 +209,25 @@ class Arguments:
     # --- training ---
 
     def spec(self, wildcards: Wildcards) -> str:
-        return as_json(Spec.from_study(self.config, run_of(wildcards)).fields())
+        return as_json(self._spec(wildcards).fields())
 
     def first_spec(self, wildcards: Wildcards) -> str:
         """The specification of the first of two rounds."""
-        return as_json(Spec.from_study(self.config, run_of(wildcards), first=True).fields())
+        return as_json(self._spec(wildcards, first=True).fields())
 
     def first_checkpoint(self, wildcards: Wildcards) -> str:
         """The last checkpoint of the first of two rounds."""
-        return Spec.from_study(self.config, run_of(wildcards)).model_folder
+        return self._spec(wildcards).model_folder
+
+    def _spec(self, wildcards: Wildcards, first: bool = False) -> Spec:
+        return Spec.of_run(
+            run_of(wildcards),
+            model=self._model(wildcards),
+            task=self._task(wildcards),
+            recipe=self.config["recipes"][wildcards.recipe],
+            policy=self.config["policies"].get(wildcards.policy, {}),
+            first=first,
+        )
 
     # --- evaluation ---
 
@@ -244,20 +260,19 @@ class Arguments:
 
     def study(self, wildcards: Wildcards) -> str:
         """The part of the configuration that decides which files a study has."""
-        return as_json(paths.of_study(self.config, wildcards.study))
+        return as_json(paths.of_study(self._study(wildcards)))
 
     def design(self, wildcards: Wildcards) -> str:
         """The design of a study, for the text of its paper."""
-        return as_json(settings.study_design(self.config, wildcards.study))
+        return as_json(designs.design(self._study(wildcards)))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
         """The study's first recipe, which labels of arms leave out."""
-        # an analysis has no arms
-        return settings.first_recipe(self.config["studies"].get(wildcards.study, {"arms": []}))
+        return self._study(wildcards).first_recipe
 
     def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
         """The part of a study's design that a figure shows."""
-        return lambda wildcards: as_json(entry.design(self.config, wildcards.study))
+        return lambda wildcards: as_json(entry.design(self._study(wildcards)))
 
     def design_of_figure(self, wildcards: Wildcards) -> str:
         """The same for the figure `wildcards.figure`."""
@@ -271,9 +286,9 @@ class Arguments:
         """What the paper over all studies describes: the designs of the committed studies, and the
         models and tasks that are generated here."""
         studies = {
-            study: settings.study_design(self.config, study)
-            for study in self.config["studies"]
-            if os.path.isdir(paths.reference(study))
+            name: designs.design(study)
+            for name, study in self.studies.items()
+            if not study.is_analysis and os.path.isdir(paths.reference(name))
         }
         models = {
             name: model
@@ -290,34 +305,40 @@ class Arguments:
 
     def policies(self, wildcards: Wildcards) -> str:
         """The configuration of a study's policies; none for an analysis."""
-        plan = self.config["studies"].get(wildcards.study)
-        names = settings.policies_of(plan) if plan else []
-        return as_json({name: self.config["policies"][name] for name in names})
+        study = self._study(wildcards)
+        return as_json({name: study.policies[name] for name in study.policy_names})
 
     def comparisons(self, wildcards: Wildcards) -> str:
         """The pools and tests of a study that are compared."""
-        return json.dumps(pools.comparisons(self.config, wildcards.study))
+        return json.dumps(pools.comparisons(self._study(wildcards)))
 
     def graders(self, wildcards: Wildcards) -> str:
         """{task: grader} of the tests of a study."""
-        tests = paths.of_study(self.config, wildcards.study)["tasks"]
+        tests = paths.of_study(self._study(wildcards))["tasks"]
         return as_json({test: self.config["tasks"][test]["grader"] for test in tests})
 
     def prices(self, wildcards: Wildcards) -> str:
         """The prices and counts from which a study's costs are computed."""
-        return as_json(settings.prices(self.config, wildcards.study))
+        gpu_hour, annotating_policy = self.config["plan"]["price"], self.config["subset"]["policy"]
+        return as_json(designs.prices(self._study(wildcards), gpu_hour, annotating_policy))
 
     def conditions(self, wildcards: Wildcards) -> str:
         """Facts that decide which claims a study can test."""
-        return as_json(claim_conditions.conditions(self.config, wildcards.study))
+        return as_json(claim_conditions.conditions(self._study(wildcards)))
 
     def title(self, wildcards: Wildcards) -> str:
-        return as_json(
-            {"name": wildcards.study, "title": self.config["studies"][wildcards.study]["title"]}
-        )
+        title = self._study(wildcards).entry["title"]
+        return as_json({"name": wildcards.study, "title": title})
 
     def run_folders(self, wildcards: Wildcards) -> list[str]:
-        return [os.path.dirname(updates) for updates in paths.updates(self.config, wildcards.study)]
+        return [os.path.dirname(updates) for updates in paths.updates(self._study(wildcards))]
+
+    def _study(self, wildcards: Wildcards) -> ResolvedStudy:
+        return self.studies[wildcards.study]
 
     def _task(self, wildcards: Wildcards) -> dict:
         return self.config["tasks"][wildcards.task]
+
+    def _model(self, wildcards: Wildcards) -> dict:
+        """The entry of the base `wildcards.model`."""
+        return settings.entry(self.config["models"], wildcards.model)

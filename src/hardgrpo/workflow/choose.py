@@ -7,7 +7,7 @@ from pathlib import Path
 from hardgrpo.data import sources
 from hardgrpo.grading import graders
 from hardgrpo.planning import server_costs
-from hardgrpo.planning.durations import Job
+from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
@@ -79,10 +79,12 @@ def run(args: argparse.Namespace) -> None:
     path, complete = own_files.write_configuration(config, task)
     if args.dry_run:
         job = Job("probe", model=config["subset"]["model"], task=task)
-        print(server_costs.describe(complete, job))
+        print(server_costs.describe(ResolvedJob.of(complete, job)))
         return
     own_files.run_workflow(path, "subset")
-    for file in [paths.chosen_rows(complete), *paths.trainer_rows(complete)]:
+    subset, models = complete["subset"], complete["models"]
+    rows = paths.chosen_rows(subset, models, complete["tasks"])
+    for file in [rows, *paths.trainer_rows(subset, models)]:
         print(f"chosen  {own_files.ROOT / file}")
 
 

@@ -17,7 +17,8 @@ from snakemake.logging import logger
 
 from hardgrpo.report import registry
 from hardgrpo.runtime import checksums, files
-from hardgrpo.study import claim_conditions, paths, pools, settings
+from hardgrpo.study import claim_conditions, designs, paths, pools
+from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.failures import raises_workflow_error
 
 NO_SUMMARIES = "`figures`, `supplement` and `paper` make no summaries: they draw finished ones"
@@ -42,13 +43,20 @@ def tables_of_entries(entries: Mapping) -> dict[str, None]:
 
 
 class Drawing:
-    """The drawings of studies. `workflow` is Snakemake's object of this name in a Snakefile;
-    `has_tex` says whether jobs have TeX."""
+    """The drawings of the resolved studies of a configuration. `workflow` is Snakemake's object of
+    this name in a Snakefile; `has_tex` says whether jobs have TeX."""
 
-    def __init__(self, config: dict, workflow, has_tex: bool, is_report: bool = False):
+    def __init__(
+        self,
+        config: dict,
+        studies: dict[str, ResolvedStudy],
+        workflow,
+        has_tex: bool,
+        is_report: bool = False,
+    ):
         """`is_report`: whether Snakemake is called with `--report`."""
-        self.config, self.workflow, self.has_tex = config, workflow, has_tex
-        self.is_report = is_report
+        self.config, self.studies, self.workflow = config, studies, workflow
+        self.has_tex, self.is_report = has_tex, is_report
         self.folder = functools.cache(self._folder)
         self.figure_names = functools.cache(self._figure_names)
 
@@ -77,19 +85,13 @@ class Drawing:
         exist, so that Snakemake uses the existing summaries and plans no run."""
         if self.is_drawing_only():
             return NO_SUMMARIES
-        study = wildcards.study
-        with_prompts = [
-            with_prompt for _, _, with_prompt in paths.recorded_probes(self.config, study)
-        ]
-        comparisons = pools.comparisons(self.config, study)
+        study = self.studies[wildcards.study]
+        with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(study)]
+        comparisons = pools.comparisons(study)
         tests, compared_pools = (
             [comparison[key] for comparison in comparisons] for key in ("test", "pool")
         )
-        return (
-            paths.results(self.config, study)
-            + with_prompts
-            + list(dict.fromkeys(tests + compared_pools))
-        )
+        return paths.results(study) + with_prompts + list(dict.fromkeys(tests + compared_pools))
 
     def counts(self, wildcards: Wildcards) -> str:
         """The input of the summaries of an analysis of published numbers; see `results`."""
@@ -105,7 +107,7 @@ class Drawing:
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
             return computed
-        names = registry.summary_tables(self.config, study)
+        names = registry.summary_tables(self.studies[study])
         is_complete = {folder: paths.has_tables(folder, names) for folder in (computed, reference)}
         choices = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[
             self.config["draw"]
@@ -140,7 +142,7 @@ class Drawing:
             summaries = [
                 name
                 for name in names
-                if name in registry.summary_tables(self.config, wildcards.study)
+                if name in registry.summary_tables(self.studies[wildcards.study])
             ]
             judged = [
                 f"paper/{wildcards.study}/{name}.csv" for name in names if name in registry.JUDGED
@@ -157,23 +159,22 @@ class Drawing:
 
     def analysis_tables(self, wildcards: Wildcards) -> list[str]:
         """All summary tables of an analysis of published numbers."""
-        return self._summaries(
-            wildcards.study, registry.summary_tables(self.config, wildcards.study)
-        )
+        return self._all_summaries(wildcards.study)
 
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
         """The configured study's tables. The tables are inputs of the targets `figures` and
         `paper`, because Snakemake does not report a missing input of a figure that already
         exists."""
-        return self._summaries(
-            self.config["study"], registry.summary_tables(self.config, self.config["study"])
-        )
+        return self._all_summaries(self.config["study"])
+
+    def _all_summaries(self, study: str) -> list[str]:
+        return self._summaries(study, registry.summary_tables(self.studies[study]))
 
     # --- drawings of a study ---
 
     @raises_workflow_error
     def _figure_names(self, study: str) -> list[str]:
-        return registry.figures_of(self.config, study)
+        return registry.figures_of(self.studies[study])
 
     def figures(self, study: str) -> list[str]:
         kinds = ["pdf", "png", "csv"]
@@ -187,7 +188,7 @@ class Drawing:
     def paper_tables(self, study: str) -> list[str]:
         """The tables of the paper; for an analysis of published numbers the page of answers and the
         verdicts on its claims."""
-        if settings.is_analysis(self.config, study):
+        if self.studies[study].is_analysis:
             return [f"paper/{study}/answers.md", f"paper/{study}/claims.csv"]
         kinds = ["tex", "csv", "html"]
         tables = expand(
@@ -197,13 +198,13 @@ class Drawing:
 
     def worth(self, study: str) -> list[str]:
         """The page "Was it worth it?" (gains and costs), unless all runs are recorded."""
-        has_runs = any(run.recipe != "recorded" for run in paths.runs(self.config, study))
+        has_runs = any(run.recipe != "recorded" for run in self.studies[study].runs)
         return [f"paper/{study}/worth.html"] if has_runs else []
 
     def paper(self, study: str) -> list[str]:
         """Figures, tables, the page "Was it worth it?", and the report of the checks. For an
         analysis: figures, and the page of answers."""
-        if settings.is_analysis(self.config, study):
+        if self.studies[study].is_analysis:
             return self.figures(study) + self.paper_tables(study)
         return (
             self.figures(study)
@@ -216,27 +217,25 @@ class Drawing:
         """The paper as PDF, if TeX is installed."""
         return (
             [f"paper/{study}/supplement.pdf"]
-            if self.has_tex and not settings.is_analysis(self.config, study)
+            if self.has_tex and not self.studies[study].is_analysis
             else []
         )
 
     def explorer(self, study: str) -> list[str]:
         """The explorer, if the study has completions."""
-        has_completions = not settings.is_analysis(self.config, study) and paths.evaluations(
-            self.config, study
-        )
+        has_completions = paths.evaluations(self.studies[study])
         return [f"paper/{study}/explorer.html"] if has_completions else []
 
     def crate(self, study: str) -> str:
         """The crate, or for an analysis a path that cannot exist and says why there is none."""
-        if settings.is_analysis(self.config, study):
+        if self.studies[study].is_analysis:
             return f"config.yaml: analyses.{study} has no runs, so there is no crate"
         return f"paper/{study}/crate.zip"
 
     def agreement(self, study: str) -> list[str]:
         """The comparison with the committed reference, if the study has runs and a reference."""
         has_reference = paths.has_tables(paths.reference(study), ["decomposition_runs"])
-        return [paths.agreement(study)] if has_reference and paths.runs(self.config, study) else []
+        return [paths.agreement(study)] if has_reference and self.studies[study].runs else []
 
     def run_files(self, wildcards: Wildcards) -> list[str]:
         """The checksums of the files of the reference's runs, where they are committed."""
@@ -325,13 +324,18 @@ class Drawing:
         A study that was finished without TeX stays finished when TeX is installed later; a message
         says how to make its PDF.
         """
-        if settings.is_analysis(self.config, study):
+        if self.studies[study].is_analysis:
             return self.paper(study)
         if self.is_report and self._reports_drawings():
             return [name for name in self.paper(study) + self.pdf(study) if os.path.exists(name)]
         pdf = [] if self._is_without_pdf(study) else self.pdf(study)
-        files = paths.results(self.config, study) + paths.prunings(self.config, study)
-        return files + self.paper(study) + pdf + self.agreement(study) + self.explorer(study)
+        results = paths.results(self.studies[study]) + self._prunings(study)
+        return results + self.paper(study) + pdf + self.agreement(study) + self.explorer(study)
+
+    def _prunings(self, study: str) -> list[str]:
+        if self.config["keep_checkpoints"] == "all":
+            return []
+        return paths.prunings(self.studies[study], self.studies.values())
 
     def suggest_pdf(self, study: str) -> None:
         """Log how to make the PDF of a study that was finished without TeX, if TeX is installed
@@ -344,7 +348,7 @@ class Drawing:
     def note_missing_pdf(self, study: str) -> None:
         """Called after each run: if the study is finished without a PDF, write a note that says how
         to make the PDF."""
-        if settings.is_analysis(self.config, study):
+        if self.studies[study].is_analysis:
             return
         note = _note(study)
         if os.path.exists(f"paper/{study}/supplement.pdf"):
@@ -356,26 +360,27 @@ class Drawing:
                 f"Study {study} was finished without TeX. Install TeX, then make its PDF: {_make_pdf(study)}\n"
             )
 
-    def show_results_command(self, study: str) -> str:
+    def show_results_command(self, name: str) -> str:
         """The command that prints the results of a study."""
-        if settings.is_analysis(self.config, study):
-            page = f"paper/{study}/answers.md"
+        study = self.studies[name]
+        if study.is_analysis:
+            page = f"paper/{name}/answers.md"
             return f"cat {page}" if os.path.exists(page) else "true"
         # If only a part of the study has run, the agreement with the reference does not exist yet.
         compared = (
             []
             if self.is_drawing_only()
-            else [path for path in self.agreement(study) if Path(path).exists()]
+            else [path for path in self.agreement(name) if Path(path).exists()]
         )
         agreement = " ".join(["", "--agreement", *compared]) if compared else ""
-        own_bases = (
-            " --own-bases" if claim_conditions.conditions(self.config, study)["own_bases"] else ""
-        )
+        own_bases = " --own-bases" if claim_conditions.conditions(study)["own_bases"] else ""
         tex = "" if self.has_tex else " --no-tex"
-        first_recipe = f" --first-recipe {settings.first_recipe(self.config['studies'][study])}"
-        policies = f" --policies {shlex.quote(json.dumps(settings.study_design(self.config, study)['policy_settings']))}"
-        tables = f"{self.folder(study)}/*.csv{agreement}{own_bases}{first_recipe}{policies}{tex}"
-        return f"python scripts/paper/show_results.py --study {study} --tables {tables}"
+        first_recipe = f" --first-recipe {study.first_recipe}"
+        policies = (
+            f" --policies {shlex.quote(json.dumps(designs.design(study)['policy_settings']))}"
+        )
+        tables = f"{self.folder(name)}/*.csv{agreement}{own_bases}{first_recipe}{policies}{tex}"
+        return f"python scripts/paper/show_results.py --study {name} --tables {tables}"
 
     def _is_without_pdf(self, study: str) -> bool:
         return _note(study).exists()

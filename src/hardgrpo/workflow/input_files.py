@@ -14,16 +14,19 @@ from snakemake.iocontainers import Wildcards
 from snakemake.logging import logger
 
 from hardgrpo.data import inputs
-from hardgrpo.study import paths, pool_sizes, pools, settings
+from hardgrpo.study import paths, pool_sizes, pools, resolved, settings
+from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.workflow.names import Names
 
 
 class InputFiles:
-    """Input functions for one configuration. `workflow` is Snakemake's object of this name in a
-    Snakefile."""
+    """Input functions for one configuration with its resolved studies. `workflow` is Snakemake's
+    object of this name in a Snakefile."""
 
-    def __init__(self, config: dict, names: Names, workflow):
-        self.config, self.names, self.workflow = config, names, workflow
+    def __init__(self, config: dict, studies: dict[str, ResolvedStudy], names: Names, workflow):
+        self.config, self.studies = config, studies
+        self.names, self.workflow = names, workflow
+        self._models_and_tasks = config["models"], config["tasks"]
         self.too_small = functools.cache(self._too_small)
         self.original_checkpoints = functools.cache(self._original_checkpoints)
 
@@ -31,11 +34,11 @@ class InputFiles:
 
     def source_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before a split is prepared."""
-        return [file for file, _ in paths.parts(self.config, wildcards.task, wildcards.split)]
+        return [file for file, _ in self._parts(wildcards.task, wildcards.split)]
 
     def solution_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before the worked solutions of a pool are written."""
-        return [file for file, _ in paths.parts(self.config, wildcards.task, "train")]
+        return [file for file, _ in self._parts(wildcards.task, "train")]
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
         """The user's file with the answers to the chosen prompts."""
@@ -48,18 +51,26 @@ class InputFiles:
         """The problems that are withheld from the pretraining of a base."""
         return [
             paths.problems(*split)
-            for split in settings.withheld_splits(self.config, wildcards.model)
+            for split in resolved.withheld_splits(
+                self.config["models"],
+                self.config["tasks"],
+                wildcards.model,
+                self.studies.values(),
+            )
         ]
+
+    def _parts(self, task: str, split: str) -> list[tuple[str, str]]:
+        return paths.parts(task, self.config["tasks"][task], split, self.config["data"])
 
     # --- probe and subsets ---
 
     def pool(self, wildcards: Wildcards) -> str:
         """The problems that a model is probed on."""
-        return pools.problems(self.config, wildcards.model, wildcards.task)
+        return pools.problems(*self._models_and_tasks, wildcards.model, wildcards.task)
 
     def pool_questions(self, wildcards: Wildcards) -> str:
         """The problems that a model is probed on, without their answers."""
-        return pools.questions(self.config, wildcards.model, wildcards.task)
+        return pools.questions(*self._models_and_tasks, wildcards.model, wildcards.task)
 
     def probe(self, wildcards: Wildcards) -> str | list[str]:
         """The completions of all shards of a probe."""
@@ -86,7 +97,7 @@ class InputFiles:
 
     def deciding_questions(self, wildcards: Wildcards) -> str:
         """The pool whose probe decides a subset, without its answers."""
-        return pools.questions(self.config, *self._deciding_probe(wildcards))
+        return pools.questions(*self._models_and_tasks, *self._deciding_probe(wildcards))
 
     def pass_rates(self, wildcards: Wildcards) -> str:
         """The pass rates that decide a subset."""
@@ -122,9 +133,8 @@ class InputFiles:
     def _deciding_probe(self, wildcards: Wildcards) -> tuple[str, str]:
         """(base, task) of the probe that decides a subset."""
         policy = self.config["policies"][wildcards.policy]
-        base = settings.probing_base(
-            self.config, settings.model_of(wildcards.model), policy, int(wildcards.seed)
-        )
+        model, models = settings.model_of(wildcards.model), self.config["models"]
+        base = settings.probing_base(models, model, policy, int(wildcards.seed))
         return base, policy.get("probed_on", wildcards.task)
 
     def _too_small(self, policy: str, task: str) -> str | None:
@@ -133,7 +143,13 @@ class InputFiles:
         # prompts of a trajectory belong to no task
         if task not in self.config["tasks"] or not self.workflow.is_main_process:
             return None
-        problem = pool_sizes.too_small(self.config, policy, task)
+        problem = pool_sizes.too_small(
+            policy,
+            self.config["policies"][policy],
+            task,
+            self.config["tasks"][task],
+            self.config["data"],
+        )
         return (
             problem and f"{', '.join(map(os.path.relpath, self.workflow.configfiles))}: {problem}"
         )
@@ -142,7 +158,7 @@ class InputFiles:
 
     def training_problems(self, wildcards: Wildcards) -> str:
         """The problems with answers that a run's prompts come from."""
-        return paths.training_problems(self.config["tasks"], wildcards.task)
+        return paths.training_problems(wildcards.task, self.config["tasks"][wildcards.task])
 
     def training_subset(self, wildcards: Wildcards) -> str:
         """The prompts that a run is trained on."""
@@ -162,7 +178,7 @@ class InputFiles:
 
     def test_problems(self, wildcards: Wildcards) -> str:
         """The problems that a model is tested on."""
-        return pools.problems(self.config, wildcards.model, wildcards.eval_task, "test")
+        return pools.problems(*self._models_and_tasks, wildcards.model, wildcards.eval_task, "test")
 
     def longer_grades(self, wildcards: Wildcards) -> str:
         """The graded completions from which a task's graded completions are cut."""
@@ -175,15 +191,15 @@ class InputFiles:
 
     def run_evaluations(self, wildcards: Wildcards) -> list[str]:
         """The evaluations of a run in the configured study. Pruning waits for them."""
-        run, study = run_of(wildcards), self.config["study"]
+        run, study = run_of(wildcards), self.studies[self.config["study"]]
         if run not in self._configured_runs:
-            return [f"config.yaml: studies.{study} has no run {run.path}"]
-        return paths.evaluations_of_run(self.config, study, run)
+            return [f"config.yaml: studies.{study.name} has no run {run.path}"]
+        return paths.evaluations_of_run(study, run)
 
     @functools.cached_property
     def _configured_runs(self) -> frozenset[settings.Run]:
         """The runs of the configured study. A set, because each pruning job looks its run up."""
-        return frozenset(paths.runs(self.config, self.config["study"]))
+        return frozenset(self.studies[self.config["study"]].runs)
 
     def recorded_base(self, wildcards: Wildcards) -> str:
         return self._recorded_part(wildcards.model, wildcards.eval_task, "base")
@@ -255,18 +271,19 @@ class InputFiles:
         questions = {"original": name, "questions": recording["questions"][split]}
         return questions | ({"scores": scores[split]} if split in scores else {})
 
-    def converted(self, study: str) -> list[str]:
+    def converted(self, name: str) -> list[str]:
         """The files of a study that are converted from files of other authors. For an analysis,
         which converts nothing, the files of the authors."""
-        if settings.is_analysis(self.config, study):
-            return self.originals(Wildcards(fromdict={"study": study}))
+        study = self.studies[name]
+        if study.is_analysis:
+            return self.originals(Wildcards(fromdict={"study": name}))
         converted = [
             paths.converted_trajectory(model)
-            for model, _ in paths.trajectory_prompts(self.config, study)
+            for model, _ in study.trajectory_prompts
             if "repository" in self._source(model)
         ]
-        for model, task in settings.pairs(self.config, self.config["studies"][study]):
-            if not settings.is_recorded(self.config, model) or "repository" not in self._source(
+        for model, task in study.pairs:
+            if not settings.is_recorded(study.models[model]) or "repository" not in self._source(
                 model
             ):
                 continue
@@ -281,7 +298,7 @@ class InputFiles:
                 converted += [
                     paths.recording(model, task, f"{policy}/checkpoint-{step}") for step in steps
                 ]
-        return converted + paths.published_files(self.config, study)
+        return converted + paths.published_files(study)
 
     def original_accuracies(self, wildcards: Wildcards) -> dict[str, str]:
         """The originals of published accuracies, as named inputs: accuracies, and published pass
@@ -383,7 +400,7 @@ class InputFiles:
 
     def texts(self, wildcards: Wildcards) -> list[str]:
         """The evaluations of a study, the texts of their completions, and the problems."""
-        return paths.texts(self.config, wildcards.study)
+        return paths.texts(self.studies[wildcards.study])
 
 
 def run_of(wildcards: Wildcards) -> settings.Run:

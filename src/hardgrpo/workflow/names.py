@@ -4,11 +4,26 @@ import re
 from collections.abc import Iterable
 
 from hardgrpo.study import settings
+from hardgrpo.study.resolved import ResolvedStudy
 
 
 def any_of(names: Iterable[str]) -> str:
     """A wildcard constraint that matches exactly these names."""
     return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def used_bases(
+    models: dict, model: str, subset: dict, studies: dict[str, ResolvedStudy]
+) -> list[str]:
+    """The bases of a model: the model itself, or the replicates' own bases that a study or `subset`
+    uses."""
+    if not settings.has_own_bases(models[model]):
+        return [model]
+    seeds = [
+        seed for study in studies.values() if model in study.probing_models for seed in study.seeds
+    ]
+    seeds += [subset["seed"]] if subset["model"] == model else []
+    return settings.bases_of(models, model, seeds)
 
 
 class Names:
@@ -18,17 +33,19 @@ class Names:
     tiny-seed0 if each replicate has its own base.
     """
 
-    def __init__(self, config: dict):
+    def __init__(self, config: dict, studies: dict[str, ResolvedStudy]):
         models, tasks = config["models"], config["tasks"]
-        has_kind = lambda base, kind: settings.entry(config, base)["source"]["kind"] == kind
-        self.recorded = [name for name in models if settings.is_recorded(config, name)]
-        self.trajectories = [name for name in models if settings.is_trajectory(config, name)]
+        has_kind = lambda base, kind: settings.entry(models, base)["source"]["kind"] == kind
+        self.recorded = [name for name, model in models.items() if settings.is_recorded(model)]
+        self.trajectories = [
+            name for name, model in models.items() if settings.is_trajectory(model)
+        ]
         self.trajectory_prompts = [models[name]["source"]["prompts"] for name in self.trajectories]
         self.sampled = [
             base
-            for name in models
-            if settings.is_sampled(config, name)
-            for base in settings.used_bases(config, name)
+            for name, model in models.items()
+            if settings.is_sampled(model)
+            for base in used_bases(models, name, config["subset"], studies)
         ]
         self.pretrained = [base for base in self.sampled if has_kind(base, "pretrain")]
         self.fetched = [base for base in self.sampled if not has_kind(base, "pretrain")]

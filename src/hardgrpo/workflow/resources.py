@@ -132,11 +132,19 @@ class Machine:
 
         @raises_workflow_error
         def walltime(wildcards: Wildcards, attempt: int) -> int:
-            job = durations.Job.of(rule, dict(wildcards.items()))
-            estimate = durations.walltime(self.config, job, self.gpu, attempt, self._calibration)
+            job = self._job(rule, wildcards)
+            estimate = durations.walltime(job, self.gpu, attempt, self._calibration)
             return min(estimate, int(self.cluster.get("longest_runtime", estimate)))
 
         return walltime
+
+    def _job(self, rule: str, wildcards: Wildcards) -> durations.ResolvedJob:
+        job = durations.Job.of(rule, dict(wildcards.items()))
+        return durations.ResolvedJob.of(self.config, job)
+
+    def _model(self, wildcards: Wildcards) -> dict:
+        """The entry of the base `wildcards.model`."""
+        return settings.entry(self.config["models"], wildcards.model)
 
     @functools.cached_property
     def _calibration(self) -> calibration.Calibration | None:
@@ -169,12 +177,11 @@ class Machine:
         """Resources of a rule that samples completions."""
 
         def place(wildcards: Wildcards) -> str:
-            if not settings.is_served(self.config, wildcards.model):
+            model = self._model(wildcards)
+            if not settings.is_served(model):
                 return self._place(self._sampling_gpus(wildcards))
-            costs = server_costs.describe(
-                self.config, durations.Job.of(rule, dict(wildcards.items()))
-            )
-            return f"server {settings.server(self.config, wildcards.model)['url']}: {costs}"
+            costs = server_costs.describe(self._job(rule, wildcards))
+            return f"server {settings.server(model)['url']}: {costs}"
 
         return self.for_gpus(self._sampling_gpus) | {
             "place": place,
@@ -184,15 +191,14 @@ class Machine:
         }
 
     def _sampling_gpus(self, wildcards: Wildcards) -> int:
-        return settings.gpus(self.config, wildcards.model, "sampling")["count"]
+        return settings.gpus(self._model(wildcards), "sampling")["count"]
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
         """Arguments of a program that samples: its GPUs, or the address of a server. A changed
         address triggers no rerun."""
-        if settings.is_served(self.config, wildcards.model):
-            return (
-                f"--server {shlex.quote(json.dumps(settings.server(self.config, wildcards.model)))}"
-            )
+        model = self._model(wildcards)
+        if settings.is_served(model):
+            return f"--server {shlex.quote(json.dumps(settings.server(model)))}"
         return self._gpu_arguments(self._sampling_gpus(wildcards))
 
     def _sampling_memory(self, wildcards: Wildcards) -> int:
@@ -208,11 +214,10 @@ class Machine:
     def _memory_without_gpus(self, wildcards: Wildcards, estimate: Callable[[dict], float]) -> int:
         """Main memory in MB of a job that computes on the CPU. `estimate` takes the shape of a
         model and returns GiB."""
-        if wildcards.model in self.names.pretrained or settings.is_served(
-            self.config, wildcards.model
-        ):
+        model = self._model(wildcards)
+        if wildcards.model in self.names.pretrained or settings.is_served(model):
             return 2000
-        shape = durations.model_shape(self.config, wildcards.model)
+        shape = durations.model_shape(wildcards.model, model, self.config["data"])
         return 6000 if shape is None else math.ceil(1100 * estimate(shape))
 
     # --- training ---
@@ -232,7 +237,10 @@ class Machine:
         }
 
     def _training_entry(self, wildcards: Wildcards) -> dict:
-        return settings.training_gpus(self.config, wildcards.model, wildcards.recipe)
+        return settings.training_gpus(self._model(wildcards), self._recipe(wildcards))
+
+    def _recipe(self, wildcards: Wildcards) -> dict:
+        return self.config["recipes"][wildcards.recipe]
 
     def _training_gpus(self, wildcards: Wildcards) -> int:
         return self._training_entry(wildcards)["count"]
@@ -241,22 +249,19 @@ class Machine:
         """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
-        return math.ceil(
-            memory.run_memory(self.config, wildcards.model, wildcards.recipe, wildcards.task)[
-                "total"
-            ]
-        )
+        task = self.config["tasks"][wildcards.task]
+        need = memory.run_memory(self._model(wildcards), self._recipe(wildcards), task)
+        return math.ceil(need["total"])
 
     def _training_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a training job in MB."""
-        count = self._training_gpus(wildcards)
-        recipe = self.config["recipes"][wildcards.recipe]
+        count, recipe = self._training_gpus(wildcards), self._recipe(wildcards)
         if not count:
             limit = self.config["tasks"][wildcards.task]["completion_tokens"]
             return self._memory_without_gpus(
                 wildcards, lambda shape: memory.cpu_training_memory(shape, recipe, limit)
             )
-        shape = settings.entry(self.config, wildcards.model)["shape"]
+        shape = self._model(wildcards)["shape"]
         return math.ceil(1100 * count * memory.main_memory(shape, recipe))
 
     def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:

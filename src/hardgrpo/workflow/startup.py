@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -50,10 +51,10 @@ def complete(config: dict, workflow) -> None:
     checks.check_writable("results", "paper")
 
 
-def report_ignored_stop(config: dict, names: Names, workflow) -> None:
+def report_ignored_stop(subset: dict, names: Names, workflow) -> None:
     """Log why the probe of `subset` does not stop early, although its task has `probe.stop`."""
     if names.stop_obstacle and workflow.is_main_process:
-        task = config["subset"]["task"]
+        task = subset["task"]
         logger.info(
             f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples: {names.stop_obstacle}"
         )
@@ -114,8 +115,9 @@ def is_report() -> bool:
     return any(argument.split("=")[0] == "--report" for argument in sys.argv)
 
 
-def prepare_environment(config: dict, workflow) -> None:
-    """Set the environment variables of jobs, and how often this process looks for garbage."""
+def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
+    """Set the environment variables of jobs, and how often this process looks for garbage.
+    `bound_folders` are the folders that containers need in addition to the current folder."""
     # A plan of thousands of jobs keeps nearly all of its objects, so a search for garbage after
     # every 700 new ones (Python's default) finds little and takes a tenth of the time.
     gc.freeze()
@@ -142,7 +144,7 @@ def prepare_environment(config: dict, workflow) -> None:
         # Add the folders that jobs need to the user's bind list, under the variable's new and old
         # name. Jobs on other nodes do the same.
         for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
-            os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))
+            os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
 
 
 def _prepend(variable: str, folder: str) -> None:
@@ -176,16 +178,16 @@ def plan_arguments(workflow, setting: dict) -> str:
 
 
 @raises_workflow_error
-def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
+def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> None:
     """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is
-    the result of `results_obstacle`."""
+    the result of `results_obstacle`; `policies` and `tasks` are sections of the configuration."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
     if has_containers(workflow) and any(job.container_img_url for job in jobs):
         images.check()
     _check_cluster(jobs, workflow)
-    _check_pools(config, jobs)
+    _check_pools(policies, tasks, jobs)
 
 
 def _check_cluster(jobs: list, workflow) -> None:
@@ -212,21 +214,21 @@ def _check_cluster(jobs: list, workflow) -> None:
     submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
 
 
-def _check_pools(config: dict, jobs: list) -> None:
+def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
     """Raise a `UserError` if a pool that was prepared before is too small for a subset that is to
     be chosen."""
     preparing = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
     choosing = [
         job.wildcards
         for job in jobs
-        if job.rule.name == "select_subset" and job.wildcards.task in config["tasks"]
+        if job.rule.name == "select_subset" and job.wildcards.task in tasks
     ]
     prepared = [
         (wildcards.policy, wildcards.task)
         for wildcards in choosing
         if wildcards.task not in preparing
     ]
-    pool_sizes.check_prepared(config, prepared)
+    pool_sizes.check_prepared(policies, tasks, prepared)
 
 
 def lift_job_rate_limit(workflow) -> None:

@@ -17,7 +17,7 @@ LETTERS = 16  # per line of a box
 
 def draw(study: dict, subsets, parity, accuracy):
     """Draw a box of text for each stage. The table of drawn rows has a row for each line of text
-    before wrapping. `study` is the study's design (settings.study_design)."""
+    before wrapping. `study` is the study's design (designs.design)."""
     stages = [
         (name, [line for line in lines if line])
         for name, lines in stages_of(study, subsets, parity, accuracy)
