@@ -57,12 +57,12 @@ def margins(root: Path) -> pd.DataFrame:
         lines.append(
             {
                 "operation": operation.replace("*", "×").replace("/", "÷").replace("-", "−"),
-                "margin (median)": f"{100 * base.margin_median:.0f}",
-                "right result is greedy, % before": f"{100 * base.right_is_first:.0f}",
-                "after `mini_100`": f"{100 * trained.right_is_first:.0f}",
-                "after `mini_100_quarter`": f"{100 * quarter.right_is_first:.0f}",
-                "probability of the right result, % before": f"{100 * base.right_probability:.0f}",
-                "after `mini_100` ": f"{100 * trained.right_probability:.0f}",
+                "median margin, base": f"{100 * base.margin_median:.0f}",
+                "right result is most probable, %: base": f"{100 * base.right_is_first:.0f}",
+                "`mini_100`": f"{100 * trained.right_is_first:.0f}",
+                "`mini_100_quarter`": f"{100 * quarter.right_is_first:.0f}",
+                "probability of the right result, %: base": f"{100 * base.right_probability:.0f}",
+                "`mini_100` ": f"{100 * trained.right_probability:.0f}",
             }
         )
     return pd.DataFrame(lines)

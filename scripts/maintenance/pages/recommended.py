@@ -228,7 +228,7 @@ def title(root: Path, config: dict) -> str:
 
 # Words of the picture for what the leads of real models are.
 TRAINED_APART = "trained on\nthe chosen, tested\non other prompts"
-TRAINED_ON_ALL = "trained on the\nwhole pool: gain on\nthe chosen prompts"
+TRAINED_ON_ALL = "no choice: trained\non the whole pool,\ngain on these prompts"
 
 
 def real_models(root: Path) -> pd.DataFrame:
