@@ -87,7 +87,7 @@ def model_folders_by_arm(study: str, task: str) -> dict[tuple[str, str, str], li
             folders[run.model, run.policy, run.recipe][str(by_step[max(by_step)])] = None
     if not folders:
         raise UserError(
-            f"results/models: no base model of study '{study}' that is trained on '{task}';"
+            f"{paths.model_folder('')}: no base model of study '{study}' that is trained on '{task}';"
             f" make them with .venv/bin/snakemake --profile laptop --config study={study}"
         )
     return {arm: list(names) for arm, names in folders.items()}

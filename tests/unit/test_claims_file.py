@@ -205,11 +205,11 @@ def test_conditions_say_which_models_have_own_bases():
         CONFIG
         | {
             "models": CONFIG["models"]
-            | {"tiny": {"source": CONFIG["models"]["tiny"]["source"] | {"seed": seed}}}
+            | {"steady": {"source": CONFIG["models"]["steady"]["source"] | {"seed": seed}}}
         }
     )
     assert claim_conditions.conditions(ResolvedStudy.of(with_seed("own"), "mini"))["own_bases"] == [
-        "tiny"
+        "steady"
     ]
     assert (
         claim_conditions.conditions(ResolvedStudy.of(with_seed(0), "mini"))["own_bases"]

@@ -143,9 +143,9 @@ def test_a_run_reads_what_its_recipe_and_policy_need():
 
 
 def test_pruning_waits_for_the_evaluations_of_the_configured_study():
-    run = RUN | {"task": "arithmetic"}
+    run = RUN | {"model": "steady-seed0", "task": "arithmetic"}
     files = inputs().run_evaluations(job(**run))
-    assert files == ["results/evaluation/tiny-seed0/arithmetic/mini/hard/seed0/arithmetic.csv.gz"]
+    assert files == ["results/evaluation/steady-seed0/arithmetic/mini/hard/seed0/arithmetic.csv.gz"]
     (problem,) = inputs().run_evaluations(job(**run | {"seed": "99"}))
     assert problem.startswith("config.yaml: studies.mini") and "seed99" in problem
 
