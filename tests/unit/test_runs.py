@@ -65,7 +65,7 @@ def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_th
     ],
 )
 def test_an_arm_trains_every_combination_of_its_names(arm, expected):
-    study = study_of("mini", tasks=["swaps"], arms=[arm], seeds=[0])
+    study = study_of("mini", models=["tiny"], tasks=["swaps"], arms=[arm], seeds=[0])
     assert {(run.recipe, run.policy) for run in study.runs} == expected
 
 
