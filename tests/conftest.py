@@ -88,6 +88,7 @@ PARTS = [
     "inputs.lock",
     "CITATION.cff",
     "docs/claims.csv",
+    "docs/margins.csv",
     "docs/which-prompts.csv",
     "paper/findings.yaml",
     "paper/main.tex",

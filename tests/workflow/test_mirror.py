@@ -173,7 +173,7 @@ def test_only_files_with_a_checksum_come_from_a_mirror(work, locked_original):
         )
     )
     done = work.dataset(HARDGRPO_MIRROR="mirror")
-    assert_refused(done, DATASET, "'datasets/someone--problems@main/../x.csv'", "outside")
+    assert_refused(done, DATASET, "../x.csv", "within the folder")
 
 
 def test_a_mirror_is_filled_only_with_what_the_lock_says(work, dataset, model):
