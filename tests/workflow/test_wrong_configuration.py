@@ -138,7 +138,7 @@ def break_(path, value):
         ),
         (
             break_("studies/mini/arms/0/recipe", ["mini", "mini"]),
-            ["studies.mini.arms[0]", "tiny, arithmetic, hard, mini", "twice"],
+            ["studies.mini.arms[0]", "steady, arithmetic, hard, mini", "twice"],
         ),
         (
             break_("recipes/mini/temperature", float("inf")),
@@ -379,7 +379,7 @@ def break_(path, value):
             break_("studies/mini/also_tested_on", {"arithmetic": ["facts"]}),
             [
                 "studies.mini.also_tested_on",
-                "model 'tiny' was never shown the facts of task 'facts'",
+                "model 'steady' was never shown the facts of task 'facts'",
                 "demonstrations",
             ],
         ),
@@ -420,7 +420,7 @@ def break_(path, value):
                     {"policy": "easy", "recipe": "mini"},
                 ],
             ),
-            ["studies.mini.arms[1]", "tiny, arithmetic, easy, mini", "also in arms[0]"],
+            ["studies.mini.arms[1]", "steady, arithmetic, easy, mini", "also in arms[0]"],
         ),
         (
             break_("studies/mini/arms/0/models", "small"),
