@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 BATCH, SAMPLES, TOKENS, ADAPTERS = 128, 4, 64, 10
-TASKS = ("swaps", "arithmetic")  # completions of different lengths
+TASKS = ("arithmetic", "arithmetic_hard")  # completions of different lengths
 
 
 def run(options) -> list[dict]:
