@@ -57,7 +57,9 @@ def run(options) -> list[dict]:
             file=sys.stderr,
         )
         return rows
-    manifest, pool = from_demo(f"{options.model}/manifest.json", paths.problems("arithmetic", "train"))
+    manifest, pool = from_demo(
+        f"{options.model}/manifest.json", paths.problems("arithmetic", "train")
+    )
     return rows + measure_throughput(options, python, manifest.parent, pool)
 
 
