@@ -58,11 +58,11 @@ def margins(root: Path) -> pd.DataFrame:
             {
                 "operation": operation.replace("*", "×").replace("/", "÷").replace("-", "−"),
                 "median margin, base": f"{100 * base.margin_median:.0f}",
-                "right result is most probable, %: base": f"{100 * base.right_is_first:.0f}",
-                "`mini_100`": f"{100 * trained.right_is_first:.0f}",
-                "`mini_100_quarter`": f"{100 * quarter.right_is_first:.0f}",
-                "probability of the right result, %: base": f"{100 * base.right_probability:.0f}",
-                "`mini_100` ": f"{100 * trained.right_probability:.0f}",
+                "right is most probable, %: base": f"{100 * base.right_is_first:.0f}",
+                "right is most probable, %: `mini_100`": f"{100 * trained.right_is_first:.0f}",
+                "right is most probable, %: `mini_100_quarter`": f"{100 * quarter.right_is_first:.0f}",
+                "probability of the right, %: base": f"{100 * base.right_probability:.0f}",
+                "probability of the right, %: `mini_100`": f"{100 * trained.right_probability:.0f}",
             }
         )
     return pd.DataFrame(lines)
@@ -75,7 +75,7 @@ def firm_base(labels: pd.DataFrame) -> dict[str, str]:
     return {row.decoding: change(row.gain) for row in rows.itertuples()}
 
 
-def values(root: Path, studies: dict[str, dict[str, pd.DataFrame]]) -> dict:
+def values(studies: dict[str, dict[str, pd.DataFrame]]) -> dict:
     """The values about greedy accuracy that the templates of README.md and docs/results.md show."""
     rows = studies[RATES]["gains"].set_index(["policy", "recipe", "decoding"])
     return {

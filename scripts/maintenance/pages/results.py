@@ -436,7 +436,7 @@ def values(root: Path, config: dict) -> dict:
             "over_random": over_random,
             "over_easy": over_easy,
         },
-    } | greedy.values(root, studies)
+    } | greedy.values(studies)
 
 
 def page(root: Path, config: dict) -> str:
