@@ -73,8 +73,9 @@ def main() -> None:
 
 
 def model_folders_by_arm(study: str, task: str) -> dict[tuple[str, str, str], list[str]]:
-    """{(model, policy, recipe): folders of the last checkpoints}; the base models of a model have
-    neither policy nor recipe. Raise a `UserError` if no base model is in results/models."""
+    """{(model, policy, recipe): folders of the last checkpoints of the runs}. The key (model, "", "")
+    has the base models from which the runs start. Runs whose base model is missing are left out.
+    Raise a `UserError` if no run remains."""
     folders: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for run in ResolvedStudy.of(load.read(), study).runs:
         base = paths.model_folder(run.base)
@@ -87,10 +88,10 @@ def model_folders_by_arm(study: str, task: str) -> dict[tuple[str, str, str], li
             folders[run.model, run.policy, run.recipe][str(by_step[max(by_step)])] = None
     if not folders:
         raise UserError(
-            f"{paths.model_folder('')}: no base model of study '{study}' that is trained on '{task}';"
-            f" make them with .venv/bin/snakemake --profile laptop --config study={study}"
+            f"{paths.model_folder('')}: no base model for the runs of study '{study}' on task '{task}';"
+            f" check --task, or make the base models with .venv/bin/snakemake --profile laptop --config study={study}"
         )
-    return {arm: list(names) for arm, names in folders.items()}
+    return {arm: list(arm_folders) for arm, arm_folders in folders.items()}
 
 
 def summarize(steps: list[tuple[str, np.ndarray, int]]) -> dict[str, list[float]]:
@@ -103,13 +104,13 @@ def summarize(steps: list[tuple[str, np.ndarray, int]]) -> dict[str, list[float]
     summaries = {}
     for operation, values in sorted(by_operation.items()):
         margins, right_is_first, right_probabilities = np.array(values, float).T
-        shares = (
+        statistics = (
             *np.quantile(margins, (0.25, 0.5, 0.75)),
             (margins < 0.05).mean(),
             right_is_first.mean(),
             right_probabilities.mean(),
         )
-        summaries[operation] = [len(values), *(round(float(share), 4) for share in shares)]
+        summaries[operation] = [len(margins), *(round(float(value), 4) for value in statistics)]
     return summaries
 
 
@@ -124,9 +125,9 @@ def measure(folder: str, problems: list[dict]) -> Iterator[tuple[str, np.ndarray
     """
     model = engines.load(folder)
     tokenizer = engines.model_folders.load_tokenizer(folder)
-    first_digits = tokenizer.convert_tokens_to_ids([f"{SPACE}{digit}" for digit in range(10)])
-    second_digits = tokenizer.convert_tokens_to_ids([str(digit) for digit in range(10)])
-    end = tokenizer.convert_tokens_to_ids(f"{SPACE};")
+    first_digit_ids = tokenizer.convert_tokens_to_ids([f"{SPACE}{digit}" for digit in range(10)])
+    second_digit_ids = tokenizer.convert_tokens_to_ids([str(digit) for digit in range(10)])
+    step_end_id = tokenizer.convert_tokens_to_ids(f"{SPACE};")
     for problem in problems:
         chain = generated.read_arithmetic(problem["question"])
         messages = [{"role": "user", "content": problem["question"]}]
@@ -136,13 +137,17 @@ def measure(folder: str, problems: list[dict]) -> Iterator[tuple[str, np.ndarray
             result = generated.apply((operation, operand), value)
             text += f" {value} {operation} {operand} ="
             ids = tokenizer(text)["input_ids"]
-            batch = torch.tensor([[*ids, first_digit] for first_digit in first_digits])
+            batch = torch.tensor([[*ids, first_digit_id] for first_digit_id in first_digit_ids])
             probabilities = model(batch).logits[:, -2:].double().softmax(-1).numpy()
-            of_first = probabilities[0, 0, first_digits]  # (10,)
-            of_second = probabilities[:, 1][:, second_digits]  # (first digit, second digit)
-            of_results = (of_first[:, None] * of_second).ravel()
-            of_results[:10] = of_first * probabilities[:, 1, end]
-            yield operation, of_results, result
+            first_digit_probabilities = probabilities[0, 0, first_digit_ids]  # (10,)
+            # (first digit, second digit)
+            second_digit_probabilities = probabilities[:, 1][:, second_digit_ids]
+            result_probabilities = (
+                first_digit_probabilities[:, None] * second_digit_probabilities
+            ).ravel()
+            # entries 0 to 9 held two digits, 00 to 09
+            result_probabilities[:10] = first_digit_probabilities * probabilities[:, 1, step_end_id]
+            yield operation, result_probabilities, result
             text, value = f"{text} {result} ;", result
 
 

@@ -19,8 +19,8 @@ RESERVED_TOKENS = 32  # tokens for which a layer of the cache reserves memory at
 
 
 class ReservingCache(DynamicCache):
-    """A cache whose layers of full attention reserve memory for tokens to come. Layers of
-    DynamicCache copy all earlier keys and values for each token."""
+    """A cache whose layers of full attention reserve memory for later tokens. Layers of
+    `DynamicCache` copy all earlier keys and values for each new token."""
 
     def __init__(self, config):
         super().__init__(config=config)
@@ -30,8 +30,8 @@ class ReservingCache(DynamicCache):
 
 
 class ReservingLayer(DynamicLayer):
-    """The keys and values (rows, heads, tokens, head size) of a layer, which are views of larger
-    tensors."""
+    """A layer that appends its keys and values (rows, heads, tokens, head size) in reserved memory.
+    After `update`, `keys` and `values` are views of `memory`."""
 
     memory: tuple[torch.Tensor, torch.Tensor] | None = None
 
@@ -55,9 +55,9 @@ class ReservingLayer(DynamicLayer):
         return self.keys, self.values
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Keep the rows `beam_idx`, in this order."""
+        """Select the rows `beam_idx`, in this order; a row may occur several times."""
         super().reorder_cache(beam_idx)
-        self.memory = None
+        self.memory = None  # keys and values are copies now; the next update reserves memory again
 
 
 def decode(

@@ -44,7 +44,7 @@ LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends th
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10  # of the list of models in an error message
 FEWEST_GROUPS = 5  # of equal samples, before they are reported
 # share of the completion limit before which no completion is truncated by that limit
-LEAST_OF_LIMIT = 0.9
+MIN_LIMIT_SHARE = 0.9
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # servers take seeds of 32 bits or more
 # Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
@@ -421,7 +421,7 @@ class Sampler:
                     )
                 answer = read_body(answer)
                 completions, usage = read_answer(answer, request, samples, self.model)
-                if tokens := tokens_cut_early(answer, completions, self.max_tokens):
+                if tokens := tokens_of_early_truncation(answer, completions, self.max_tokens):
                     raise self._too_little_context(
                         request, f"a completion was truncated after {tokens} tokens"
                     )
@@ -558,13 +558,13 @@ class Sampler:
         return []
 
     async def _check_model(self) -> None:
-        """Raise a `UserError` if the server's only model is another one: llama-cpp-python answers
-        with it under every name."""
+        """Raise a `UserError` if the server's only model is not the requested one, because
+        llama-cpp-python accepts every name and answers with its only model."""
         names = await self._models_at(self.address.url.rstrip("/"))
         if len(names) == 1 and not is_same_model(names[0], self.model):
             raise UserError(
-                f"{self.address.url}: the only model of the server is '{names[0]}', expected '{self.model}'; write the name of the model that"
-                " you want as the source's `model`"
+                f"{self.address.url}: the only model of the server is '{names[0]}', expected '{self.model}'; write that name as"
+                f" the source's `model`, or start a server with '{self.model}'"
             )
 
 
@@ -704,13 +704,14 @@ def read_answer(
     )
 
 
-def tokens_cut_early(answer: dict, completions: list[Completion], max_tokens: int) -> int:
-    """The tokens of the first completion if it was truncated before the limit; 0 if it was not, or
-    if the answer does not tell. llama.cpp truncates a completion where the model's context ends."""
+def tokens_of_early_truncation(answer: dict, completions: list[Completion], max_tokens: int) -> int:
+    """The number of tokens that the answer states, if its first completion was truncated clearly
+    before the limit; else 0, also for completions with reasoning. The number is that of the first
+    completion or of all. llama.cpp truncates a completion where the model's context ends."""
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
     tokens = _count(usage.get("completion_tokens"), 0)  # of the first completion, or of all
-    is_truncated = completions[0].finish_reason == "length" and completions[0].text
-    is_early = is_truncated and tokens < LEAST_OF_LIMIT * max_tokens
+    is_truncated = completions[0].finish_reason == "length" and completions[0].text != ""
+    is_early = is_truncated and tokens < MIN_LIMIT_SHARE * max_tokens
     has_thoughts = any(_has_thoughts(choice.get("message")) for choice in answer["choices"])
     return tokens if is_early and not has_thoughts else 0
 

@@ -18,8 +18,8 @@ class ResolvedStudy:
     """A study, or an analysis of published numbers, with the objects that it names.
 
     `entry` is the study's own entry in the configuration. `tasks`, `models`, `policies` and
-    `recipes` are the sections of the configuration from which the study takes its objects. An
-    analysis has no models, tasks, arms and runs.
+    `recipes` are whole sections of the configuration, from which the study takes its objects. For
+    an analysis, `model_names`, `task_names`, `seeds` and `runs` are empty.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ResolvedStudy:
 
     @cached_property
     def probing_models(self) -> set[str]:
-        """The models whose completions the study's policies use to choose prompts."""
+        """The study's models, and the models that its policies name in `probed_by`."""
         entries = [self.policies.get(name, {}) for name in self.policy_names]
         return {*self.model_names, *(each["probed_by"] for each in entries if "probed_by" in each)}
 
