@@ -35,6 +35,7 @@ class ModelServer:
             set(),
         )
         self.models: list[str] | None = None
+        self.owner = "vllm"  # of the models
         self.lock, self.in_flight, self.most_in_flight = threading.Lock(), 0, 0
         owner = self
 
@@ -63,7 +64,9 @@ class ModelServer:
 
     def list_models(self, handler: BaseHTTPRequestHandler) -> None:
         is_list = self.models is not None and handler.path == "/v1/models"
-        models = [{"id": name, "object": "model"} for name in self.models or []]
+        models = [
+            {"id": name, "object": "model", "owned_by": self.owner} for name in self.models or []
+        ]
         send(handler, 200 if is_list else 404, {"object": "list", "data": models}, {})
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:

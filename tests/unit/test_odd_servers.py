@@ -383,14 +383,20 @@ def test_the_models_of_the_server_are_named_if_it_does_not_have_this_one(
 
 def test_a_server_with_another_model_alone_is_not_asked(fails, model_server):
     """llama-cpp-python answers with its model under every name, and repeats that name."""
-    model_server.models = ["/models/another-7B.gguf"]
+    model_server.models, model_server.owner = ["/models/another-7B.gguf"], "me"
     fails(None, "only model of the server is '/models/another-7B.gguf'", f"expected '{MODEL}'")
     assert model_server.requests == []
 
 
 @pytest.mark.parametrize("models", [["/models/name-4b"], ["other-1B", "other-2B"], [], None])
 def test_a_list_without_another_model_alone_ends_nothing(sample, model_server, models):
-    model_server.models = models
+    model_server.models, model_server.owner = models, "me"
+    assert len(sample()) == PROMPTS * SAMPLES
+
+
+def test_another_server_may_answer_under_a_name_that_it_does_not_list(sample, model_server):
+    """vLLM finds adapters that it does not list; proxies have aliases."""
+    model_server.models, model_server.owner = ["/models/another-7B"], "vllm"
     assert len(sample()) == PROMPTS * SAMPLES
 
 
@@ -487,7 +493,7 @@ def test_a_completion_that_ends_before_the_limit_names_the_prompt(
         lambda body, number: odd(body, number) if "ball 3" in str(body) else completions_of(body),
         "Which colour has ball 3?",
         "context",
-        "truncated after 10 tokens",
+        "truncated after 10 of",
         "completion_tokens",
         samples=samples,
     )
@@ -502,6 +508,9 @@ def test_a_completion_that_ends_before_the_limit_names_the_prompt(
         with_usage(LIMIT - 1, finish_reason="length"),
         with_usage(0, finish_reason="length"),
         with_usage(LIMIT // 2, finish_reason="length", message={"content": "red", "reasoning": "Hm"}),
+        with_usage(LIMIT // 2, finish_reason="length", message={"content": "red", "reasoning_details": ["Hm"]}),
+        # the total alone counts the reasoning
+        lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 9 + LIMIT}},
         lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": None},
     ],
 )  # fmt: skip

@@ -45,6 +45,7 @@ LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10  # of the list of models in an error mes
 FEWEST_GROUPS = 5  # of equal samples, before they are reported
 # share of the completion limit before which no completion is truncated by that limit
 MIN_LIMIT_SHARE = 0.9
+LLAMA_CPP_PYTHON = "me"  # what its server writes as the owner of its models
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # servers take seeds of 32 bits or more
 # Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
@@ -305,7 +306,10 @@ class Sampler:
                     f"the server does not respect the limit of {self.max_tokens} tokens ({usage.output_tokens} in {len(completions)}"
                     " completions); finished completions count as finished"
                 )
-            lacks_log_probability = any(c.text and c.log_probability is None for c in completions)
+            with_text = [completion for completion in completions if completion.text]
+            lacks_log_probability = with_text and all(
+                completion.log_probability is None for completion in with_text
+            )
             if (
                 batch[0][1].log_probability
                 and lacks_log_probability
@@ -422,8 +426,9 @@ class Sampler:
                 answer = read_body(answer)
                 completions, usage = read_answer(answer, request, samples, self.model)
                 if tokens := tokens_of_early_truncation(answer, completions, self.max_tokens):
-                    raise self._too_little_context(
-                        request, f"a completion was truncated after {tokens} tokens"
+                    raise self._unusable_prompt(
+                        request,
+                        f"was truncated after {tokens} of {self.max_tokens} tokens: the model's context ended, or the server has a lower limit",
                     )
                 self.answers_received += 1
                 return completions, usage
@@ -478,6 +483,8 @@ class Sampler:
         if not failure.is_about_request or failure.is_about_context:
             return False
         for name, (pattern, _) in OPTIONAL.items():
+            if failure.status == 500:  # the words may be about something else
+                pattern = rf"(?:{pattern})\W+(?:is|are) not supported"
             is_sent = name in body if name != "stream" else name not in body
             if name == "temperature":
                 is_sent = body.get(name) == 1
@@ -511,7 +518,10 @@ class Sampler:
             )
             remedy = "if you trust that address, write it as the source's `url`"
         elif failure.is_about_context:
-            return self._too_little_context(request, problem)
+            return self._unusable_prompt(
+                request,
+                f"has up to {self.max_tokens} tokens, which with the prompt exceed the model's context ({problem})",
+            )
         elif failure.status in (404, 405) or re.search(MODEL_WORDS, failure.words, re.IGNORECASE):
             problem += await self._list_models()
             remedy = f"check the address, which usually ends in /v1, and the model's name there ('{self.model}')"
@@ -521,10 +531,11 @@ class Sampler:
             f"{self.address.url}: {problem}; {remedy}. {len(self.stored)} completions are in {self.answers.path}"
         )
 
-    def _too_little_context(self, request: Request, problem: str) -> UserError:
+    def _unusable_prompt(self, request: Request, problem: str) -> UserError:
+        """The error about a prompt whose completion does not fit; `problem` begins with a verb."""
         prompt = request.messages[-1]["content"]
         return UserError(
-            f"{self.address.url}: the prompt '{prompt[:60]}...' and {self.max_tokens} tokens of completion exceed the model's context ({problem});"
+            f"{self.address.url}: a completion of the prompt '{prompt[:60]}...' {problem};"
             " lower the task's completion_tokens, shorten or remove the prompt, or start the server with a larger context."
             f" {len(self.stored)} completions are in {self.answers.path}"
         )
@@ -535,7 +546,11 @@ class Sampler:
         url = self.address.url.rstrip("/")
         base = re.sub(r"(/v1)*(/chat)?(/completions)?$", "", url)
         for address in dict.fromkeys([url, f"{base}/v1", base]):
-            if names := await self._models_at(address):
+            if models := await self._models_at(address):
+                names = sorted(
+                    models,
+                    key=lambda name: -difflib.SequenceMatcher(None, name, self.model).ratio(),
+                )
                 place = "" if address == url else f"; the server answers at {address}"
                 more = len(names) - MOST_MODELS
                 return f"{place}; its models are {', '.join(names[:MOST_MODELS])}" + (
@@ -543,27 +558,28 @@ class Sampler:
                 )
         return ""
 
-    async def _models_at(self, address: str) -> list[str]:
-        """Names of the models that a server lists, the most similar to the requested name first; none
-        if it lists none."""
-        with contextlib.suppress(openai.OpenAIError, TimeoutError, ValueError, TypeError, KeyError):
+    async def _models_at(self, address: str) -> dict[str, object]:
+        """{name: owner} of the models that a server lists; {} if it lists none."""
+        with contextlib.suppress(
+            openai.OpenAIError, TimeoutError, ValueError, TypeError, KeyError, RecursionError
+        ):
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 answer = await self.client.get(
                     f"{address}/models", cast_to=object, options=self.options
                 )
-            return sorted(
-                (str(entry["id"]) for entry in answer["data"]),
-                key=lambda name: -difflib.SequenceMatcher(None, name, self.model).ratio(),
-            )
-        return []
+            return {str(entry["id"]): entry.get("owned_by") for entry in answer["data"]}
+        return {}
 
     async def _check_model(self) -> None:
-        """Raise a `UserError` if the server's only model is not the requested one, because
-        llama-cpp-python accepts every name and answers with its only model."""
-        names = await self._models_at(self.address.url.rstrip("/"))
-        if len(names) == 1 and not is_same_model(names[0], self.model):
+        """Raise a `UserError` if the server is llama-cpp-python's and has another model alone, because
+        it accepts every name and repeats it in its answers."""
+        models = await self._models_at(self.address.url.rstrip("/"))
+        if list(models.values()) != [LLAMA_CPP_PYTHON]:
+            return
+        (name,) = models
+        if not is_same_model(name, self.model):
             raise UserError(
-                f"{self.address.url}: the only model of the server is '{names[0]}', expected '{self.model}'; write that name as"
+                f"{self.address.url}: the only model of the server is '{name}', expected '{self.model}'; write that name as"
                 f" the source's `model`, or start a server with '{self.model}'"
             )
 
@@ -709,7 +725,11 @@ def tokens_of_early_truncation(answer: dict, completions: list[Completion], max_
     before the limit; else 0, also for completions with reasoning. The number is that of the first
     completion or of all. llama.cpp truncates a completion where the model's context ends."""
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
-    tokens = _count(usage.get("completion_tokens"), 0)  # of the first completion, or of all
+    stated, prompt, total = (
+        _count(usage.get(f"{name}_tokens"), 0) for name in ("completion", "prompt", "total")
+    )
+    # some servers count the tokens of reasoning in the total alone
+    tokens = max(stated, total - prompt)
     is_truncated = completions[0].finish_reason == "length" and completions[0].text != ""
     is_early = is_truncated and tokens < MIN_LIMIT_SHARE * max_tokens
     has_thoughts = any(_has_thoughts(choice.get("message")) for choice in answer["choices"])
@@ -718,7 +738,9 @@ def tokens_of_early_truncation(answer: dict, completions: list[Completion], max_
 
 def _has_thoughts(message: object) -> bool:
     return isinstance(message, dict) and bool(
-        message.get("reasoning_content") or message.get("reasoning")
+        message.get("reasoning_content")
+        or message.get("reasoning")
+        or message.get("reasoning_details")
     )
 
 
@@ -824,9 +846,7 @@ class Failure:
     def is_about_request(self) -> bool:
         """Whether a server may refuse a parameter by this failure. llama-cpp-python does with status
         500."""
-        return self.status in (400, 403, 422, 501) or (
-            self.status == 500 and bool(re.search(r"not supported|unsupported", self.words, re.I))
-        )
+        return self.status in (400, 403, 422, 500, 501)
 
     @property
     def is_permanent(self) -> bool:
