@@ -191,7 +191,7 @@ def write_file(folder: Path, container: str, path: str, text: str) -> None:
 
 
 def draw_study(folder: Path, container: str) -> None:
-    """Draw a study and its supplement in a container, from a copy of the tracked files. Raise a
+    """Draw a study and its supplement in a container, from a copy of the repository's files. Raise a
     `UserError` if a figure or the supplement is missing."""
     clone = folder / "clone"
     shutil.rmtree(clone, ignore_errors=True)

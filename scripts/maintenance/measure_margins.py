@@ -15,7 +15,7 @@ models (no policy) and of the runs of each arm.
 from hardgrpo.data import generated, tasks
 from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.sampling import engines
+from hardgrpo.sampling import engines, model_folders
 from hardgrpo.study import load, paths
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+TASK = "arithmetic"
 SPACE = "\u2581"  # how the tokenizers write a space
 COLUMNS = [
     "study",
@@ -51,13 +52,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--study", required=True, help="a study whose task is arithmetic")
-    parser.add_argument("--task", default="arithmetic", help="generated task of worked steps")
     parser.add_argument("--output", type=Path, default=Path("docs/margins.csv"))
     args = parser.parse_args()
     engines.fix_threads()
-    problems = tasks.read_problems(paths.problems(args.task, "test"))
+    problems = tasks.read_problems(paths.problems(TASK, "test"))
     rows = []
-    for (model, policy, recipe), folders in model_folders_by_arm(args.study, args.task).items():
+    for (model, policy, recipe), folders in model_folders_by_arm(args.study).items():
         steps = [step for folder in folders for step in measure(folder, problems)]
         identity = [args.study, model, policy, recipe, len(folders)]
         rows += [
@@ -72,14 +72,14 @@ def main() -> None:
     files.write_rows(args.output, COLUMNS, other_rows + rows)
 
 
-def model_folders_by_arm(study: str, task: str) -> dict[tuple[str, str, str], list[str]]:
+def model_folders_by_arm(study: str) -> dict[tuple[str, str, str], list[str]]:
     """{(model, policy, recipe): folders of the last checkpoints of the runs}. The key (model, "", "")
     has the base models from which the runs start. Runs whose base model is missing are left out.
     Raise a `UserError` if no run remains."""
     folders: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for run in ResolvedStudy.of(load.read(), study).runs:
         base = paths.model_folder(run.base)
-        if run.task != task or not Path(base, "manifest.json").exists():
+        if run.task != TASK or not Path(base, "manifest.json").exists():
             continue
         folders[run.model, "", ""][base] = None
         checkpoints = Path(paths.training(run, "checkpoints"))
@@ -88,8 +88,8 @@ def model_folders_by_arm(study: str, task: str) -> dict[tuple[str, str, str], li
             folders[run.model, run.policy, run.recipe][str(by_step[max(by_step)])] = None
     if not folders:
         raise UserError(
-            f"{paths.model_folder('')}: no base model for the runs of study '{study}' on task '{task}';"
-            f" check --task, or make the base models with .venv/bin/snakemake --profile laptop --config study={study}"
+            f"{paths.model_folder('')}: no base model for the runs of study '{study}' on task '{TASK}';"
+            f" make them with .venv/bin/snakemake --profile laptop --config study={study}"
         )
     return {arm: list(arm_folders) for arm, arm_folders in folders.items()}
 
@@ -124,13 +124,13 @@ def measure(folder: str, problems: list[dict]) -> Iterator[tuple[str, np.ndarray
     digit is the product of the probabilities of the digit and of the step's end.
     """
     model = engines.load(folder)
-    tokenizer = engines.model_folders.load_tokenizer(folder)
+    tokenizer = model_folders.load_tokenizer(folder)
     first_digit_ids = tokenizer.convert_tokens_to_ids([f"{SPACE}{digit}" for digit in range(10)])
     second_digit_ids = tokenizer.convert_tokens_to_ids([str(digit) for digit in range(10)])
     step_end_id = tokenizer.convert_tokens_to_ids(f"{SPACE};")
     for problem in problems:
         chain = generated.read_arithmetic(problem["question"])
-        messages = [{"role": "user", "content": problem["question"]}]
+        messages = tasks.messages("{question}", problem["question"])
         text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         (value,) = chain.start
         for operation, operand in chain.steps:

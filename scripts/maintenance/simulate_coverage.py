@@ -502,12 +502,7 @@ def main() -> None:
         raise errors.UserError(f"--studies is {args.studies}, expected at least 1")
 
     if args.estimate:
-        config = load.read(ROOT)
-        if args.estimate not in config["studies"]:
-            raise errors.UserError(
-                f"--estimate {args.estimate}: no such study; config/studies has {', '.join(config['studies'])}"
-            )
-        study = ResolvedStudy.of(config, args.estimate)
+        study = ResolvedStudy.of(load.read(ROOT), args.estimate)
         rows = files.round_floats(estimate(cells_of_study.load_cells(study)), digits=6)
         files.write_rows(args.docs / "variance_components.csv", COLUMNS, rows)
     for name, simulated in () if args.draw else (("coverage", coverage), ("levels", levels)):

@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
     for path in (*args.files, *args.rules, *args.runs):
-        if path.is_absolute() or ".." in path.parts:
+        if links.is_outside(str(path)):
             raise errors.UserError(
                 f"{path}: a crate holds files of this folder alone; name it by its path from here"
             )

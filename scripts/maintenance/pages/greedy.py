@@ -68,11 +68,16 @@ def margins(root: Path) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def firm_base(labels: pd.DataFrame) -> dict[str, str]:
-    """Sampled and greedy gain of a random tenth on arithmetic for `misled`, whose pretraining is on
-    arithmetic alone."""
-    rows = labels.query("model == 'misled' and policy == 'random' and recipe == 'mini_50'")
-    return {row.decoding: change(row.gain) for row in rows.itertuples()}
+def gains_by_model(labels: pd.DataFrame) -> dict[str, dict[str, str]]:
+    """{model: sampled and greedy gain of a random tenth on arithmetic, by recipe `mini_50`}.
+    `misled` is pretrained on arithmetic alone, `tiny` on swaps, too."""
+    rows = labels.query(
+        "task == 'arithmetic' and eval_task == task and policy == 'random' and recipe == 'mini_50'"
+    )
+    return {
+        model: {row.decoding: change(row.gain) for row in group.itertuples()}
+        for model, group in rows.groupby("model")
+    }
 
 
 def values(studies: dict[str, dict[str, pd.DataFrame]]) -> dict:
@@ -80,6 +85,7 @@ def values(studies: dict[str, dict[str, pd.DataFrame]]) -> dict:
     rows = studies[RATES]["gains"].set_index(["policy", "recipe", "decoding"])
     return {
         "greedy_contrast": contrast(studies[RATES]["mcnemar"]),
+        "rates_bases": int(studies[RATES]["gains"].seeds.max()),
         "random_gains": {
             recipe: {
                 decoding: text_of(rows.loc["random", recipe, decoding])
@@ -87,5 +93,5 @@ def values(studies: dict[str, dict[str, pd.DataFrame]]) -> dict:
             }
             for _, recipe in ARMS[1:]
         },
-        "firm_base": firm_base(studies[LABELS]["gains"]),
+        "gains_by_model": gains_by_model(studies[LABELS]["gains"]),
     }

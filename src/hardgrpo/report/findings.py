@@ -220,7 +220,7 @@ def check_entry(tables: Committed, entry: dict, place: str) -> None:
     frame = tables.rows(entry, place)
     tested = [name for name in CONDITIONS if name in entry]
     unknown_keys = entry.keys() - {"table", "rows", "column", "over", "share", "count", *CONDITIONS}
-    if unknown_keys or frame.empty or not (tested or "count" in entry):
+    if unknown_keys or (tested and frame.empty) or not (tested or "count" in entry):
         raise UserError(
             f"{place}: {tables.path(table)}: the condition with {words_of(entry)} tests nothing"
             f"{''.join(f', unknown key {key}' for key in sorted(unknown_keys))}; correct its entry"

@@ -137,13 +137,7 @@ def _is_listed(entry: tuple) -> bool:
         and type(facts.get("bytes")) is int
         and isinstance(facts.get("sha256"), str)
     )
-    return (
-        is_valid
-        and bool(path.parts)
-        and not path.is_absolute()
-        and ".." not in path.parts
-        and "\0" not in name
-    )
+    return is_valid and bool(path.parts) and not links.is_outside(name) and "\0" not in name
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:

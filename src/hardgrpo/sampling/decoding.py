@@ -41,7 +41,9 @@ class ReservingLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
-        if self.memory is None or end > self.memory[0].shape[-2]:
+        # other methods replace the views by copies, for example of some rows
+        is_view = self.memory is not None and self.keys.data_ptr() == self.memory[0].data_ptr()
+        if not is_view or end > self.memory[0].shape[-2]:
             self.memory = tuple(
                 new.new_empty(*new.shape[:2], end + RESERVED_TOKENS, new.shape[-1])
                 for new in (key_states, value_states)
@@ -53,11 +55,6 @@ class ReservingLayer(DynamicLayer):
             memory[:, :, start:end] = new
         self.keys, self.values = (memory[:, :, :end] for memory in self.memory)
         return self.keys, self.values
-
-    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Select the rows `beam_idx`, in this order; a row may occur several times."""
-        super().reorder_cache(beam_idx)
-        self.memory = None  # keys and values are copies now; the next update reserves memory again
 
 
 def decode(

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Self
 
 from hardgrpo.data import generated
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 from hardgrpo.study.settings import Run
 
@@ -32,8 +33,10 @@ class ResolvedStudy:
     @classmethod
     def of(cls, config: dict, name: str) -> Self:
         """A study of a checked configuration, or of the part of a configuration that
-        `paths.of_study` returns."""
+        `paths.of_study` returns. Raise a `UserError` for an unknown name."""
         analyses = config.get("analyses", {})
+        if name not in analyses and name not in config["studies"]:
+            raise UserError(f"no study '{name}'; config/studies has {', '.join(config['studies'])}")
         entry = NOTHING_TRAINED | analyses[name] if name in analyses else config["studies"][name]
         sections = (config.get(key, {}) for key in ("tasks", "models", "policies", "recipes"))
         return cls(name, entry, *sections)
