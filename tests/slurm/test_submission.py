@@ -1,9 +1,11 @@
 """A real Slurm that limits a user, takes no further job, or keeps no accounts of jobs: what is
 refused before anything is submitted, what waits, and how the states of jobs are learnt."""
 
+import csv
 import re
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import measure_slurm
 import slurm_cluster
 from conftest import OnSlurm, World, until
 
@@ -197,3 +200,20 @@ def test_a_squeue_that_forgets_jobs_too_soon_is_told(unaccounted, plain):
         and "MinJobAge=200" in output
         and "has been submitted" not in output
     )
+
+
+def test_the_scheduling_of_jobs_that_do_nothing_is_measured(slurm, monkeypatch, tmp_path):
+    """A row of another number of jobs is kept."""
+    output = tmp_path / "jobs.csv"
+    output.write_text(",".join(measure_slurm.COLUMNS) + "\n7,2,1.0,1.0,1\n3,2,1.0,1.0,1\n")
+    for name, value in slurm.env.items():
+        monkeypatch.setenv(name, value)
+    arguments = ["--jobs", "3", "--folder", str(tmp_path), "--output", str(output)]
+    monkeypatch.setattr(sys, "argv", ["measure_slurm.py", *arguments])
+    measure_slurm.main()
+    with output.open(encoding="utf-8") as stream:
+        row, other = csv.DictReader(stream)
+    assert other["jobs"] == "7" and row["jobs"] == "3" and row["jobs_at_a_time"] == "100"
+    assert float(row["wall_seconds"]) > float(row["processor_seconds"]) > 0
+    ended = [job for job in slurm.jobs() if str(tmp_path) in job["WorkDir"]]
+    assert len(ended) == 3, "each job went through Slurm"

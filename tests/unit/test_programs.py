@@ -45,6 +45,7 @@ RUN_BY_A_TEST = {
     "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",
     "measure_margins": "test_the_program_measures_base_models_and_last_checkpoints",
     "measure_scale": "test_the_scale_of_plans_is_measured",
+    "measure_slurm": "test_the_scheduling_of_jobs_that_do_nothing_is_measured",
     "measure_signals": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "plan": "test_what_if",
     "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",

@@ -1,0 +1,93 @@
+"""Measure what scheduling costs on Slurm: workflows of jobs that do nothing, with the profile slurm.
+
+    python scripts/maintenance/measure_slurm.py --jobs 100 1000 --output docs/slurm_jobs.csv
+
+The jobs go to the cluster of this shell's `sbatch`; `tests/slurm_cluster.py FOLDER` starts one on
+this machine. Each number of jobs is a workflow of its own, whose processor time and memory are those
+of Snakemake on the login node, with the commands that it calls (sbatch, sacct). --output keeps the
+rows of other numbers of jobs.
+"""
+
+import benchmarks
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+COLUMNS = {
+    "jobs": int,
+    "jobs_at_a_time": int,
+    "wall_seconds": float,
+    "processor_seconds": float,
+    "memory_mb": int,
+}
+WORKFLOW = """\
+rule all:
+    input:
+        expand("done/{{number}}", number=range({jobs})),
+
+rule do_nothing:
+    output:
+        touch("done/{{number}}"),
+    shell:
+        "true"
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, nargs="+", default=[100, 1_000], help="numbers of jobs")
+    parser.add_argument(
+        "--at-a-time",
+        type=int,
+        default=100,
+        help="jobs in the queue at a time (default: %(default)s)",
+    )
+    parser.add_argument("--folder", type=Path, help="on the cluster's file system (default: here)")
+    parser.add_argument("--output", type=Path, required=True, help="CSV file")
+    args = parser.parse_args()
+    rows = files.read_rows(args.output, COLUMNS) if args.output.exists() else []
+    for jobs in args.jobs:
+        with tempfile.TemporaryDirectory(dir=args.folder or Path.cwd(), prefix="slurm-") as folder:
+            row = measure(Path(folder), jobs, args.at_a_time)
+        rows = [earlier for earlier in rows if earlier["jobs"] != jobs] + [row]
+        files.write_rows(args.output, list(COLUMNS), sorted(rows, key=lambda row: row["jobs"]))
+        print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+
+
+def measure(folder: Path, jobs: int, at_a_time: int) -> dict:
+    """A row for a workflow of `jobs` jobs in a folder. Raise a `UserError` if it fails."""
+    (folder / "Snakefile").write_text(WORKFLOW.format(jobs=jobs))
+    (folder / "empty.yaml").write_text("{}")
+    command = [sys.executable, "-m", "snakemake", "--profile", str(benchmarks.ROOT / "slurm")]
+    command += ["--configfile", "empty.yaml", "--jobs", str(at_a_time), "--quiet", "all"]
+    with open(folder / "log", "w+") as log:
+        started = time.monotonic()
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.monotonic() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        log.seek(0)
+        last_lines = log.read().strip().splitlines()[-3:]
+    done = len(list(folder.glob("done/*")))
+    if process.returncode or done != jobs:
+        raise UserError(f"{done} of {jobs} jobs ended well: {' '.join(last_lines)}")
+    return {
+        "jobs": jobs,
+        "jobs_at_a_time": at_a_time,
+        "wall_seconds": round(wall, 1),
+        "processor_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "memory_mb": usage.ru_maxrss // 1024,
+    }
+
+
+if __name__ == "__main__":
+    errors.run(main)
