@@ -83,7 +83,7 @@ lint: .venv/development.ready
 	.venv/bin/python tests/lint_workflow.py
 
 fuzz: .venv/development.ready
-	PYTHONPATH=tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
+	PYTHONPATH=$(PYTHONPATH):tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
 
 bench: .venv/training.ready
 	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(BEFORE),--before $(BEFORE))

@@ -478,3 +478,19 @@ def test_a_file_that_grows_a_thousandfold_is_refused_before_it_fills_the_memory(
 def test_repetitive_rows_of_a_usual_number_are_unpacked(tmp_path, rows):
     files.write_jsonl(tmp_path / "x.jsonl.gz", [{"id": "the same text in every row " * 5}] * rows)
     assert len(files.read_jsonl(tmp_path / "x.jsonl.gz", {"id": str})) == rows
+
+
+def test_make_fuzz_finds_this_package():
+    """The program is started with --help alone."""
+    variables = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "PYTHONPATH": ""}
+    rule = "include Makefile\nfuzz-help:\n\t%s\n"
+    recipe = subprocess.run(
+        ["make", "-s", "-n", "-o", ".venv/development.ready", "fuzz"],
+        cwd=ROOT, env=variables, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    command = recipe.replace(".venv/bin/python", sys.executable).partition(" --cases")[0]
+    started = subprocess.run(
+        ["make", "-s", "-f", "-", "fuzz-help"], input=rule % f"{command} --help",
+        cwd=ROOT, env=variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert started.returncode == 0 and "--cases" in started.stdout, started.stderr
