@@ -93,5 +93,9 @@ def values(studies: dict[str, dict[str, pd.DataFrame]]) -> dict:
             }
             for _, recipe in ARMS[1:]
         },
+        "greedy_falls_behind": bool(
+            rows.loc["random", "mini_100", "greedy"].gain_high
+            < rows.loc["random", "mini_100", "sampled"].gain_low
+        ),
         "gains_by_model": gains_by_model(studies[LABELS]["gains"]),
     }

@@ -24,6 +24,7 @@ from pages.committed import (
     read,
 )
 
+import functools
 import re
 from pathlib import Path
 
@@ -114,8 +115,8 @@ def primary_claims(rows: pd.DataFrame) -> pd.DataFrame:
     """The primary claims, each in the study that tests it."""
     lines = []
     for study, papers in PAPERS_OF.items():
-        primary_rows = rows[(rows.study == study) & rows.paper.isin(papers) & (rows.primary == 1)]
-        for (paper, claim), claim_rows in primary_rows.groupby(["paper", "claim"], sort=False):
+        study_rows = rows[(rows.study == study) & rows.paper.isin(papers) & (rows.primary == 1)]
+        for (paper, claim), claim_rows in study_rows.groupby(["paper", "claim"], sort=False):
             for row in claim_rows.itertuples():
                 kind = f"`{row.model}`, {row.seeds:.0f}"
                 lines.append(
@@ -302,9 +303,9 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict[str, str]:
-    """{model: accuracy of the runs on `policy` minus accuracy of the runs on `minus`}, on all
-    questions: means of the last checkpoints."""
+def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> dict:
+    """{model: row with the accuracy of the run on `policy` minus that of the run on `minus`}, on
+    all questions: means of the last checkpoints."""
     last = recorded.last_checkpoints(table)
     rows = last[
         (last.task == task)
@@ -313,7 +314,7 @@ def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> d
         & (last.questions == "all")
     ]
     graded = rows[rows.grading != "lenient"]
-    leads = {model_of(row.model): estimate(row, "difference") for row in graded.itertuples()}
+    leads = {model_of(row.model): row for row in graded.itertuples()}
     # sorted by the number of parameters in the model's name
     return dict(sorted(leads.items(), key=lambda lead: float(re.search(r"([\d.]+)b", lead[0])[1])))
 
@@ -382,21 +383,39 @@ def closest_lines(regressions: pd.DataFrame) -> list[dict]:
     ]
 
 
-def under_limits(study: ResolvedStudy, frame: pd.DataFrame, name: str) -> list[str]:
-    """An estimate of policy `hard`, trained under the tight limit: tested under the tight and under
+def under_limits(study: ResolvedStudy, frame: pd.DataFrame) -> list[pd.Series]:
+    """The rows of policy `hard`, trained under the tight limit: tested under the tight and under
     the larger limit. `frame` is a table of `study`."""
     tight = next(task for task in study.task_names if "cut_from" in study.tasks[task])
     rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
-    return [estimate(rows.loc[test], name) for test in (tight, study.tasks[tight]["cut_from"])]
+    return [rows.loc[test] for test in (tight, study.tasks[tight]["cut_from"])]
 
 
 def primary(rows: pd.DataFrame, study: str, paper: str) -> str:
-    """The estimates and verdicts on a paper's primary claim: 'swaps +3.3 [-2.6, +9.2] (undecided),
-    ...'."""
-    rows = rows[(rows.study == study) & (rows.paper == paper) & (rows.primary == 1)]
-    return ", ".join(
-        f"{place(rows, row)} {estimate_of(row)} ({row.verdict})" for row in rows.itertuples()
+    """The estimates of a paper's primary claim: 'arithmetic -0.8 [-2.2, +0.5], swaps ...'."""
+    rows = primary_rows(rows, study, paper)
+    return ", ".join(f"{place(rows, row)} {estimate_of(row)}" for row in rows.itertuples())
+
+
+def primary_rows(rows: pd.DataFrame, study: str, paper: str) -> pd.DataFrame:
+    """The rows of a paper's primary claim in a study."""
+    return rows[(rows.study == study) & (rows.paper == paper) & (rows.primary == 1)]
+
+
+def by_verdict(verdicts: dict[str, str], preposition: str) -> str:
+    """Names grouped by their verdict: 'undecided on arithmetic and swaps', 'worse for a; no
+    difference shown for b'."""
+    groups: dict[str, list[str]] = {}
+    for name, verdict in verdicts.items():
+        groups.setdefault(verdict, []).append(name)
+    return "; ".join(
+        f"{verdict} {preposition} {' and '.join(names)}" for verdict, names in groups.items()
     )
+
+
+def verdict_of(low: float, high: float) -> str:
+    """What an interval of a difference says."""
+    return "better" if low > 0 else "worse" if high < 0 else "no difference shown"
 
 
 def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
@@ -413,10 +432,12 @@ def values(root: Path, config: dict) -> dict:
     }
     limited, rows = studies[TRUNCATION], all_claims(root, config)
     truncation = ResolvedStudy.of(config, TRUNCATION)
-    over_random, over_easy = (
-        under_limits(truncation, limited["differences"].query("minus == @minus"), "difference")
+    leads = {
+        minus: under_limits(truncation, limited["differences"].query("minus == @minus"))
         for minus in ("random", "easy")
-    )
+    }
+    (tight, _) = under_limits(truncation, limited["parts"])
+    recorded_rows = functools.partial(recorded_leads, studies[RECORDINGS]["recorded_runs"])
     return {
         "headings": HEADINGS,
         "anchors": {study: anchor(study) for study in HEADINGS},
@@ -426,15 +447,26 @@ def values(root: Path, config: dict) -> dict:
         "studies": studies,
         "claims": primary_claims(rows),
         "primary": lambda study, paper: primary(rows, study, paper),
-        "recorded_leads": lambda *names: recorded_leads(
-            studies[RECORDINGS]["recorded_runs"], *names
+        "verdicts": lambda study, paper: by_verdict(
+            {row.task: row.verdict for row in primary_rows(rows, study, paper).itertuples()}, "on"
+        ),
+        "recorded_leads": lambda *names: {
+            model: estimate(row, "difference") for model, row in recorded_rows(*names).items()
+        },
+        "recorded_verdicts": lambda *names: by_verdict(
+            {
+                model: verdict_of(row.difference_low, row.difference_high)
+                for model, row in recorded_rows(*names).items()
+            },
+            "for",
         ),
         "by_task": lambda study, claim: by_task(rows, study, claim),
         "limit": {
-            "gain": under_limits(truncation, limited["gains"], "gain"),
-            "finishing": under_limits(truncation, limited["parts"], "finishing")[0],
-            "over_random": over_random,
-            "over_easy": over_easy,
+            "gain": [estimate(row, "gain") for row in under_limits(truncation, limited["gains"])],
+            "finishing": estimate(tight, "finishing"),
+            "finishing_share": f"{100 * tight.finishing / tight.gain:.0f}",
+            "over_random": [estimate(row, "difference") for row in leads["random"]],
+            "over_easy": [estimate(row, "difference") for row in leads["easy"]],
         },
     } | greedy.values(studies)
 
