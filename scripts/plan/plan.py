@@ -193,7 +193,7 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
     if args.seeds:
         changes["studies"] = {study.name: {"seeds": list(range(args.seeds))}}
     if args.completion_tokens:
-        tested = [test for model, task in study.pairs for test in study.eval_tasks(task, model)]
+        tested = [test for _, _, test in study.tests]
         limits = parse_limits(
             args.completion_tokens, study.tasks, list(dict.fromkeys([*study.task_names, *tested]))
         )

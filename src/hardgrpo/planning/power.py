@@ -33,14 +33,13 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
     (statistics.smallest_detectable). They hold for new problems and new seeds. In a study with a
     single seed they hold only for the runs of this seed.
     """
-    tests = [test for model, task in study.pairs for test in study.eval_tasks(task, model)]
     comparisons_by_quantity = {
         "gain": 1,
         "difference": max(pairs_compared(study), 1),
         "primary": len(study.task_names),
     }
     rows = []
-    for test in dict.fromkeys(tests):
+    for test in dict.fromkeys(test for _, _, test in study.tests):
         seeds, (problems, samples) = len(study.seeds), test_size(study, test)
         row = {
             "study": study.name,

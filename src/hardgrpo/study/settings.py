@@ -73,10 +73,6 @@ class Run:
         return f"{self.base}/{self.task}/{self.recipe}/{self.policy}/seed{self.seed}"
 
 
-def run_of(models: dict, model: str, task: str, recipe: str, policy: str, seed: int) -> Run:
-    return Run(model, task, recipe, policy, seed, base_of(models, model, seed))
-
-
 def run_of_path(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
     """The run whose path consists of these parts."""
     return Run(model_of(base), task, recipe, policy, int(seed), base)
