@@ -131,6 +131,12 @@ class ResolvedJob:
             config["data"],
         )
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the configuration has all objects that the job names."""
+        kinds = ("model", "task", "recipe", "policy", "eval_task")
+        return all(getattr(self, kind) for kind in kinds if getattr(self.names, kind) is not None)
+
     @functools.cached_property
     def shape(self) -> dict | None:
         """The model's shape; None if unknown."""
