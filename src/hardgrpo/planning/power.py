@@ -57,8 +57,7 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
 
 def test_size(study: ResolvedStudy, test: str) -> tuple[int, int]:
     """(number of problems of a test, sampled completions per problem)."""
-    task = study.tasks[test]
-    return durations.problems(test, task, "test"), task["test"]["samples"]
+    return durations.problems(study.split(test, "test")), study.tasks[test]["test"]["samples"]
 
 
 def pairs_compared(study: ResolvedStudy) -> int:

@@ -354,29 +354,27 @@ def recorded_probes(study: ResolvedStudy) -> list[tuple[str, str, str]]:
     ]
 
 
-def parts(name: str, task: dict, split: str, data: str) -> list[tuple[str, str]]:
-    """(file that must exist, file or folder to read) of each part of a split of the task `name`. A
-    local copy, below the folder `data`, takes precedence over the hub.
+def parts(split: settings.Split, data: str) -> list[tuple[str, str]]:
+    """(file that must exist, file or folder to read) of each part of a split. A local copy, below
+    the folder `data`, takes precedence over the hub.
 
     If the split has no source, return a path that cannot exist and names the missing key. Snakemake
     reports it as a missing file.
     """
-    source = task["source"]
+    source = split.task["source"]
     if source["kind"] == "generated":
         return []
-    if split not in source:
-        missing = f"config.yaml: tasks.{name}.source.{split}"
+    if split.name not in source:
+        missing = f"config.yaml: tasks.{split.task_name}.source.{split.name}"
         return [(missing, missing)]
     if source["kind"] == "recorded":
-        model, part = source[split].split("/")
-        return [(recording(model, name, part),) * 2]
+        model, part = source[split.name].split("/")
+        return [(recording(model, split.task_name, part),) * 2]
     if source["kind"] == "files":
-        return [
-            (path, path)
-            for path in (os.path.join(data, name) for name in settings.as_list(source[split]))
-        ]
+        local_files = settings.as_list(source[split.name])
+        return [(path, path) for path in (os.path.join(data, name) for name in local_files)]
     files = []
-    for part in source[split]:
+    for part in source[split.name]:
         local = os.path.join(data, part["local"]) if "local" in part else None
         folder = dataset_folder(part)
         files.append(

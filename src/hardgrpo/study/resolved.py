@@ -8,7 +8,7 @@ from typing import Self
 from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
-from hardgrpo.study.settings import Run
+from hardgrpo.study.settings import Run, Split
 
 # An analysis of published numbers is a study without these.
 NOTHING_TRAINED = {"models": [], "tasks": [], "arms": [], "seeds": []}
@@ -90,6 +90,10 @@ class ResolvedStudy:
     def eval_tasks(self, task: str, model: str) -> list[str]:
         """The tasks on which a model's runs of `task` are tested, beginning with `task` itself."""
         return settings.eval_tasks(self.entry, task, model)
+
+    def split(self, task: str, name: str) -> Split:
+        """The split `name` (`train` or `test`) of a task."""
+        return Split(task, name, self.tasks[task])
 
     def bases(self, model: str) -> list[str]:
         """The weights from which the study's runs of a model start."""
