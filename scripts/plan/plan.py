@@ -21,7 +21,6 @@ from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
-import functools
 import json
 import os
 import subprocess
@@ -100,7 +99,7 @@ def main() -> None:
                 planned_study,
                 claims.read(ROOT / "paper/claims.yaml"),
                 *printed_results,
-                functools.partial(durations.ResolvedJob.of, config),
+                config["data"],
                 gpu,
             )
         for job in jobs:

@@ -1,7 +1,5 @@
 """What a design can detect, and the seeds that published differences take."""
 
-import functools
-
 import pytest
 from scipy import stats
 
@@ -9,7 +7,6 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
-from hardgrpo.planning.durations import ResolvedJob
 from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
@@ -23,7 +20,7 @@ def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
         claims,
         published.read(FOLDER),
         published.read_readings(FOLDER),
-        functools.partial(ResolvedJob.of, CONFIG),
+        CONFIG["data"],
         "h100",
     )
 
