@@ -164,9 +164,8 @@ class Arguments(Entries):
         source = self._model(wildcards)["source"]
         return f"--repository {source['repository']} --commit {source['commit']}"
 
-    def original_files(self, wildcards: Wildcards, input) -> str:
-        """Options with the originals of a recording. Each option has the name of the rule's
-        input."""
+    def named_inputs(self, wildcards: Wildcards, input) -> str:
+        """Options with the files that a job reads. Each option has the name of the rule's input."""
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:
@@ -193,11 +192,6 @@ class Arguments(Entries):
             if settings.has_rounds(policy)
             else {}
         )
-
-    def measures(self, wildcards: Wildcards, input) -> str:
-        """Options with the files that a policy chooses by. Each option has the name of the rule's
-        input."""
-        return " ".join(f"--{name} {path}" for name, path in input.items())
 
     def annotation_column(self, wildcards: Wildcards) -> str:
         """The argument that adds an empty column for the answer, named as in the pool's file."""
