@@ -129,6 +129,14 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
     )
 
 
+def test_seeds_cost_the_runs_of_the_recipe_that_the_claim_names():
+    claim = {"id": "c", "test": "difference", "policy": "hard", "minus": "random"}
+    hours = lambda recipe: required_seeds(
+        "variants", [claim | {"recipe": recipe, "minus_recipe": recipe}]
+    )[0]["gpu_hours"]
+    assert hours("sft") < hours("as_written") < hours("as_written_full")
+
+
 @pytest.mark.parametrize(
     "study", [name for name, study in CONFIG["studies"].items() if "aims_at" in study]
 )
