@@ -40,7 +40,7 @@ class Entries:
             wildcards.model,
         )
 
-    def _parts(self, wildcards: Wildcards, split: str) -> list[tuple[str, str]]:
+    def _parts(self, wildcards: Wildcards, split_name: str) -> list[tuple[str, str]]:
         """(file that must exist, file or folder to read) of each part of a split."""
-        of_task = Split(wildcards.task, split, self._task(wildcards))
-        return paths.parts(of_task, self.config["data"])
+        split = Split(wildcards.task, split_name, self._task(wildcards))
+        return paths.parts(split, self.config["data"])
