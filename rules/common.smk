@@ -34,7 +34,7 @@ configfile: "config.yaml"
 
 startup.complete(config, workflow)
 obstacle = startup.results_obstacle(workflow)
-startup.prepare_environment(workflow, images.outside(config))
+startup.prepare_environment(workflow, images.outside(config["models"], config["data"]))
 submission.start_without_arrays()
 submission.allow_dashes_in_gpu_names()
 

@@ -79,7 +79,7 @@ rule convert_recording:
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
-        files=arguments.original_files,
+        files=arguments.named_inputs,
         names=lambda w: list(inputs.original_names(w).values()),
         repository=arguments.original_repository,
         code=arguments.code("inputs/convert_recording.py"),
@@ -104,7 +104,7 @@ rule convert_accuracies:
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
-        files=arguments.original_files,
+        files=arguments.named_inputs,
         names=lambda w: list(inputs.accuracies_names(w).values()),
         repository=arguments.original_repository,
         code=arguments.code("inputs/convert_recording.py"),

@@ -20,7 +20,7 @@ rule select_subset:
         IMAGE["figures"]
     params:
         policy=arguments.policy,
-        measured=arguments.measures,
+        measured=arguments.named_inputs,
     message:
         "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:

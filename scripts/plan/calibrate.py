@@ -41,17 +41,17 @@ def main() -> None:
 
     config = load.complete(files.read_yaml(args.config), Path(args.config).parent)
     gpu = args.gpu or config["plan"]["gpu"]
-    finished_jobs = calibration.read_finished_jobs(args.results)
+    finished_jobs = calibration.read_finished_jobs(args.results, config)
     if not finished_jobs:
         raise errors.UserError(
-            f"{args.results}: no finished job has a provenance.json there; run some jobs first, or name another --results"
+            f"{args.results}: no finished job has a provenance.json there, of the models, tasks, recipes and policies in {args.config};"
+            " run some jobs first, or name another --results"
         )
-    resolved_jobs = calibration.resolve(config, finished_jobs)
     if args.check is not None:
-        comparisons = calibration.compare(resolved_jobs, gpu, args.check)
+        comparisons = calibration.compare(finished_jobs, gpu, args.check)
         print(format_comparison(comparisons, args.check, args.results))
         return
-    fitted = calibration.calibrate(resolved_jobs, gpu)
+    fitted = calibration.calibrate(finished_jobs, gpu)
     calibration.write(fitted, args.output)
     print(
         f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; plans and walltimes use it from now on"
@@ -68,13 +68,9 @@ def format_comparison(comparisons: list[calibration.Comparison], seed: int, resu
     lines.append(
         f"{'rule':<14}{'jobs':>6}{'measured':>10}{'planned':>10}{'median error':>14}{'largest':>9}"
     )
-    rules = list(dict.fromkeys(comparison.finished_job.job.rule for comparison in comparisons))
-    for rule in [*rules, None]:
-        group = [
-            comparison
-            for comparison in comparisons
-            if rule in (None, comparison.finished_job.job.rule)
-        ]
+    rule_of = lambda comparison: comparison.finished_job.job.names.rule
+    for rule in [*dict.fromkeys(map(rule_of, comparisons)), None]:
+        group = [comparison for comparison in comparisons if rule in (None, rule_of(comparison))]
         relative_errors = [comparison.error for comparison in group]
         measured_seconds = sum(comparison.finished_job.seconds for comparison in group)
         planned_seconds = sum(comparison.expected_seconds for comparison in group)

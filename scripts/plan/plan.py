@@ -21,7 +21,6 @@ from hardgrpo.study import paths
 from hardgrpo.study.resolved import ResolvedStudy
 
 import argparse
-import functools
 import json
 import os
 import subprocess
@@ -100,7 +99,7 @@ def main() -> None:
                 planned_study,
                 claims.read(ROOT / "paper/claims.yaml"),
                 *printed_results,
-                functools.partial(durations.ResolvedJob.of, config),
+                config["data"],
                 gpu,
             )
         for job in jobs:
@@ -193,7 +192,7 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
     if args.seeds:
         changes["studies"] = {study.name: {"seeds": list(range(args.seeds))}}
     if args.completion_tokens:
-        tested = [test for model, task in study.pairs for test in study.eval_tasks(task, model)]
+        tested = [test for _, _, test in study.tests]
         limits = parse_limits(
             args.completion_tokens, study.tasks, list(dict.fromkeys([*study.task_names, *tested]))
         )

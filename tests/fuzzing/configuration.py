@@ -19,8 +19,9 @@ from fuzzing.judge import UserError
 from hardgrpo.planning import label_counts, power
 from hardgrpo.report import conditions
 from hardgrpo.runtime import files
-from hardgrpo.study import checks, claim_conditions, paths, settings
+from hardgrpo.study import checks, claim_conditions, paths
 from hardgrpo.study.resolved import resolve_studies
+from hardgrpo.workflow.names import Names
 
 ROOT = Path(__file__).parents[2]
 CONFIG = project_config.config()
@@ -100,7 +101,7 @@ def planned(config: dict, folder: Path) -> None:
             fact(study)
         label_counts.planned_labels(study)
         power.detectable_effects(study)
-    settings.early_stop(config)
+    Names(config, studies)
     paths.chosen_rows(config["subset"], config["models"], config["tasks"])
 
 

@@ -434,7 +434,14 @@ def calibrated(folder):
 
 
 def jobs_measured(folder):
-    for one in calibration.read_finished_jobs(str(folder)):
+    config = {
+        "models": {"m": {"source": {}}},
+        "tasks": {"t": {"source": {}}},
+        "recipes": {},
+        "policies": {},
+        "data": "data",
+    }
+    for one in calibration.read_finished_jobs(str(folder), config):
         assert math.isfinite(one.seconds) and one.seconds >= 0
         assert one.tokens is None or one.tokens >= 0
 

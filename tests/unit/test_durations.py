@@ -173,7 +173,7 @@ def write_finished_run(folder, run, seconds, work, tokens, **changes):
 
 
 def read_finished_jobs(folder):
-    return calibration.resolve(CONFIG, calibration.read_finished_jobs(str(folder)))
+    return calibration.read_finished_jobs(str(folder), CONFIG)
 
 
 def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
@@ -244,7 +244,7 @@ def test_other_seeds_are_predicted_from_one(tmp_path):
             25_600_000,
         )
     compared = calibration.compare(read_finished_jobs(tmp_path), "h100", 0)
-    assert [comparison.finished_job.job.seed for comparison in compared] == [1, 2]
+    assert [comparison.finished_job.job.names.seed for comparison in compared] == [1, 2]
     assert [comparison.error for comparison in compared] == pytest.approx(
         [100 / 1100, 200 / 800], rel=1e-2
     )

@@ -1,7 +1,5 @@
 """What a design can detect, and the seeds that published differences take."""
 
-import functools
-
 import pytest
 from scipy import stats
 
@@ -9,7 +7,6 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
-from hardgrpo.planning.durations import ResolvedJob
 from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
@@ -23,7 +20,7 @@ def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
         claims,
         published.read(FOLDER),
         published.read_readings(FOLDER),
-        functools.partial(ResolvedJob.of, CONFIG),
+        CONFIG["data"],
         "h100",
     )
 
@@ -130,6 +127,14 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
     assert cheap["gpu_hours"] / cheap["takes"] < dear["gpu_hours"] / dear["takes"], (
         "a larger model costs more a seed"
     )
+
+
+def test_seeds_cost_the_runs_of_the_recipe_that_the_claim_names():
+    claim = {"id": "c", "test": "difference", "policy": "hard", "minus": "random"}
+    hours = lambda recipe: required_seeds(
+        "variants", [claim | {"recipe": recipe, "minus_recipe": recipe}]
+    )[0]["gpu_hours"]
+    assert hours("sft") < hours("as_written") < hours("as_written_full")
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_where_a_policy_is_probed_changes_no_argument_of_the_program_that_choose
 def test_the_files_that_a_policy_chooses_by_become_options():
     files = {"signals": "results/signals/a/b.csv", "sample": "results/s.csv"}
     assert (
-        arguments().measures(job(), files)
+        arguments().named_inputs(job(), files)
         == "--signals results/signals/a/b.csv --sample results/s.csv"
     )
 

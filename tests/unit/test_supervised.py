@@ -46,7 +46,7 @@ SOURCE = {
 
 def spec_of(recipe: str) -> Spec:
     return Spec.of_run(
-        settings.run_of(CONFIG["models"], "tiny", "swaps", recipe, "hard", 0),
+        settings.Run("tiny", "swaps", recipe, "hard", 0, "tiny-seed0"),
         model=CONFIG["models"]["tiny"],
         task=CONFIG["tasks"]["swaps"],
         recipe=CONFIG["recipes"][recipe],

@@ -42,11 +42,7 @@ def trained_on(study: ResolvedStudy) -> str:
 
 def jobs_with_gpus(study: ResolvedStudy) -> list[Job]:
     """The jobs that train and test the runs of a study."""
-    jobs = []
-    for run in study.runs:
-        of_run = (run.model, run.task, run.recipe, run.policy, run.seed)
-        jobs.append(Job("train_grpo", *of_run))
-        jobs += [
-            Job("evaluate_run", *of_run, test) for test in study.eval_tasks(run.task, run.model)
-        ]
-    return jobs
+    names = lambda run: (run.model, run.task, run.recipe, run.policy, run.seed)
+    training = [Job("train_grpo", *names(run)) for run in study.runs]
+    testing = [Job("evaluate_run", *names(run), test) for run, test in study.tests_of_runs]
+    return training + testing

@@ -47,31 +47,29 @@ PROVENANCE = {  # {rule: the path of a finished job's provenance below the folde
 class FinishedJob:
     """The device, times and tokens of a finished job, from its provenance."""
 
-    job: Job
+    job: ResolvedJob
     device: str
     seconds: float
     work_seconds: float | None  # None if start and work were not timed separately
     tokens: int | None  # number of tokens of completions or of worked solutions
 
 
-ResolvedFinishedJob = tuple[FinishedJob, ResolvedJob]
-
-
-def read_finished_jobs(results: str = "results") -> list[FinishedJob]:
-    """All finished jobs below a folder of results, except jobs with an unreadable provenance and
-    resumed jobs, which record only the seconds of their last part."""
+def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
+    """All finished jobs below a folder of results whose model, tasks, recipe and policy are in
+    `config`, except jobs with an unreadable provenance and resumed jobs, which record only the
+    seconds of their last part."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern))
         for path in sorted(Path(results).glob(re.sub(r"{\w+}", "*", pattern))):
-            job = Job.of(
-                rule, wildcard_pattern.fullmatch(path.relative_to(results).as_posix()).groupdict()
-            )
-            finished_jobs.append(_read_finished_job(path, job))
+            wildcards = wildcard_pattern.fullmatch(path.relative_to(results).as_posix()).groupdict()
+            job = ResolvedJob.of(config, Job.of(rule, wildcards))
+            if job.is_complete:
+                finished_jobs.append(_read_finished_job(path, job))
     return list(filter(None, finished_jobs))
 
 
-def _read_finished_job(path: Path, job: Job) -> FinishedJob | None:
+def _read_finished_job(path: Path, job: ResolvedJob) -> FinishedJob | None:
     try:
         facts = files.read_json(path)
         gpus = facts.get("machine", {}).get("gpus", 0)
@@ -118,32 +116,12 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
     return tuple(sorted((name, value) for name, value in fields.items() if value is not None))
 
 
-def resolve(config: dict, finished_jobs: list[FinishedJob]) -> list[ResolvedFinishedJob]:
-    """The finished jobs whose model, tasks, recipe and policy are in `config`, with the entries of
-    these."""
-    resolved_jobs = []
-    for finished_job in finished_jobs:
-        job = finished_job.job
-        kinds = {
-            "models": [job.model and settings.model_of(job.model)],
-            "tasks": [job.task, job.eval_task],
-            "recipes": [job.recipe],
-            "policies": [job.policy],
-        }
-        names = [
-            (kind, name) for kind, names in kinds.items() for name in names if name is not None
-        ]
-        if all(name in config[kind] for kind, name in names):
-            resolved_jobs.append((finished_job, ResolvedJob.of(config, job)))
-    return resolved_jobs
-
-
-def calibrate(finished_jobs: list[ResolvedFinishedJob], gpu: str) -> Calibration:
+def calibrate(finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
     """Medians over finished jobs. `gpu` is a key of `durations.GPUS`."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     job_count = 0
-    for finished_job, job in finished_jobs:
-        job_ratios = _ratios(finished_job, job, gpu)
+    for finished_job in finished_jobs:
+        job, job_ratios = finished_job.job, _ratios(finished_job, gpu)
         if not job_ratios:
             continue
         job_count += 1
@@ -162,7 +140,8 @@ def calibrate(finished_jobs: list[ResolvedFinishedJob], gpu: str) -> Calibration
     return Calibration(groups, job_count)
 
 
-def _ratios(finished_job: FinishedJob, job: ResolvedJob, gpu: str) -> dict[str, float]:
+def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
+    job = finished_job.job
     if job.shape is None or finished_job.device != job.device:
         return {}
     estimate = durations.estimate(job, gpu)
@@ -227,15 +206,13 @@ class Comparison:
         return abs(self.expected_seconds - self.finished_job.seconds) / self.finished_job.seconds
 
 
-def compare(finished_jobs: list[ResolvedFinishedJob], gpu: str, seed: int) -> list[Comparison]:
+def compare(finished_jobs: list[FinishedJob], gpu: str, seed: int) -> list[Comparison]:
     """Compare the jobs of all other seeds with a calibration on the jobs of `seed` and the jobs
     without a seed."""
-    is_calibrated = lambda job: job.names.seed in (None, seed)
-    calibration = calibrate(
-        [(finished_job, job) for finished_job, job in finished_jobs if is_calibrated(job)], gpu
-    )
+    is_calibrated = lambda finished_job: finished_job.job.names.seed in (None, seed)
+    calibration = calibrate(list(filter(is_calibrated, finished_jobs)), gpu)
     return [
-        Comparison(finished_job, durations.estimate(job, gpu, calibration).seconds)
-        for finished_job, job in finished_jobs
-        if not is_calibrated(job)
+        Comparison(finished_job, durations.estimate(finished_job.job, gpu, calibration).seconds)
+        for finished_job in finished_jobs
+        if not is_calibrated(finished_job)
     ]

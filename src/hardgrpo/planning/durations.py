@@ -18,6 +18,7 @@ from hardgrpo.runtime import files
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.selection import selector_settings
 from hardgrpo.study import memory, paths, settings
+from hardgrpo.study.settings import Split
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,12 @@ class ResolvedJob:
             config["data"],
         )
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the configuration has all objects that the job names."""
+        kinds = ("model", "task", "recipe", "policy", "eval_task")
+        return all(getattr(self, kind) for kind in kinds if getattr(self.names, kind) is not None)
+
     @functools.cached_property
     def shape(self) -> dict | None:
         """The model's shape; None if unknown."""
@@ -149,6 +156,13 @@ class ResolvedJob:
     def device(self) -> str:
         """The kind of device that the job computes on: "gpu" or "cpu"."""
         return "gpu" if self.gpus["count"] else "cpu"
+
+    @property
+    def split(self) -> Split:
+        """The problems that a probing or evaluating job samples."""
+        if self.eval_task:
+            return Split(self.names.eval_task, "test", self.eval_task)
+        return Split(self.names.task, "train", self.task)
 
     @property
     def completion_limit(self) -> int:
@@ -175,14 +189,14 @@ class ResolvedJob:
         if rule in TRAINING:
             return 0 if settings.is_supervised(self.recipe) else self.texts
         if rule in ("probe", "probe_early", "probe_again"):
-            pool = problems(self.names.task, self.task, "train")
+            pool = problems(self.split)
             probe = self.task["probe"]
             if rule == "probe_again":
                 return pool * probe["samples"]
             # an upper bound for probe_early, which may stop early
             return -(-pool // probe["shards"]) * settings.probe_samples(probe)
         test = self.eval_task["test"]
-        size = problems(self.names.eval_task, self.eval_task, "test")
+        size = problems(self.split)
         if rule == "sample_reach":
             return size * test["reach"]["samples"]
         return size * (test["samples"] + test["greedy"]) * self.checkpoints
@@ -278,22 +292,22 @@ def place(shape: dict, gpus: int) -> str:
     return "gpu" if gpus else "wide cpu" if shape["hidden_size"] >= WIDE else "cpu"
 
 
-def problems(name: str, task: dict, split: str) -> int:
-    """Number of problems of a split of the task `name`; UNKNOWN_PROBLEMS if unknown."""
-    return known_problems(name, task, split) or UNKNOWN_PROBLEMS
+def problems(split: Split) -> int:
+    """Number of problems of a split; UNKNOWN_PROBLEMS if unknown."""
+    return known_problems(split) or UNKNOWN_PROBLEMS
 
 
-def known_problems(name: str, task: dict, split: str) -> int | None:
-    """Number of problems of a split of the task `name`: counted if the split is prepared, else from
-    the configuration; None if unknown."""
-    prepared = Path(paths.problems(name, split))
+def known_problems(split: Split) -> int | None:
+    """Number of problems of a split: counted if the split is prepared, else from the configuration;
+    None if unknown."""
+    prepared = Path(paths.problems(split.task_name, split.name))
     if prepared.is_file():
         with open(prepared, "rb") as stream:
             return sum(1 for _ in stream)
-    source = task["source"]
+    source = split.task["source"]
     if source["kind"] == "generated":
-        return source[split]
-    return source.get("problems", {}).get(split)
+        return source[split.name]
+    return source.get("problems", {}).get(split.name)
 
 
 def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:

@@ -16,7 +16,7 @@ def planned_labels(study: ResolvedStudy) -> list[dict]:
     for run in study.runs:
         if not settings.is_sampled(study.models[run.model]):
             continue
-        pool = durations.known_problems(run.task, study.tasks[run.task], "train")
+        pool = durations.known_problems(study.split(run.task, "train"))
         rows[run.task, run.policy, run.recipe] = {
             "study": study.name,
             "task": run.task,

@@ -7,11 +7,11 @@ Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 in the miniature.
 completions and over problems are the variances of the miniature's hardest tests, rounded up.
 """
 
-from collections.abc import Callable
 from itertools import combinations
 
 from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
+from hardgrpo.planning.durations import Job, ResolvedJob
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -33,14 +33,13 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
     (statistics.smallest_detectable). They hold for new problems and new seeds. In a study with a
     single seed they hold only for the runs of this seed.
     """
-    tests = [test for model, task in study.pairs for test in study.eval_tasks(task, model)]
     comparisons_by_quantity = {
         "gain": 1,
         "difference": max(pairs_compared(study), 1),
         "primary": len(study.task_names),
     }
     rows = []
-    for test in dict.fromkeys(tests):
+    for test in dict.fromkeys(test for _, _, test in study.tests):
         seeds, (problems, samples) = len(study.seeds), test_size(study, test)
         row = {
             "study": study.name,
@@ -58,8 +57,7 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
 
 def test_size(study: ResolvedStudy, test: str) -> tuple[int, int]:
     """(number of problems of a test, sampled completions per problem)."""
-    task = study.tasks[test]
-    return durations.problems(test, task, "test"), task["test"]["samples"]
+    return durations.problems(study.split(test, "test")), study.tasks[test]["test"]["samples"]
 
 
 def pairs_compared(study: ResolvedStudy) -> int:
@@ -93,7 +91,7 @@ def required_seeds(
     claims: list[dict],
     printed_gains: list[dict],
     readings: set,
-    resolve: Callable[[durations.Job], durations.ResolvedJob],
+    data: str,
     gpu: str,
 ) -> list[dict]:
     """The number of seeds that each claim about two policies needs, and the GPU-hours of these
@@ -104,21 +102,20 @@ def required_seeds(
     difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
     that detects the published difference with power 80 %; None if the number exceeds MOST_SEEDS
     because the test has too few problems. `gpu_hours` is the cost of the two policies' runs with
-    `takes` seeds on GPUs of kind `gpu`; `resolve` adds the entries of the configuration to a job.
-    `aims` tells whether the study's `aims_at` names the claim. `readings` are the
-    pairs of a published task and the corresponding task of this project. Primary claims are
-    corrected for the number of the study's tasks.
+    `takes` seeds on GPUs of kind `gpu`. `aims` tells whether the study's `aims_at` names the claim.
+    `readings` are the pairs of a published task and the corresponding task of this project; `data`
+    is the folder of local input files. Primary claims are corrected for the number of the study's
+    tasks.
     """
     rows = []
     for claim in claims:
         pair = (claim.get("policy"), claim.get("minus"))
         recipes = [claim.get(key, study.first_recipe) for key in ("recipe", "minus_recipe")]
+        arms = list(zip(pair, recipes))
         if (
             claim["test"] != "difference"
             or claim.get("tested", "same") != "same"
-            or not all(
-                study.has_arm(policy=policy, recipe=recipe) for policy, recipe in zip(pair, recipes)
-            )
+            or not all(study.has_arm(policy=policy, recipe=recipe) for policy, recipe in arms)
         ):
             continue
         comparisons = len(study.task_names) if claim.get("primary") else 1
@@ -131,7 +128,7 @@ def required_seeds(
                 continue
             effect, size = gains[0] - gains[1], test_size(study, task)
             seeds_needed = _least_seeds(*size, abs(effect), comparisons)
-            jobs = map(resolve, _jobs_of_seed(study, model, task, pair))
+            jobs = _jobs_of_seed(study, model, task, arms, data)
             seed_hours = sum(durations.estimate(job, gpu).gpu_hours for job in jobs)
             rows.append(
                 {
@@ -178,20 +175,21 @@ def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -
 
 
 def _jobs_of_seed(
-    study: ResolvedStudy, model: str, task: str, pair: tuple[str, str]
-) -> list[durations.Job]:
-    """The jobs of one seed that need GPUs: the runs of two policies, and the evaluations of these
-    runs on the trained task."""
+    study: ResolvedStudy, model: str, task: str, arms: list[tuple[str, str]], data: str
+) -> list[ResolvedJob]:
+    """The jobs of one seed that need GPUs: the runs of arms (policy, recipe), and the evaluations
+    of these runs on the trained task."""
+    base = settings.base_of(study.models, model, 0)
     return [
-        durations.Job(
-            rule,
-            model=settings.base_of(study.models, model, 0),
-            task=task,
-            recipe=study.recipe_names[0],
-            policy=policy,
-            seed=0,
-            eval_task=task,
+        ResolvedJob(
+            Job(rule, base, task, recipe, policy, seed=0, eval_task=task),
+            model=settings.entry(study.models, base),
+            task=study.tasks[task],
+            recipe=study.recipes[recipe],
+            policy=study.policies[policy],
+            eval_task=study.tasks[task],
+            data=data,
         )
         for rule in ("train_grpo", "evaluate_run")
-        for policy in pair
+        for policy, recipe in arms
     ]

@@ -9,13 +9,13 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES
 from hardgrpo.study import paths, settings
+from hardgrpo.study.settings import Split
 
 
 def describe(job: ResolvedJob) -> str:
     """The most that a job sends, samples and costs, in words. Completions that are stored already
     are not subtracted."""
-    rule, name = job.names.rule, job.names.task or job.names.eval_task
-    task, split = job.task or job.eval_task, "train" if job.task else "test"
+    rule, task = job.names.rule, job.split.task
     shards = task["probe"]["shards"] if rule == "probe" else 1
     sampled, greedy = {
         "probe": lambda: (settings.probe_samples(task["probe"]), 0),
@@ -23,7 +23,7 @@ def describe(job: ResolvedJob) -> str:
         "evaluate_base": lambda: (task["test"]["samples"], int(task["test"]["greedy"])),
         "sample_reach": lambda: (task["test"]["reach"]["samples"], 0),
     }[rule]()
-    size = pool_size(name, task, split, job.data)
+    size = split_size(job.split, job.data)
     if size is None:
         return f"{sampled + greedy} completions of at most {task['completion_tokens']} tokens for each prompt"
     prompts, tokens = size
@@ -40,29 +40,30 @@ def describe(job: ResolvedJob) -> str:
     return f"at most {requests:,} requests, about {input_tokens:,} tokens of prompts, {output_tokens:,} sampled tokens{money}"
 
 
-def pool_size(name: str, task: dict, split: str, data: str) -> tuple[int, float] | None:
-    """(number of problems of a split of the task `name`, estimated tokens of their prompts); None
-    if the number is unknown. Paths of local files are relative to the folder `data`."""
-    template = task["prompt"].replace("{question}", "")
-    questions = _questions(name, task, split, data)
+def split_size(split: Split, data: str) -> tuple[int, float] | None:
+    """(number of problems of a split, estimated tokens of their prompts); None if the number is
+    unknown. Paths of local files are relative to the folder `data`."""
+    template = split.task["prompt"].replace("{question}", "")
+    questions = _questions(split, data)
     if questions is not None:
         characters = sum(map(len, questions)) + len(template) * len(questions)
         return len(questions), characters / CHARACTERS_PER_TOKEN
-    number = known_problems(name, task, split)
-    kind = "cpu" if task["source"]["kind"] == "generated" else "gpu"
+    number = known_problems(split)
+    kind = "cpu" if split.task["source"]["kind"] == "generated" else "gpu"
     return None if number is None else (number, number * PROMPT_TOKENS[kind])
 
 
-def _questions(name: str, task: dict, split: str, data: str) -> list[str] | None:
+def _questions(split: Split, data: str) -> list[str] | None:
     """The questions of a split that is prepared, or in local files; else None."""
-    prepared, source = Path(paths.problems(name, split)), task["source"]
+    prepared = Path(paths.problems(split.task_name, split.name))
+    source = split.task["source"]
     try:
         if prepared.is_file():
             return [row["question"] for row in files.read_jsonl(prepared, {"question": str})]
-        if source["kind"] != "files" or split not in source:
+        if source["kind"] != "files" or split.name not in source:
             return None
         column = source.get("columns", {}).get("question", "question")
-        local_files = [path for path, _ in paths.parts(name, task, split, data)]
+        local_files = [path for path, _ in paths.parts(split, data)]
         rows = [row for path in local_files for row in sources.read(path).rows]
     except (UserError, OSError):
         return None  # prepare_task reports what is wrong with the file

@@ -20,18 +20,12 @@ def has_rollouts(study: ResolvedStudy) -> bool:
 
 def tests(study: ResolvedStudy) -> set[tuple[str, str]]:
     """{(task trained on, test)}."""
-    return {
-        (run.task, test) for run in study.runs for test in study.eval_tasks(run.task, run.model)
-    }
+    return {(run.task, test) for run, test in study.tests_of_runs}
 
 
 def has_reach(study: ResolvedStudy) -> bool:
     """Whether the reach of a base model is measured."""
-    return any(
-        paths.has_reach(study, run.model, test)
-        for run in study.runs
-        for test in study.eval_tasks(run.task, run.model)
-    )
+    return any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs)
 
 
 def has_leads(study: ResolvedStudy) -> bool:
@@ -139,8 +133,7 @@ def is_published(study: ResolvedStudy) -> bool:
     """Whether a paper published a number for a cell of the study."""
     cells = {
         (run.model, run.task, test, policy)
-        for run in study.runs
-        for test in study.eval_tasks(run.task, run.model)
+        for run, test in study.tests_of_runs
         for policy in (arms.label(run.policy, run.recipe, study.first_recipe), "base")
     }
     return bool(cells) and published.overlap(cells, paths.PUBLISHED)

@@ -72,24 +72,13 @@ def evaluation_files(study: ResolvedStudy) -> Iterator[tuple[str, dict]]:
     """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first;
     their task, recipe, policy and seed are None."""
     no_run = dict.fromkeys(("task", "recipe", "policy", "seed"))
-    bases = {
-        (model, base, test): None
-        for model, task in study.pairs
-        for base in study.bases(model)
-        for test in study.eval_tasks(task, model)
-    }
-    for model, base, test in bases:
+    for model, base, test in study.tests_of_bases:
         yield (
             paths.evaluation(f"{base}/base", test),
             {"model": model, "base": base, "test": test} | no_run,
         )
-    for run in study.runs:
-        key = {
-            name: getattr(run, name)
-            for name in ("model", "base", "task", "recipe", "policy", "seed")
-        }
-        for test in study.eval_tasks(run.task, run.model):
-            yield paths.evaluation(run.path, test), key | {"test": test}
+    for run, test in study.tests_of_runs:
+        yield paths.evaluation(run.path, test), vars(run) | {"test": test}
 
 
 def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:

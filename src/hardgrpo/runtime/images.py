@@ -20,14 +20,15 @@ def check() -> None:
             )
 
 
-def outside(config: dict) -> list[str]:
+def outside(models: dict, data: str) -> list[str]:
     """The folders outside the current folder that jobs read or write. A container sees only folders
-    that are bound."""
-    sources = [model["source"] for model in config["models"].values()]
-    models = [
+    that are bound. `models` is the section of the configuration, `data` the folder of local input
+    files."""
+    sources = [model["source"] for model in models.values()]
+    model_folders = [
         os.path.expanduser(source["path"]) for source in sources if source["kind"] == "folder"
     ]
-    folders = [config["data"], *(os.path.join(config["data"], path) for path in models)]
+    folders = [data, *(os.path.join(data, path) for path in model_folders)]
     # The targets of symbolic links in the current folder must be bound, too.
     paths = [os.path.abspath(path) for path in folders] + [
         os.path.realpath(path) for path in ("results", "paper", *folders)

@@ -219,7 +219,7 @@ def of_study(study: ResolvedStudy) -> dict:
     """The part of the configuration that determines the files of a study, from which
     `ResolvedStudy.of` makes the same study without settings of training."""
     tasks = study.tasks
-    tests = {test for model, task in study.pairs for test in study.eval_tasks(task, model)}
+    tests = {test for _, _, test in study.tests}
     source_keys = ("kind", "repository", "recordings", "seed", "prompts", "chosen_from")
     by_signals = _by_signals(study)
     return ({"policies": by_signals} if by_signals else {}) | {
@@ -266,9 +266,7 @@ def inputs(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[str
         policy["probed_on"] for policy in policies if "probed_on" in policy
     )
     splits += [(settings.sampled_task(study.tasks, task), "train") for task in probed_tasks]
-    splits += [
-        (test, "test") for model, task in study.pairs for test in study.eval_tasks(task, model)
-    ]
+    splits += [(test, "test") for _, _, test in study.tests]
     for model in pretrained:
         splits += withheld_splits(study.models, study.tasks, model, studies)
     manifests = [f"{model_folder(name)}/manifest.json" for name in models if name not in pretrained]
@@ -280,13 +278,11 @@ def evaluations(study: ResolvedStudy) -> list[str]:
     runs."""
     base_evaluations = [
         evaluation(f"{base}/{sample_set}", test)
-        for model, task in study.pairs
-        for base in study.bases(model)
-        for test in study.eval_tasks(task, model)
+        for model, base, test in study.tests_of_bases
         for sample_set in of_base(study, model, test)
     ]
-    run_evaluations = [name for run in study.runs for name in evaluations_of_run(study, run)]
-    return list(dict.fromkeys(base_evaluations)) + run_evaluations
+    run_evaluations = [evaluation(run.path, test) for run, test in study.tests_of_runs]
+    return base_evaluations + run_evaluations
 
 
 def evaluations_of_run(study: ResolvedStudy, run: settings.Run) -> list[str]:
@@ -358,29 +354,27 @@ def recorded_probes(study: ResolvedStudy) -> list[tuple[str, str, str]]:
     ]
 
 
-def parts(name: str, task: dict, split: str, data: str) -> list[tuple[str, str]]:
-    """(file that must exist, file or folder to read) of each part of a split of the task `name`. A
-    local copy, below the folder `data`, takes precedence over the hub.
+def parts(split: settings.Split, data: str) -> list[tuple[str, str]]:
+    """(file that must exist, file or folder to read) of each part of a split. A local copy, below
+    the folder `data`, takes precedence over the hub.
 
     If the split has no source, return a path that cannot exist and names the missing key. Snakemake
     reports it as a missing file.
     """
-    source = task["source"]
+    source = split.task["source"]
     if source["kind"] == "generated":
         return []
-    if split not in source:
-        missing = f"config.yaml: tasks.{name}.source.{split}"
+    if split.name not in source:
+        missing = f"config.yaml: tasks.{split.task_name}.source.{split.name}"
         return [(missing, missing)]
     if source["kind"] == "recorded":
-        model, part = source[split].split("/")
-        return [(recording(model, name, part),) * 2]
+        model, part = source[split.name].split("/")
+        return [(recording(model, split.task_name, part),) * 2]
     if source["kind"] == "files":
-        return [
-            (path, path)
-            for path in (os.path.join(data, name) for name in settings.as_list(source[split]))
-        ]
+        local_files = settings.as_list(source[split.name])
+        return [(path, path) for path in (os.path.join(data, name) for name in local_files)]
     files = []
-    for part in source[split]:
+    for part in source[split.name]:
         local = os.path.join(data, part["local"]) if "local" in part else None
         folder = dataset_folder(part)
         files.append(

@@ -16,25 +16,25 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.study.settings import Split
 
 # largest share of a pool's answers that may be left out, see tasks.readable_problems
 UNREADABLE_SHARE = 0.01
 
 
-def too_small(policy_name: str, policy: dict, name: str, task: dict, data: str) -> str | None:
-    """The reason why the pool of the task `name` is too small for a policy, according to the
-    configuration and files in the folder `data`. None if the pool is large enough, or if its size
-    is unknown."""
+def too_small(policy_name: str, policy: dict, pool: Split, data: str) -> str | None:
+    """The reason why a pool is too small for a policy, according to the configuration and files in
+    the folder `data`. None if the pool is large enough, or if its size is unknown."""
     if "budget" not in policy or (
-        not isinstance(policy["budget"], dict) and task["source"]["kind"] == "files"
+        not isinstance(policy["budget"], dict) and pool.task["source"]["kind"] == "files"
     ):
         # a share cannot exceed the pool; prepare_task checks that the share is at least one prompt
         return None
-    size = configured_size(name, task, data)
+    size = configured_size(pool, data)
     if size is None:
         return None
     try:
-        policies.check_pool(f"policies.{policy_name}.budget", policy, name, *size)
+        policies.check_pool(f"policies.{policy_name}.budget", policy, pool.task_name, *size)
     except UserError as error:
         return str(error)
     return None
@@ -66,23 +66,23 @@ def check_prepared(all_policies: dict, tasks: dict, choices: Iterable[tuple[str,
             )
 
 
-def configured_size(name: str, task: dict, data: str) -> tuple[int, bool] | None:
-    """(size of the pool of the task `name`, whether it is exact) according to the configuration and
-    files in the folder `data`; None if the size is unknown."""
-    source = task["source"]
+def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
+    """(size of a pool, whether it is exact) according to the configuration and files in the folder
+    `data`; None if the size is unknown."""
+    source = pool.task["source"]
     if source["kind"] == "generated":
         return source["train"], True
     if source["kind"] == "hub":
         stated = source.get("problems", {}).get("train")
         return None if stated is None else (stated, False)
-    if not settings.has_train(task):
+    if not settings.has_train(pool.task):
         return None
-    pool = [path for path, _ in paths.parts(name, task, "train", data)]
+    parts = [path for path, _ in paths.parts(pool, data)]
     try:
-        contents = [sources.read(path) for path in pool if Path(path).is_file()]
+        contents = [sources.read(path) for path in parts if Path(path).is_file()]
     except UserError:
         return None  # prepare_task reports what is wrong with the file
-    if len(contents) < len(pool):
+    if len(contents) < len(parts):
         return None
     return sum(
         not (content.form and spreadsheets.is_blank(row.values()))

@@ -56,9 +56,8 @@ def _tests(study: ResolvedStudy) -> list[tuple[str, str]]:
     out, because the configuration does not contain the problems on which they were trained."""
     tests = [
         (task, test)
-        for model, task in study.pairs
+        for model, task, test in study.tests
         if settings.is_sampled(study.models[model])
-        for test in study.eval_tasks(task, model)
     ]
     return list(dict.fromkeys(tests))
 

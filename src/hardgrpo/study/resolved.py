@@ -8,7 +8,7 @@ from typing import Self
 from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
-from hardgrpo.study.settings import Run
+from hardgrpo.study.settings import Run, Split
 
 # An analysis of published numbers is a study without these.
 NOTHING_TRAINED = {"models": [], "tasks": [], "arms": [], "seeds": []}
@@ -91,6 +91,10 @@ class ResolvedStudy:
         """The tasks on which a model's runs of `task` are tested, beginning with `task` itself."""
         return settings.eval_tasks(self.entry, task, model)
 
+    def split(self, task: str, name: str) -> Split:
+        """The split `name` (`train` or `test`) of a task."""
+        return Split(task, name, self.tasks[task])
+
     def bases(self, model: str) -> list[str]:
         """The weights from which the study's runs of a model start."""
         return settings.bases_of(self.models, model, self.seeds)
@@ -120,7 +124,7 @@ class ResolvedStudy:
             else:
                 arms, seeds = self._arms(model, task), self.seeds
             runs += [
-                settings.run_of(self.models, model, task, recipe, policy, seed)
+                Run(model, task, recipe, policy, seed, self._base(model, seed))
                 for recipe, policy in arms
                 for seed in seeds
             ]
@@ -134,6 +138,31 @@ class ResolvedStudy:
             for policy in self.policy_names
             if self.has_arm(model=model, task=task, policy=policy, recipe=recipe)
         ]
+
+    @cached_property
+    def tests(self) -> list[tuple[str, str, str]]:
+        """(model, trained task, tested task): the tests of each pair, in the order of `pairs`."""
+        return [
+            (model, task, test)
+            for model, task in self.pairs
+            for test in self.eval_tasks(task, model)
+        ]
+
+    @cached_property
+    def tests_of_bases(self) -> list[tuple[str, str, str]]:
+        """(model, base, tested task): the tests of each base model, each once."""
+        tests = [
+            (model, base, test)
+            for model, task in self.pairs
+            for base in self.bases(model)
+            for test in self.eval_tasks(task, model)
+        ]
+        return list(dict.fromkeys(tests))
+
+    @cached_property
+    def tests_of_runs(self) -> list[tuple[Run, str]]:
+        """(run, tested task): the tests of each run, in the order of `runs`."""
+        return [(run, test) for run in self.runs for test in self.eval_tasks(run.task, run.model)]
 
     @cached_property
     def probed_pools(self) -> list[tuple[str, str, list[int]]]:
@@ -184,12 +213,7 @@ def withheld_splits(
     )
     used_tasks = set(demonstrations)
     for study in studies:
-        used_tasks |= {
-            test
-            for model, task in study.pairs
-            if model == base_model
-            for test in study.eval_tasks(task, model)
-        }
+        used_tasks |= {test for model, _, test in study.tests if model == base_model}
     sampled_tasks = {settings.sampled_task(tasks, name) for name in used_tasks}
     return [
         (name, split)

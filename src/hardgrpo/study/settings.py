@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 
 from hardgrpo.data import generated
-from hardgrpo.selection import policies
 
 OWN = "own"  # the value of `seed` of a pretrained model if each replicate pretrains its own base
 # end of the name of a replicate's own base; models may not have such a name
@@ -73,13 +72,13 @@ class Run:
         return f"{self.base}/{self.task}/{self.recipe}/{self.policy}/seed{self.seed}"
 
 
-def run_of(models: dict, model: str, task: str, recipe: str, policy: str, seed: int) -> Run:
-    return Run(model, task, recipe, policy, seed, base_of(models, model, seed))
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A split of a task: `train` or `test`. `task` is the entry of the task `task_name`."""
 
-
-def run_of_path(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
-    """The run whose path consists of these parts."""
-    return Run(model_of(base), task, recipe, policy, int(seed), base)
+    task_name: str
+    name: str
+    task: dict
 
 
 def has_own_bases(model: dict) -> bool:
@@ -214,24 +213,6 @@ def probe_samples(probe: dict) -> int:
     """Completions per prompt of a task's probe: the samples that decide the subset, and the
     held-out samples."""
     return probe["samples"] + probe.get("held_out", 0)
-
-
-def early_stop(config: dict) -> tuple[tuple[str, ...], str | None]:
-    """((base, task) whose probe stops early for `subset`, or (); the reason why the task's `stop`
-    is ignored, or None)."""
-    subset, tasks, models = config["subset"], config["tasks"], config["models"]
-    policy = config["policies"][subset["policy"]]
-    task = policy.get("probed_on", subset["task"])
-    if "stop" not in tasks[task]["probe"] or is_recorded(models[subset["model"]]):
-        return (), None
-    if not policies.RULES[policy["rule"]].by_bounds:
-        return (), f"policy '{subset['policy']}' needs every pass rate"
-    sharers = [name for name, study in config["studies"].items() if task in study["tasks"]]
-    sharers += [name for name, entry in tasks.items() if entry.get("cut_from") == task]
-    sharers += [tasks[task]["cut_from"]] if "cut_from" in tasks[task] else []
-    if sharers:
-        return (), f"{sharers[0]} shares this probe"
-    return (base_of(models, subset["model"], subset["seed"]), task), None
 
 
 def is_recorded(model: dict) -> bool:

@@ -18,7 +18,7 @@ from hardgrpo.selection import policies
 from hardgrpo.study import claim_conditions, designs, paths, pool_sizes, pools, settings
 from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.spec import Spec
-from hardgrpo.workflow.input_files import run_of
+from hardgrpo.workflow.entries import Entries
 from hardgrpo.workflow.names import Names
 
 
@@ -27,13 +27,13 @@ def as_json(value) -> str:
     return json.dumps(settings.sorted_slice(value))
 
 
-class Arguments:
+class Arguments(Entries):
     """Functions from wildcards to arguments for one configuration with its resolved studies.
     `workflow` is Snakemake's object of this name in a Snakefile."""
 
     def __init__(self, config: dict, studies: dict[str, ResolvedStudy], names: Names, workflow):
-        self.config, self.studies = config, studies
-        self.names, self.workflow = names, workflow
+        super().__init__(config, names)
+        self.studies, self.workflow = studies, workflow
 
     def code(self, program: str, *modules: str) -> str:
         """Checksum of a program of scripts/, of the library modules that the program loads by name
@@ -66,8 +66,7 @@ class Arguments:
         return self._folders(wildcards, "train")
 
     def _folders(self, wildcards: Wildcards, split: str) -> list[str]:
-        parts = paths.parts(wildcards.task, self._task(wildcards), split, self.config["data"])
-        return [path for _, path in parts]
+        return [path for _, path in self._parts(wildcards, split)]
 
     def task_in_ids(self, wildcards: Wildcards) -> str:
         """The task whose name is in the ids of the problems."""
@@ -162,12 +161,11 @@ class Arguments:
 
     def original_repository(self, wildcards: Wildcards) -> str:
         """Arguments that name the repository of a recording or trajectory."""
-        source = self.config["models"][wildcards.model]["source"]
+        source = self._model(wildcards)["source"]
         return f"--repository {source['repository']} --commit {source['commit']}"
 
-    def original_files(self, wildcards: Wildcards, input) -> str:
-        """Options with the originals of a recording. Each option has the name of the rule's
-        input."""
+    def named_inputs(self, wildcards: Wildcards, input) -> str:
+        """Options with the files that a job reads. Each option has the name of the rule's input."""
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:
@@ -177,7 +175,7 @@ class Arguments:
 
     def second_policy(self, wildcards: Wildcards) -> str:
         """The policy that chooses in round two, with the budget of both rounds."""
-        budget = self.config["policies"][wildcards.policy]["budget"]
+        budget = self._policy(wildcards)["budget"]
         return as_json(self._first_policy(wildcards.policy) | {"budget": budget})
 
     def _first_policy(self, name: str) -> dict:
@@ -194,11 +192,6 @@ class Arguments:
             if settings.has_rounds(policy)
             else {}
         )
-
-    def measures(self, wildcards: Wildcards, input) -> str:
-        """Options with the files that a policy chooses by. Each option has the name of the rule's
-        input."""
-        return " ".join(f"--{name} {path}" for name, path in input.items())
 
     def annotation_column(self, wildcards: Wildcards) -> str:
         """The argument that adds an empty column for the answer, named as in the pool's file."""
@@ -221,10 +214,10 @@ class Arguments:
 
     def _spec(self, wildcards: Wildcards, first: bool = False) -> Spec:
         return Spec.of_run(
-            run_of(wildcards),
+            self._run(wildcards),
             model=self._model(wildcards),
             task=self._task(wildcards),
-            recipe=self.config["recipes"][wildcards.recipe],
+            recipe=self._recipe(wildcards),
             policy=self.config["policies"].get(wildcards.policy, {}),
             first=first,
         )
@@ -233,14 +226,14 @@ class Arguments:
 
     def test(self, wildcards: Wildcards) -> str:
         """Arguments that determine how a test is sampled."""
-        task = self.config["tasks"][wildcards.eval_task]
+        task = self._test_task(wildcards)
         greedy = " --greedy" if task["test"]["greedy"] else ""
         sampling = f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']}"
         return f"{sampling} --completion-tokens {task['completion_tokens']}"
 
     def reach(self, wildcards: Wildcards) -> str:
         """Arguments that determine how a base model's reach on a test is sampled."""
-        task = self.config["tasks"][wildcards.eval_task]
+        task = self._test_task(wildcards)
         reach = task["test"]["reach"]
         return f"--samples {reach['samples']} --seed {reach['seed']} --completion-tokens {task['completion_tokens']}"
 
@@ -335,10 +328,3 @@ class Arguments:
 
     def _study(self, wildcards: Wildcards) -> ResolvedStudy:
         return self.studies[wildcards.study]
-
-    def _task(self, wildcards: Wildcards) -> dict:
-        return self.config["tasks"][wildcards.task]
-
-    def _model(self, wildcards: Wildcards) -> dict:
-        """The entry of the base `wildcards.model`."""
-        return settings.entry(self.config["models"], wildcards.model)

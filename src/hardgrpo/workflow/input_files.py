@@ -16,16 +16,17 @@ from snakemake.logging import logger
 from hardgrpo.data import inputs
 from hardgrpo.study import paths, pool_sizes, pools, resolved, settings
 from hardgrpo.study.resolved import ResolvedStudy
+from hardgrpo.workflow.entries import Entries
 from hardgrpo.workflow.names import Names
 
 
-class InputFiles:
+class InputFiles(Entries):
     """Input functions for one configuration with its resolved studies. `workflow` is Snakemake's
     object of this name in a Snakefile."""
 
     def __init__(self, config: dict, studies: dict[str, ResolvedStudy], names: Names, workflow):
-        self.config, self.studies = config, studies
-        self.names, self.workflow = names, workflow
+        super().__init__(config, names)
+        self.studies, self.workflow = studies, workflow
         self._models_and_tasks = config["models"], config["tasks"]
         self.too_small = functools.cache(self._too_small)
         self.original_checkpoints = functools.cache(self._original_checkpoints)
@@ -34,15 +35,15 @@ class InputFiles:
 
     def source_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before a split is prepared."""
-        return [file for file, _ in self._parts(wildcards.task, wildcards.split)]
+        return [file for file, _ in self._parts(wildcards, wildcards.split)]
 
     def solution_files(self, wildcards: Wildcards) -> list[str]:
         """The files that must exist before the worked solutions of a pool are written."""
-        return [file for file, _ in self._parts(wildcards.task, "train")]
+        return [file for file, _ in self._parts(wildcards, "train")]
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
         """The user's file with the answers to the chosen prompts."""
-        name = self.config["tasks"][wildcards.task].get(
+        name = self._task(wildcards).get(
             "annotated", f"config.yaml: tasks.{wildcards.task}.annotated"
         )
         return os.path.join(self.config["data"], name)
@@ -59,9 +60,6 @@ class InputFiles:
             )
         ]
 
-    def _parts(self, task: str, split: str) -> list[tuple[str, str]]:
-        return paths.parts(task, self.config["tasks"][task], split, self.config["data"])
-
     # --- probe and subsets ---
 
     def pool(self, wildcards: Wildcards) -> str:
@@ -77,14 +75,12 @@ class InputFiles:
         base, task = wildcards.model, wildcards.task
         if (base, task) == self.names.stopped_probe:
             return paths.stopped_probe(base, task)
-        shards = 1 if base in self.names.recorded else self.config["tasks"][task]["probe"]["shards"]
+        shards = 1 if base in self.names.recorded else self._task(wildcards)["probe"]["shards"]
         return [paths.probe(base, task, shard) for shard in range(shards)]
 
     def longer_probe(self, wildcards: Wildcards) -> str:
         """The shard of the probe from which a task's completions are cut."""
-        return paths.probe(
-            wildcards.model, self.config["tasks"][wildcards.task]["cut_from"], wildcards.shard
-        )
+        return paths.probe(wildcards.model, self._task(wildcards)["cut_from"], wildcards.shard)
 
     def recorded_probe(self, wildcards: Wildcards) -> str:
         return self._recorded_part(wildcards.model, wildcards.task, "probe")
@@ -108,7 +104,7 @@ class InputFiles:
         labelled sample if the policy predicts pass rates), or only the questions (with the
         annotated problems for rule `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
-        policy = self.config["policies"][name]
+        policy = self._policy(wildcards)
         # A subset that exists is not checked again: Snakemake keeps an output whose inputs are
         # missing.
         is_chosen = os.path.exists(paths.subset(base, task, name, seed))
@@ -132,7 +128,7 @@ class InputFiles:
 
     def _deciding_probe(self, wildcards: Wildcards) -> tuple[str, str]:
         """(base, task) of the probe that decides a subset."""
-        policy = self.config["policies"][wildcards.policy]
+        policy = self._policy(wildcards)
         model, models = settings.model_of(wildcards.model), self.config["models"]
         base = settings.probing_base(models, model, policy, int(wildcards.seed))
         return base, policy.get("probed_on", wildcards.task)
@@ -146,8 +142,7 @@ class InputFiles:
         problem = pool_sizes.too_small(
             policy,
             self.config["policies"][policy],
-            task,
-            self.config["tasks"][task],
+            settings.Split(task, "train", self.config["tasks"][task]),
             self.config["data"],
         )
         return (
@@ -158,21 +153,19 @@ class InputFiles:
 
     def training_problems(self, wildcards: Wildcards) -> str:
         """The problems with answers that a run's prompts come from."""
-        return paths.training_problems(wildcards.task, self.config["tasks"][wildcards.task])
+        return paths.training_problems(wildcards.task, self._task(wildcards))
 
     def training_subset(self, wildcards: Wildcards) -> str:
         """The prompts that a run is trained on."""
-        return paths.subset_of_run(run_of(wildcards), self.config["policies"][wildcards.policy])
+        return paths.subset_of_run(self._run(wildcards), self._policy(wildcards))
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
         """Further inputs of a run: worked solutions, the pool's questions, and for a second round
         the checkpoints of the first round."""
-        extras = list(
-            paths.more_inputs(wildcards.task, self.config["recipes"][wildcards.recipe]).values()
-        )
+        extras = list(paths.more_inputs(wildcards.task, self._recipe(wildcards)).values())
         if wildcards.policy not in self.names.policies_in_rounds:
             return extras
-        return [*extras, paths.first_round(run_of(wildcards), "checkpoints/manifest.json")]
+        return [*extras, paths.first_round(self._run(wildcards), "checkpoints/manifest.json")]
 
     # --- evaluation ---
 
@@ -182,7 +175,7 @@ class InputFiles:
 
     def longer_grades(self, wildcards: Wildcards) -> str:
         """The graded completions from which a task's graded completions are cut."""
-        task = self.config["tasks"][wildcards.eval_task]["cut_from"]
+        task = self._test_task(wildcards)["cut_from"]
         return paths.evaluation(f"{wildcards.model}/{wildcards.what}", task)
 
     def longer_completions(self, wildcards: Wildcards) -> str:
@@ -191,7 +184,7 @@ class InputFiles:
 
     def run_evaluations(self, wildcards: Wildcards) -> list[str]:
         """The evaluations of a run in the configured study. Pruning waits for them."""
-        run, study = run_of(wildcards), self.studies[self.config["study"]]
+        run, study = self._run(wildcards), self.studies[self.config["study"]]
         if run not in self._configured_runs:
             return [f"config.yaml: studies.{study.name} has no run {run.path}"]
         return paths.evaluations_of_run(study, run)
@@ -401,10 +394,3 @@ class InputFiles:
     def texts(self, wildcards: Wildcards) -> list[str]:
         """The evaluations of a study, the texts of their completions, and the problems."""
         return paths.texts(self.studies[wildcards.study])
-
-
-def run_of(wildcards: Wildcards) -> settings.Run:
-    """The run that the wildcards of a path name."""
-    return settings.run_of_path(
-        wildcards.model, wildcards.task, wildcards.recipe, wildcards.policy, wildcards.seed
-    )

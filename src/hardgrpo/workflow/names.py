@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from hardgrpo.selection import policies
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 
@@ -24,6 +25,26 @@ def used_bases(
     ]
     seeds += [subset["seed"]] if subset["model"] == model else []
     return settings.bases_of(models, model, seeds)
+
+
+def early_stop(
+    config: dict, studies: dict[str, ResolvedStudy]
+) -> tuple[tuple[str, ...], str | None]:
+    """((base, task) whose probe stops early for `subset`, or (); the reason why the task's `stop`
+    is ignored, or None)."""
+    subset, tasks, models = config["subset"], config["tasks"], config["models"]
+    policy = config["policies"][subset["policy"]]
+    task = policy.get("probed_on", subset["task"])
+    if "stop" not in tasks[task]["probe"] or settings.is_recorded(models[subset["model"]]):
+        return (), None
+    if not policies.RULES[policy["rule"]].by_bounds:
+        return (), f"policy '{subset['policy']}' needs every pass rate"
+    sharers = [name for name, study in studies.items() if task in study.task_names]
+    sharers += [name for name, entry in tasks.items() if entry.get("cut_from") == task]
+    sharers += [tasks[task]["cut_from"]] if "cut_from" in tasks[task] else []
+    if sharers:
+        return (), f"{sharers[0]} shares this probe"
+    return (settings.base_of(models, subset["model"], subset["seed"]), task), None
 
 
 class Names:
@@ -58,4 +79,4 @@ class Names:
         self.analyses = list(config.get("analyses", {}))
         # (base, task) of the probe that stops early, or (); the reason why `probe.stop` is ignored,
         # or None.
-        self.stopped_probe, self.stop_obstacle = settings.early_stop(config)
+        self.stopped_probe, self.stop_obstacle = early_stop(config, studies)

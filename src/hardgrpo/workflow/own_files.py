@@ -41,14 +41,15 @@ def check_clone() -> None:
         )
 
 
-def write_configuration(config: dict, name: str) -> tuple[Path, dict]:
-    """(path of the configuration below the clone, the configuration with all defaults). Raise a
-    `UserError` and write nothing if the configuration is wrong. Changes to the clone's folder."""
+def write_configuration(changes: dict, name: str) -> tuple[Path, dict]:
+    """(path of the written file below the clone, the whole configuration). `changes` are laid over
+    config.yaml. Raise a `UserError` and write nothing if the result is wrong. Changes to the
+    clone's folder."""
     os.chdir(ROOT)
-    complete = load.complete(load.lay_over(files.read_yaml("config.yaml"), config))
+    complete = load.complete(load.lay_over(files.read_yaml("config.yaml"), changes))
     checks.check(complete, "the command")
     path = Path(paths.CHOICES) / f"{name}.yaml"
-    files.write_text(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+    files.write_text(path, yaml.safe_dump(changes, sort_keys=False, allow_unicode=True))
     print(f"configuration  {path}", flush=True)
     return path, complete
 

@@ -16,6 +16,7 @@ from hardgrpo.planning import calibration, durations, server_costs
 from hardgrpo.runtime import cluster
 from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.study import memory, settings
+from hardgrpo.workflow.entries import Entries
 from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
 
@@ -71,7 +72,7 @@ def request_of(job, qos: str | None) -> cluster.Request:
     )
 
 
-class Machine:
+class Machine(Entries):
     """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the
     resources that the job requests.
 
@@ -79,7 +80,8 @@ class Machine:
     """
 
     def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
-        self.config, self.names, self.cluster = config, names, cluster_entries
+        super().__init__(config, names)
+        self.cluster = cluster_entries
         # The kind of GPU that walltimes and plans assume.
         self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
 
@@ -141,10 +143,6 @@ class Machine:
     def _job(self, rule: str, wildcards: Wildcards) -> durations.ResolvedJob:
         job = durations.Job.of(rule, dict(wildcards.items()))
         return durations.ResolvedJob.of(self.config, job)
-
-    def _model(self, wildcards: Wildcards) -> dict:
-        """The entry of the base `wildcards.model`."""
-        return settings.entry(self.config["models"], wildcards.model)
 
     @functools.cached_property
     def _calibration(self) -> calibration.Calibration | None:
@@ -239,9 +237,6 @@ class Machine:
     def _training_entry(self, wildcards: Wildcards) -> dict:
         return settings.training_gpus(self._model(wildcards), self._recipe(wildcards))
 
-    def _recipe(self, wildcards: Wildcards) -> dict:
-        return self.config["recipes"][wildcards.recipe]
-
     def _training_gpus(self, wildcards: Wildcards) -> int:
         return self._training_entry(wildcards)["count"]
 
@@ -249,15 +244,16 @@ class Machine:
         """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
-        task = self.config["tasks"][wildcards.task]
-        need = memory.run_memory(self._model(wildcards), self._recipe(wildcards), task)
+        need = memory.run_memory(
+            self._model(wildcards), self._recipe(wildcards), self._task(wildcards)
+        )
         return math.ceil(need["total"])
 
     def _training_memory(self, wildcards: Wildcards) -> int:
         """Main memory of a training job in MB."""
         count, recipe = self._training_gpus(wildcards), self._recipe(wildcards)
         if not count:
-            limit = self.config["tasks"][wildcards.task]["completion_tokens"]
+            limit = self._task(wildcards)["completion_tokens"]
             return self._memory_without_gpus(
                 wildcards, lambda shape: memory.cpu_training_memory(shape, recipe, limit)
             )

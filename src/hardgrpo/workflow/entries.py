@@ -1,0 +1,46 @@
+"""The entries of the configuration that the wildcards of a job name."""
+
+from snakemake.iocontainers import Wildcards
+
+from hardgrpo.study import paths, settings
+from hardgrpo.study.settings import Run, Split
+from hardgrpo.workflow.names import Names
+
+
+class Entries:
+    """Base class of objects whose methods map wildcards to inputs, arguments or resources."""
+
+    def __init__(self, config: dict, names: Names):
+        self.config, self.names = config, names
+
+    def _task(self, wildcards: Wildcards) -> dict:
+        return self.config["tasks"][wildcards.task]
+
+    def _test_task(self, wildcards: Wildcards) -> dict:
+        return self.config["tasks"][wildcards.eval_task]
+
+    def _model(self, wildcards: Wildcards) -> dict:
+        """The entry of the base `wildcards.model`."""
+        return settings.entry(self.config["models"], wildcards.model)
+
+    def _policy(self, wildcards: Wildcards) -> dict:
+        return self.config["policies"][wildcards.policy]
+
+    def _recipe(self, wildcards: Wildcards) -> dict:
+        return self.config["recipes"][wildcards.recipe]
+
+    def _run(self, wildcards: Wildcards) -> Run:
+        """The run that the wildcards of a path name."""
+        return Run(
+            settings.model_of(wildcards.model),
+            wildcards.task,
+            wildcards.recipe,
+            wildcards.policy,
+            int(wildcards.seed),
+            wildcards.model,
+        )
+
+    def _parts(self, wildcards: Wildcards, split_name: str) -> list[tuple[str, str]]:
+        """(file that must exist, file or folder to read) of each part of a split."""
+        split = Split(wildcards.task, split_name, self._task(wildcards))
+        return paths.parts(split, self.config["data"])
