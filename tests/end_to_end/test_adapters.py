@@ -196,7 +196,7 @@ def test_completions_that_cannot_be_shared_out_are_an_error(folder):
     )
     assert (
         done.returncode == 1
-        and "12 completions an update cannot be shared out over 5 processes" in done.stderr
+        and "12 completions an update do not divide evenly among 5 processes" in done.stderr
     )
     assert done.stderr.count("\n") == 1 and not (folder / "five").exists()
 

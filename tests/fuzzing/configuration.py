@@ -91,7 +91,7 @@ def planned(config: dict, folder: Path) -> None:
         json.dumps([paths.of_study(study), claim_conditions.conditions(study)])
         for fact in (
             conditions.tests,
-            conditions.lines,
+            conditions.budget_lines,
             conditions.limits,
             conditions.has_reach,
             conditions.has_leads,

@@ -52,7 +52,7 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert (
         done.stderr.startswith("error: check 5 (Interruption")
-        and "the base of the resumed run is another" in done.stderr
+        and "the resumed run has another base model" in done.stderr
     )
     assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], "later checks are not done"
     assert rows(finished)[4]["failed"] and rows(finished)[4]["numbers"]["resumed_from"] >= 4

@@ -45,18 +45,18 @@ def answers(tmp_path, monkeypatch):
     return reports
 
 
-def test_locks_without_holes_are_counted(answers, capsys):
+def test_locks_without_vulnerabilities_are_counted(answers, capsys):
     answers["gpu"].append({"name": "odd", "skip_reason": "not there"})
     audit_locks.main()
     assert capsys.readouterr().out.splitlines() == [
         "not audited: odd",
-        f"{audit_locks.datetime.datetime.now(audit_locks.datetime.UTC).date()}: 2 packages of 2 locks, 0 known holes, 1 packages not audited",
+        f"{audit_locks.datetime.datetime.now(audit_locks.datetime.UTC).date()}: 2 packages of 2 locks, 0 known vulnerabilities, 1 packages not audited",
     ]
 
 
 def test_a_hole_is_named_with_its_lock_and_fix_and_is_an_error(answers, capsys):
     answers["gpu"][0]["vulns"] = [HOLE]
-    with pytest.raises(UserError, match="1 known holes"):
+    with pytest.raises(UserError, match="1 known vulnerabilities"):
         audit_locks.main()
     assert (
         capsys.readouterr().out == "envs/gpu.lock: torch 1.0: PYSEC-1, CVE-2025-1; fixed in 2.0\n"

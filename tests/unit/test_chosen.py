@@ -131,7 +131,7 @@ def test_policies_that_differ_in_the_budget_share_a_line():
         "half_by_small": {"rule": "nearest_half", "budget": 0.1, "probed_by": "small"},
     }  # fmt: skip
     config = {"policies": policies, "studies": {"s": {"arms": [{"policy": list(policies)}]}}}
-    assert conditions.lines(ResolvedStudy.of(config, "s")) == {
+    assert conditions.budget_lines(ResolvedStudy.of(config, "s")) == {
         name: "random" if name == "random_2" else name for name in policies
     }
 
@@ -144,4 +144,4 @@ def test_the_largest_budget_does_not_hang_on_the_order_of_its_keys(order):
         "many": {"rule": "random", "budget": money(2)},
     }
     config = {"policies": policies, "studies": {"s": {"arms": [{"policy": list(policies)}]}}}
-    assert conditions.lines(ResolvedStudy.of(config, "s")) == {"few": "many", "many": "many"}
+    assert conditions.budget_lines(ResolvedStudy.of(config, "s")) == {"few": "many", "many": "many"}

@@ -18,7 +18,7 @@ from hardgrpo.runtime import user_settings
 # Programs that no rule of the small study runs, and the test that does.
 RUN_BY_A_TEST = {
     "annotate_sample": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
-    "audit_locks": "test_locks_without_holes_are_counted",
+    "audit_locks": "test_locks_without_vulnerabilities_are_counted",
     "bench": "test_a_small_benchmark_of_probing_runs_to_its_end",
     "build_image": "test_images_are_built_by_a_target_and_stay_built",
     "calibrate": "test_calibration_moves_the_plan_and_the_walltimes",
