@@ -1,5 +1,5 @@
-"""Made-up summary tables of any configured study, with the columns and keys of the real ones, to
-draw studies that were never run."""
+"""Made-up summary tables of any configured study, with the columns and keys of real tables, to draw
+figures of studies that were never run."""
 
 import random
 

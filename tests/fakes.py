@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import user_settings
 
-# Like apptainer, as far as Snakemake and spython call it: commands run on this machine, without the
+# The calls of apptainer that Snakemake and spython make. Commands run on this machine, without the
 # modules that the image would lack.
 APPTAINER = """#!{python}
 import json, os, sys
@@ -71,8 +71,8 @@ def normal(name: str) -> str:
 
 
 def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> "Apptainer":
-    """A folder to put on PATH, with the stand-in; modules of packages that an image's lock does not
-    name are hidden in it."""
+    """A folder for PATH with the stand-in, which hides modules of packages that an image's lock
+    does not name."""
     folder.mkdir()
     stand_in = Apptainer(folder)
     program = folder / name
@@ -114,7 +114,8 @@ class Apptainer:
         )
 
 
-# Like latexmk, as far as compile_paper.py calls it: a PDF of no pages in the folder that it names.
+# The calls of latexmk that compile_paper.py makes: write a PDF without pages to the folder that is
+# named.
 LATEXMK = """#!/bin/sh
 for argument; do case $argument in -outdir=*) printf '%%PDF-1.5 made by a stand-in' > "${argument#-outdir=}/paper.pdf";; esac; done
 """
@@ -129,7 +130,7 @@ def latexmk(folder: Path) -> str:
 
 
 def without_tex(folder: Path) -> str:
-    """PATH with links to all programs of this machine but latexmk and tectonic."""
+    """PATH with links to all programs of this machine except latexmk and tectonic."""
     folder.mkdir()
     for program in (
         path for part in os.get_exec_path() if Path(part).is_dir() for path in Path(part).iterdir()
@@ -140,8 +141,8 @@ def without_tex(folder: Path) -> str:
 
 
 def without_network() -> list[str]:
-    """Start of a command that runs in a network namespace with no interface; empty where this is
-    not allowed."""
+    """The start of a command that runs in a network namespace without interfaces; empty if this
+    machine does not allow namespaces."""
     for start in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
         try:
             if subprocess.run([*start, "true"], capture_output=True, check=False).returncode == 0:
@@ -152,8 +153,8 @@ def without_network() -> list[str]:
 
 
 def record_connections(folder: Path) -> tuple[dict, Path]:
-    """(environment, file): programs run with it append their connections and name lookups to the
-    file; proxies lead nowhere."""
+    """(environment, file): programs in this environment append their connections and name lookups
+    to the file. Proxies lead nowhere."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORD)
     nowhere = "http://127.0.0.1:9"

@@ -95,7 +95,7 @@ def chosen(world, by="pass_rate"):
 
 def read_answers(world) -> dict[str, list[str]]:
     """Each problem's answers, read from the probe without the project's grader: the word after the
-    last ####, None without one."""
+    last ####; None if there is no ####."""
     answers = collections.defaultdict(list)
     for path in sorted((world.folder / "results/probe/mine/mine").glob("*.gz")):
         for row in files.read_jsonl(path, {"id": str, "completion": str}):

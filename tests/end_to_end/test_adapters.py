@@ -1,5 +1,5 @@
-"""LoRA: trained, killed and resumed, evaluated; and the same run in two processes, which is how
-several GPUs are used."""
+"""LoRA: train, kill, resume and evaluate an adapter; train the same run in two processes, as on
+several GPUs."""
 
 import csv
 import gzip
@@ -27,15 +27,15 @@ ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory) -> Path:
-    """Where the small study's model and tasks are, with the specification of a run with an adapter
-    and a KL term."""
+    """The folder with the small study's model and tasks, and the specification of a run with an
+    adapter and a KL term."""
     path = tmp_path_factory.mktemp("adapters")
     (path / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(
         (path / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
-    # The small study's model never answers right, but sometimes answers: a reward for that gives it
-    # something to learn.
+    # The small study's model never answers correctly, but sometimes gives an answer. Rewarding any
+    # answer gives the model something to learn.
     spec["training"] |= {
         "reward": "finished",
         "adapter": ADAPTER,
@@ -146,8 +146,7 @@ def two(folder) -> Path:
 
 @often
 def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
-    """The signal goes to the process that was started by hand or by Snakemake; the others start
-    again at what was saved."""
+    """The test signals the launching process. A second call resumes from the saved state."""
     with open(folder / "stopped.log", "w") as log:
         process = subprocess.Popen(
             ["nice", "-n", "19", *command("stopped", *TWO)], cwd=folder, stdout=log, stderr=log
@@ -166,7 +165,7 @@ def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
 
 
 def test_two_processes_share_out_the_same_work(folder, clean, two):
-    """And their training curves go to TensorBoard, as it was asked for."""
+    """With `--track`, the training curves also go to TensorBoard."""
     assert list((folder / "curves").rglob("events.out.tfevents.*"))
     columns = ("step", "prompts", "rollouts", "learning_rate")
     assert [[row[k] for k in columns] for row in updates(folder / "two")] == [

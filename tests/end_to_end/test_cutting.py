@@ -1,4 +1,5 @@
-"""A task that cuts another's completions gives what sampling under its own limit gives."""
+"""A task that truncates the completions of another task gives the same results as sampling under
+the smaller limit."""
 
 import csv
 import gzip
@@ -48,7 +49,8 @@ def content(path) -> list[dict]:
 
 
 def text_of(path) -> str:
-    """All but how likely completions were, which is a mean over tokens that a cut has removed."""
+    """The files without log-probabilities, which are means over tokens that truncation has
+    removed."""
     return re.sub(r', "log_probability": [^}]*', "", gzip.open(path, "rt").read())
 
 
@@ -65,7 +67,7 @@ def test_cut_is_as_sampled(two_limits):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "train_grpo" not in done.stdout + done.stderr
 
-    # The base model again, really sampled under the smaller limit, on the same problems.
+    # Sample the base model under the smaller limit, on the same problems.
     task = yaml.safe_load((world.folder / "config.yaml").read_text())["tasks"]["swaps"]
     common = [
         "--model",
@@ -136,7 +138,7 @@ def test_one_sample_of_a_probe_chooses(two_limits):
         row["id"]: row["answer"]
         for row in map(json.loads, open(world.folder / "results/tasks/swaps/train.jsonl"))
     }
-    # this small model solves nothing, so some right answers are put in
+    # This small model solves nothing, so the test inserts some correct answers.
     right = set(sorted(answers)[::2])
     for shard in (world.folder / "results/probe/tiny/swaps").glob("shard*.jsonl.gz"):
         rows = [json.loads(row) for row in gzip.open(shard, "rt")]

@@ -1,5 +1,5 @@
-"""A study that asks which prompts to annotate, really run: by pass rates, without labels, by a
-small labelled sample, by another model, and with the majority's answers for reward."""
+"""A trained study about the prompts to annotate: it chooses by pass rates, without labels, by a
+small labelled sample, by another model, and trains with majority rewards."""
 
 import csv
 import json
@@ -49,8 +49,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with these policies, and once with a reward that needs no labels; made once,
-    not to be changed."""
+    """The small study with these policies, and one run with a reward that needs no labels. Tests
+    must not change it."""
     world = finished_world.copy(tmp_path_factory.mktemp("labels") / "world")
 
     def ask(config):

@@ -1,5 +1,5 @@
-"""A study of choosing prompts while training, really run: every selector, replay and process
-rewards, beside plain GRPO."""
+"""A trained study of choosing prompts during training: every selector, replay and process rewards,
+beside plain GRPO."""
 
 import csv
 from pathlib import Path
@@ -31,8 +31,7 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with all prompts of the pool and these recipes; made once, not to be
-    changed."""
+    """The small study with all prompts of the pool and these recipes. Tests must not change it."""
     world = finished_world.copy(tmp_path_factory.mktemp("online") / "world")
 
     def ask(config):

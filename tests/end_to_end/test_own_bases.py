@@ -1,12 +1,12 @@
-"""Each replicate pretrains, probes, trains and evaluates a base of its own; the summaries compare
-each run with its own base."""
+"""Each replicate pretrains, probes, trains and evaluates its own base model. The summaries compare
+each run with its own base model."""
 
 from hardgrpo.runtime import files
 
 
 def own(config: dict) -> None:
     config["models"]["tiny"]["source"].update(seed="own", steps=10)
-    for task in ("swaps", "swaps_once"):  # one takes the other's probe
+    for task in ("swaps", "swaps_once"):  # one task takes the probe of the other task
         config["tasks"][task]["probe"]["held_out"] = 2
     config["recipes"]["mini"].update(updates=2, checkpoint_every=2)
     config["studies"]["mini"].update(

@@ -1,6 +1,6 @@
-"""All weights trained in two processes that share them (FSDP2), on the CPU. accelerate does so on
-GPUs alone; a stand-in tells it that these processes have GPUs, and notes how they start and sum
-their gradients."""
+"""Train all weights in two processes that shard them (FSDP2), on the CPU. accelerate shards only on
+GPUs, so a stand-in tells accelerate that the processes have GPUs, and records how they start and
+sum their gradients."""
 
 import csv
 import json
@@ -59,7 +59,8 @@ class Place:
         (folder / "told/sitecustomize.py").write_text(TELLING)
 
     def told(self, name: str) -> dict:
-        """Environment of a run whose processes are told that they have GPUs, and make notes."""
+        """The environment of a run whose processes believe that they have GPUs and record their
+        calls."""
         return {
             "PYTHONPATH": f"{self.folder}/told:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
@@ -142,15 +143,15 @@ def test_weights_that_are_shared_are_trained_as_weights_that_each_process_holds(
 
 
 def test_processes_wait_for_hours_and_hold_no_whole_gradients(place, sharded):
-    """The first process reads all checkpoints while the others wait; a gradient is shared out after
-    each micro-batch."""
+    """The other processes wait while the first process reads all checkpoints. A gradient is sharded
+    after each micro-batch."""
     notes = place.notes("sharded")
     assert {note["hours"] for note in notes if "hours" in note} == {3}
     assert not [note for note in notes if "waited" in note]
 
 
 def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float32(place, sharded):
-    """accelerate's own policy rounds both to bf16, which a single process does not."""
+    """accelerate's default rounds both to bf16. A run of one process does not."""
     place.train("bf16", *TWO, env=place.told("bf16"), precision="bf16")
     notes = [note for note in place.notes("bf16") if "types" in note]
     assert {tuple(note["types"]) for note in notes} == {

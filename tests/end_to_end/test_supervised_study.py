@@ -1,5 +1,5 @@
-"""Training on worked solutions, really done: alone, interrupted, and beside GRPO in one study, from
-the problems to its tables."""
+"""Training on worked solutions: alone, interrupted, and beside GRPO in one study, from the problems
+to the study's tables."""
 
 import csv
 import itertools
@@ -23,8 +23,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with a second recipe, which trains on worked solutions; made once, not to be
-    changed."""
+    """The small study with a second recipe, which trains on worked solutions. Tests must not change
+    it."""
     world = finished_world.copy(tmp_path_factory.mktemp("supervised") / "world")
 
     def add(config):
@@ -153,7 +153,8 @@ def test_a_study_on_worked_solutions_alone_is_summarised_and_drawn(study, tmp_pa
 
 @pytest.fixture(scope="module")
 def run(study, tmp_path_factory) -> Path:
-    """A folder with the specification of a longer run on worked solutions, and its clean result."""
+    """A folder with the specification of a longer run on worked solutions, and its uninterrupted
+    result."""
     folder = tmp_path_factory.mktemp("interrupted_sft")
     (folder / "results").symlink_to(study.folder / "results")
     spec = yaml.safe_load((folder / RUN / "spec.yaml").read_text())
@@ -194,8 +195,8 @@ def test_the_loss_falls_and_the_log_says_so(run):
 
 @often
 def test_two_processes_train_as_one(run):
-    """Each has half of an update's texts; solutions differ in length, and the loss is the mean over
-    all tokens."""
+    """Each process has half of an update's texts. Solutions differ in length, and the loss is the
+    mean over all tokens."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())
     spec["training"] |= {"updates": 6, "checkpoint_every": 6, "prompts_per_update": 4}
     spec["training"]["adapter"]["dropout"] = 0.0

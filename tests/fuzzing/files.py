@@ -1,8 +1,9 @@
-"""Targets: files of every format, each mutated and given to the program or function that reads it.
+"""Targets: files of every format. Each file is mutated and given to the program or function that
+reads it.
 
-A file that is accepted must give what it says. contents.py reads it apart from the project's
-readers, and refuses what is ambiguous: a key or column that stands there twice, a row with other
-cells than its header, a number that is no number.
+The reader must return what an accepted file says. contents.py reads the file independently of the
+project's readers, and rejects ambiguous files: repeated keys or columns, rows with more or fewer
+cells than the header, numbers that cannot be parsed.
 """
 
 import gzip
@@ -51,8 +52,8 @@ from hardgrpo.study.spec import Spec
 
 @dataclass(frozen=True)
 class Target:
-    """Files by name, each (content, kind), the function that reads them in a folder and checks what
-    it reads, and names left as they are."""
+    """Files by name, each (content, kind); the function that reads the files in a folder and checks
+    the result; names of files that are not mutated."""
 
     contents: dict[str, tuple[bytes, str]]
     read: Callable[[Path], None]
@@ -197,7 +198,7 @@ def prompts(name: str):
 
 
 def written(found):
-    """What is left of a value in a file: half a surrogate pair is written as a question mark."""
+    """A value as it is read from a file: half a surrogate pair is written as a question mark."""
     return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
 
 

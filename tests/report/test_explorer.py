@@ -1,5 +1,5 @@
-"""The explorer of completions, opened in a browser: its numbers are the files', its links hold,
-what models wrote is only shown."""
+"""The explorer of completions in a browser: its numbers equal those of the files, its links work,
+and models' texts are shown as text."""
 
 from urllib.parse import quote
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.chromium
 
 
 def sampled(rows):
-    """The rows that are shown without a choice of decoding."""
+    """The rows that the page shows before a decoding is chosen."""
     return rows[rows.decoding == "sampled"]
 
 

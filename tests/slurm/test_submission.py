@@ -1,5 +1,5 @@
-"""A real Slurm that limits a user, takes no further job, or keeps no accounts of jobs: what is
-refused before anything is submitted, what waits, and how the states of jobs are learnt."""
+"""A Slurm that limits a user, accepts no further job, or has no accounting: errors before any
+submission, jobs that wait, and how Snakemake learns the states of jobs."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ PROBE = "results/probe/tiny/swaps/shard0.jsonl.gz"
 
 
 def on_slurm(world: World, cluster: slurm_cluster.Cluster) -> Iterator[OnSlurm]:
-    """The finished study on Slurm, without its probe."""
+    """A copy of the finished study on Slurm, without its probe."""
     run = OnSlurm(world, cluster)
     shutil.rmtree(run.folder / "results/probe")
     yield run
@@ -49,7 +49,7 @@ def limits(slurm):
 
 
 def submit_sleeping_jobs(slurm, count: int) -> list[str]:
-    """Jobs of the same user that take places in the queue."""
+    """Submit jobs of the same user that occupy places in the queue."""
     call = (
         "sbatch",
         "--parsable",
@@ -68,7 +68,8 @@ def jobs_of_run(run) -> list[dict]:
 
 
 def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
-    """Of the account, the QOS and the partition; and options that Snakemake sets itself."""
+    """The limits are those of the account, the QOS and the partition. Options that Snakemake sets
+    itself are also refused."""
     limits("user", "root", "MaxSubmitJobs=1")
     limits("qos", "normal", "MaxWall=00:05:00", "MaxTRESPerJob=gres/gpu=0")
     slurm.call("scontrol", "update", "partitionname=gpu", "MaxMemPerNode=1500", "MaxCPUsPerNode=2")
@@ -95,7 +96,7 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
 
 
 def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm, limits):
-    """The user has other jobs, which leave no room for this one."""
+    """The user's other jobs leave no room for this job."""
     other_jobs = submit_sleeping_jobs(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
     snakemake = run.start(PROBE)
@@ -173,7 +174,7 @@ def unaccounted(finished, plain):
 
 
 def test_without_accounting_squeue_tells_when_jobs_end(unaccounted, finished_world, plain):
-    """Also that a job was cancelled: it is submitted again."""
+    """squeue also tells that a job was cancelled; the job is submitted again."""
     snakemake = unaccounted.start(
         PROBE, "--set-resources", "probe:slurm_extra='--hold' if attempt == 1 else ''"
     )
