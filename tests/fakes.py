@@ -114,8 +114,7 @@ class Apptainer:
         )
 
 
-# The calls of latexmk that compile_paper.py makes: write a PDF without pages to the folder that is
-# named.
+# The calls of latexmk that compile_paper.py makes: write a PDF without pages to the output folder.
 LATEXMK = """#!/bin/sh
 for argument; do case $argument in -outdir=*) printf '%%PDF-1.5 made by a stand-in' > "${argument#-outdir=}/paper.pdf";; esac; done
 """

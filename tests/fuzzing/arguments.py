@@ -143,8 +143,8 @@ def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
 
 
 def changed(rng: random.Random, value):
-    """A nested value with one entry replaced by something small, because a program that gets the
-    number of problems 10^9 rightly takes its time."""
+    """A nested value with one entry replaced by a small value. A large value, such as 10^9
+    problems, would be a valid request that takes hours."""
     found = copy.deepcopy(value)
     path = rng.choice(mutations.places(found))
     parent = found

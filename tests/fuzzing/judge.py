@@ -40,8 +40,8 @@ def _too_long(*_):
 
 
 def limit_this_process() -> None:
-    """Limit memory and processor time of this process: a case that asks for all memory gets a
-    MemoryError, and a case that hangs in native code kills the process."""
+    """Limit the memory of this process, so that a case that asks for all memory gets a MemoryError,
+    and end a case that exceeds its processor time."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGPROF, _too_long)
 

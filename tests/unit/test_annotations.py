@@ -1,4 +1,4 @@
-"""The file of rows to annotate goes through a spreadsheet and comes back."""
+"""Answers in a file of rows to annotate that a spreadsheet has saved."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ IDS = ["0007", "b", "1E5", "12345678901234567"]
 
 
 def ask(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
-    """The file to annotate, for a pool without answers."""
+    """Write the file to annotate, for a pool without answers."""
     (folder / name).write_bytes(text)
     source = json.dumps({"kind": "files", "train": name})
     done = in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", source, "--files", name, "--unlabelled",
@@ -144,7 +144,7 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
 
 
 def as_numbers(cell: str) -> str:
-    """What a spreadsheet shows of a cell of IDS."""
+    """The text that a spreadsheet shows for a cell of IDS."""
     return {"0007": "7", "1E5": "1.00E+05", "12345678901234567": "1.23457E+16"}.get(cell, cell)
 
 

@@ -1,4 +1,4 @@
-"""`make audit`: what it says of the answers of pip-audit, for which a stand-in speaks."""
+"""`make audit`: its output for the results of pip-audit, which a stand-in returns."""
 
 import json
 import subprocess
@@ -20,8 +20,8 @@ HOLE = {
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """Two locks, and what pip-audit answers: (exit status, stdout, stderr) by lock, or the packages
-    that it has looked up."""
+    """Two locks, and the results of pip-audit by lock: (exit status, stdout, stderr), or the
+    audited packages."""
     (tmp_path / "envs").mkdir()
     for name in ("pip", "gpu", "torch-cpu"):
         (tmp_path / f"envs/{name}.lock").touch()
@@ -75,13 +75,14 @@ def test_a_hole_is_named_with_its_lock_and_fix_and_is_an_error(answers, capsys):
 )
 def test_a_database_that_cannot_be_reached_is_one_line_and_no_success(answers, answer):
     answers["pip"] = answer
-    answers["gpu"] = None  # not asked for
+    answers["gpu"] = None  # the program ends before it audits this lock
     with pytest.raises(UserError, match="run `make audit` where"):
         audit_locks.main()
 
 
 def test_pip_is_installed_from_its_lock_before_all_others_and_names_no_environment():
-    """Another pip would give all environments another name, and have them made again."""
+    """If pip counted as a pin, another version of pip would change the names of all environments,
+    and all would be made again."""
     makefile = (ROOT / "Makefile").read_text()
     rules = [
         line

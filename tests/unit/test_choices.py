@@ -1,4 +1,4 @@
-"""Choices of prompts compared on completions that did not choose them."""
+"""Comparisons of choices of prompts, measured on completions that were not used to choose."""
 
 import json
 import subprocess
@@ -27,7 +27,8 @@ def test_agreement_and_entropy_by_hand():
 
 
 def test_each_choice_takes_what_it_says():
-    """Four kinds of prompts, two of each: wrong and sure, wrong and unsure, half right, right."""
+    """Four kinds of prompts, two of each: wrong with equal answers, wrong with different answers,
+    half right, right."""
     sure, unsure, half, right = [0] * 8, list(range(8)), [0, 1] * 4, [0] * 8
     graded = [[0] * 8, [0] * 8, [1, 0] * 4, [1] * 8]
     rows_by_choice = table(
@@ -61,8 +62,8 @@ def test_each_choice_takes_what_it_says():
 
 
 def test_another_model_chooses_for_this_one():
-    """The other model ranks the prompts as this one does, or the other way round, and is always
-    sure."""
+    """The other model ranks the prompts in the same or in the reverse order, and always gives equal
+    answers."""
     right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)
     sure = np.zeros((20, 10), dtype=int)
     for other_grades, correlation in ((right, 1), (right[::-1], -1)):
@@ -87,7 +88,8 @@ def test_another_model_chooses_for_this_one():
 
 
 def test_by_the_samples_that_chose_them_the_hardest_look_harder():
-    """Every prompt is solved half of the time: to the others the hardest tenth are like all."""
+    """Every prompt has a pass rate of one half, so on other samples the hardest tenth has the same
+    pass rate as all prompts."""
     right = np.random.default_rng(1).random((200, 8)) < 0.5
     hardest = table(right, right.astype(int), budget=0.1)["hardest"]
     assert hardest["pass_rate"] == pytest.approx(0.5, abs=0.05)
@@ -220,7 +222,7 @@ def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
 
 @pytest.mark.recordings
 @pytest.mark.parametrize(
-    # of the authors' recordings, measured before this program was written
+    # from the authors' recordings, measured before this program was written
     "model, split, overlap, confident, mixed",
     [
         ("qwen3-4b", "train", 0.11, 25, (0.30, 0.71, 0.53, 0.78)),

@@ -1,5 +1,5 @@
-"""What policies chose, by the reference answers: by hand, by completions that chose nothing, and
-where nobody knows the answers."""
+"""The difficulty of chosen prompts: by hand, on held-out completions, and for prompts without
+reference answers."""
 
 import pytest
 

@@ -188,8 +188,8 @@ def test_a_claim_that_cannot_fail_is_not_supported():
 
 
 def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
-    """Against p that is computed, for a t interval over seeds alone; and below 5 % exactly where
-    the interval leaves the boundary out."""
+    """p equals that of a t test for an interval over seeds alone, and is below 5 % exactly if the
+    interval excludes the boundary."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
         interval = statistics.seeds_interval(values)
         row = {

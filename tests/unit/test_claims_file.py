@@ -1,4 +1,5 @@
-"""The claims' file, what it may say, and what a study's configuration says of its claims."""
+"""The file of claims: its accepted content, and what a study's configuration says about the
+claims."""
 
 from types import SimpleNamespace
 
@@ -97,7 +98,7 @@ def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(publish
             (claim.get("minus"), claim.get("minus_recipe")),
         }
         policies = frozenset(arms), tuple(claim.get("policies", ()))
-        # a difference and its negative are one
+        # a difference and its negative count as one claim
         estimate = (claim["test"], *policies, claim.get("tested", "same"))
         assert estimate not in estimates, claim["id"]
         estimates.add(estimate)
@@ -199,8 +200,8 @@ def test_conditions_say_which_tasks_share_problems():
 
 
 def test_conditions_say_which_models_have_own_bases():
-    """The population of a row: new base models where each seed pretrains one, this model
-    otherwise."""
+    """The population of a row is new base models if each seed pretrains one, otherwise this
+    model."""
     with_seed = lambda seed: (
         CONFIG
         | {

@@ -1,5 +1,5 @@
-"""Every figure of every committed study: no texts on one another, no cut labels, no empty panels,
-shares within 0 and 100 %."""
+"""Every figure of every committed study has no overlapping texts, no cut labels and no empty
+panels, and its shares lie within 0 and 100 %."""
 
 import importlib
 from functools import cache
@@ -21,7 +21,7 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() if path.is_dir())
-# drawn in each study: the published numbers need a table that each study computes anew
+# drawn in each study, because the table of published numbers is computed for each study
 FIGURES = [
     (study, figure)
     for study in COMMITTED

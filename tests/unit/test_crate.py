@@ -1,5 +1,5 @@
-"""The crate of a study, checked against what RO-Crate 1.1 and the profile Workflow Run Crate 0.5
-require (their MUSTs)."""
+"""The crate of a study, checked against the MUST requirements of RO-Crate 1.1 and of the profile
+Workflow Run Crate 0.5."""
 
 import json
 import shutil
@@ -20,8 +20,8 @@ PROVENANCE = {
 
 @pytest.fixture
 def clone(tmp_path):
-    """What of a clone goes into a crate, and the files of one run; another run was not made
-    here."""
+    """The parts of a clone that go into a crate, with the files of one run. The files of a second
+    run are not on this machine."""
     for name in (
         "Snakefile",
         "README.md",
@@ -114,7 +114,7 @@ def test_a_crate_is_what_its_profile_requires(clone):
     )
     assert set(tables) < {reference["@id"] for reference in workflow_action["result"]}
 
-    # The files of the crate are its data entities, all of them parts of the root.
+    # The files of the crate are its data entities, and all are parts of the root.
     data = {name for name, entity in entities.items() if "File" in types(entity)}
     assert data == names == {reference["@id"] for reference in root["hasPart"]}
     assert all(entities[name]["contentSize"] == str(sizes[name]) for name in names)

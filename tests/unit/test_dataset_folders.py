@@ -1,5 +1,5 @@
-"""Whatever a dataset's card, links and columns name: no file outside of its folder is read, and no
-address is opened."""
+"""Whatever files and addresses a dataset's card, links and columns name, no file outside the
+dataset's folder is read, and no address is opened."""
 
 import gzip
 import json
@@ -172,7 +172,7 @@ def test_columns_of_plain_kinds_are_converted(folder):
 
 
 def test_a_parquet_file_that_declares_images_is_read_as_it_is(folder):
-    """The file's own schema says so, not the card; the library would open the path."""
+    """The schema in the file declares the images, not the card. The library would open the path."""
     import datasets
 
     (folder / "mine.csv").unlink()
@@ -199,7 +199,7 @@ def test_archives_and_what_is_no_file_are_refused(folder):
 
 @pytest.mark.parametrize("card", ["README.md", ".huggingface.yaml"])
 def test_a_card_that_is_no_regular_file_is_refused(folder, card):
-    """A named pipe would never end."""
+    """Reading a named pipe would never end."""
     (folder / card).unlink(missing_ok=True)
     os.mkfifo(folder / card)
     is_refused(folder, f"{card}: not a regular file")

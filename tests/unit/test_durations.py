@@ -1,4 +1,5 @@
-"""The cost model: against published throughput, and the laws that any such model must keep."""
+"""The cost model, compared with published throughput, and properties that every cost model must
+have."""
 
 import copy
 import dataclasses
@@ -37,8 +38,8 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
         return costs.tokens_per_second(shape, at_once)
 
     def share(shape, at_once, published):
-        """The share that gives the published rate; a layer's own time is not divided by it, so it
-        is found by halving."""
+        """The share that gives the published rate. It is found by bisection, because the constant
+        time of a layer does not scale with the share."""
         low, high = 0.01, 1.0
         for _ in range(60):
             middle = (low + high) / 2
@@ -179,7 +180,7 @@ def read_finished_jobs(folder):
 def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
     tokens = 1000 * 256 * 100  # 100 of 250 each
     write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
-    # of its last part alone
+    # the seconds of the last attempt alone
     write_finished_run(
         tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500
     )
@@ -196,8 +197,8 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
     )
     assert estimate.seconds == pytest.approx(30_100, rel=1e-3) and estimate.start_seconds == 100
     assert estimate.tokens_generated == pytest.approx(tokens)
-    # another policy of the task: as many tokens; another model: as far from the model, but tokens
-    # as assumed
+    # Another policy of the task has the same token counts. Another model differs as much from its
+    # plan, but its token counts are the assumed ones.
     assert (
         durations.estimate(
             ResolvedJob.of(
@@ -214,7 +215,7 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
         durations.estimate(ResolvedJob.of(CONFIG, other_job), "h100", calibrated),
     )
     assert held.tokens_generated == plain.tokens_generated and held.seconds != plain.seconds
-    # what ran on GPUs says nothing of a CPU
+    # times on GPUs do not calibrate a CPU
     cpu = Job("train_grpo", "tiny", "swaps", "mini", "hard", 0)
     assert durations.estimate(
         ResolvedJob.of(CONFIG, cpu), "h100", calibrated
@@ -313,8 +314,8 @@ def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
 
 
 def test_an_update_of_a_published_model_on_a_cpu_is_planned_as_it_was_measured():
-    """32 rollouts of Qwen2.5-Coder-0.5B-Instruct within 200 tokens took 440 CPU-seconds of one core
-    with AVX-512 (about 150 to sample 5,718 tokens, 290 to learn from all of them). A core without
+    """32 rollouts of Qwen2.5-Coder-0.5B-Instruct with at most 200 tokens took 440 CPU-seconds of
+    one core with AVX-512 (about 150 to sample 5,718 tokens, 290 to train on them). A core without
     AVX-512 takes longer."""
     config = copy.deepcopy(CONFIG)
     job = Job(

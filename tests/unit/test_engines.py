@@ -1,4 +1,4 @@
-"""Sampling: a completion belongs to its prompt and seed, not to its batch."""
+"""Sampling: a completion depends on its prompt and seed, not on its batch."""
 
 import copy
 import importlib.metadata
@@ -30,7 +30,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def tiny():
-    """An untrained model: its completions are noise, of different lengths."""
+    """An untrained model, whose completions are random texts of different lengths."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
@@ -66,7 +66,8 @@ def generate(tiny, wanted, max_tokens, batch=8):
 
 @pytest.mark.parametrize("has_end", [True, False])
 def test_a_tokenizer_without_a_padding_token_samples_the_same(tiny, tmp_path, has_end):
-    """As Llama's; a few have no end token either, which the model's configuration then names."""
+    """Llama's tokenizers have no padding token. A few tokenizers also have no end token, which the
+    model's configuration then names."""
     model, tokenizer = tiny
     model.save_pretrained(tmp_path)
     bare = copy.deepcopy(tokenizer)
@@ -190,7 +191,7 @@ def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(t
         padding_side="left",
         return_tensors="pt",
     )
-    ends = [tokenizer.eos_token_id, *range(20, 26)]  # so that rows end at different times
+    ends = [tokenizer.eos_token_id, *range(20, 26)]  # makes rows end at different steps
     torch.manual_seed(7)
     sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
     expected = model.generate(
@@ -357,7 +358,7 @@ def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypat
 
 
 def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
-    """As in the container's image, where jobs without GPUs see it too."""
+    """In the container image, jobs without GPUs also see this build."""
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "vllm")

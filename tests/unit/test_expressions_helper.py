@@ -1,4 +1,4 @@
-"""The helper process that compares expressions: nothing that a model writes hangs or breaks it."""
+"""The helper process that compares expressions: no text of a model makes it hang or break."""
 
 import multiprocessing
 import os
@@ -28,8 +28,8 @@ def no_helper_is_left():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Half a second of the processor for a question, many times what it needs, and nothing
-    remembered from other tests."""
+    """A limit of half a second of processor time per question, many times what a question needs,
+    and a helper without state of earlier tests."""
     monkeypatch.setattr(expressions, "SECONDS", (0.3, 0.5))
     equal.cache_clear()
     parses.cache_clear()
@@ -45,8 +45,8 @@ HOSTILE = [
 
 
 def ask_what_hangs(pairs):
-    """Each hostile pair uses up its processor time twice and is undecided; the next question is
-    answered by another helper."""
+    """Each hostile pair exceeds its processor time twice and is undecided. A new helper answers the
+    next question."""
     for pair in pairs:
         helper = expressions._get_helper()
         assert equal(*pair) is None
@@ -96,7 +96,7 @@ def _gone(pid):
             os.path.exists(f"/proc/{pid}/stat")
             and open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
         ):
-            return  # ended, though nobody has asked for its exit status yet
+            return  # the helper has ended, but no process has read its exit status
         time.sleep(0.02)
     pytest.fail(f"helper {pid} still runs")
 
@@ -148,7 +148,7 @@ def test_a_helper_that_sleeps_is_replaced(impatient, monkeypatch):
     assert equal("a+d", "d+a")
     sleeping, read_line = expressions._helper, expressions._read_line
     os.kill(sleeping.pid, signal.SIGSTOP)
-    # Little patience with this one alone: another may be slow to start.
+    # A short limit for this helper only, because a new helper may start slowly.
     monkeypatch.setattr(
         expressions,
         "_read_line",
@@ -174,7 +174,7 @@ def test_an_interrupted_question_leaves_no_reply_behind(impatient, monkeypatch):
     not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process"
 )
 def test_the_memory_of_the_helper_is_limited():
-    """What the model writes fills this, not the machine."""
+    """A model's text fills the helper's memory up to the limit, and not the machine's memory."""
     assert (
         resource.prlimit(expressions._get_helper().pid, resource.RLIMIT_AS)[0]
         == equivalence.MEMORY_BYTES

@@ -1,5 +1,5 @@
-"""The chosen prompts in the forms of trainers, read back by `datasets` and by the trainers that are
-installed."""
+"""The chosen prompts in the formats of trainers, read by `datasets` and by the installed
+trainers."""
 
 import datasets
 import pytest

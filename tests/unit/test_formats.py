@@ -1,4 +1,4 @@
-"""Numbers as readers see them."""
+"""Numbers as they are printed for readers."""
 
 import numpy as np
 from hypothesis import given
@@ -31,8 +31,8 @@ def test_no_spread_is_no_certainty():
 
 
 def test_a_half_tenth_is_rounded_alike_whoever_holds_the_number():
-    """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9: text and table said different gains
-    of one row."""
+    """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9. A text and a table once printed
+    different gains for one row."""
     for share in (n / 20_000 for n in range(-2_000, 2_000)):
         assert points(np.float64(share)) == points(share)
         shown = round_parts(np.float64(share), [share / 3, 2 * share / 3])

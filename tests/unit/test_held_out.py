@@ -1,4 +1,4 @@
-"""Completions that are held out tell how difficult the chosen prompts are; they choose nothing."""
+"""Held-out completions measure the difficulty of the chosen prompts, and are not used to choose."""
 
 import json
 import subprocess
@@ -20,7 +20,8 @@ def run(program: str, *arguments) -> None:
 
 
 def test_the_hardest_are_chosen_by_the_first_samples_and_told_by_the_others(tmp_path):
-    right = {"a": "0011", "b": "1100", "c": "1111", "d": "0100"}  # two choose, two are held out
+    # two samples choose, two are held out
+    right = {"a": "0011", "b": "1100", "c": "1111", "d": "0100"}
     problems = [{"id": name, "question": name, "answer": "7"} for name in right]
     completions = [
         {"id": name, "sample": sample, "completion": "#### 7" if grade == "1" else "#### 8"}

@@ -1,5 +1,5 @@
-"""Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and by name
-what cases have found."""
+"""Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and named
+tests for earlier findings."""
 
 import argparse
 import contextlib
@@ -67,7 +67,7 @@ class Parsed(Exception):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_every_call_that_is_made_hostile_is_one_that_its_program_takes(name, monkeypatch):
-    """Otherwise the parser refuses every case, which counts as a good end."""
+    """Otherwise the parser would refuse every case, and every refusal counts as a good end."""
     parse = argparse.ArgumentParser.parse_args
 
     def stop(parser):
@@ -139,7 +139,8 @@ def test_a_table_that_says_two_things_is_refused(tmp_path, text, words):
         files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float})
 
 
-WIDTH = 60_000  # columns; a comparison of each name with each took minutes of processor time
+# number of columns; a comparison of all pairs of names took minutes of processor time
+WIDTH = 60_000
 
 
 def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
@@ -304,7 +305,8 @@ def test_an_output_that_cannot_be_is_named(tmp_path, monkeypatch, place):
 
 
 def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
-    """Neither a leftover of another name nor an output is followed to a folder elsewhere."""
+    """A program follows neither a link that has the name of a leftover nor a link in place of an
+    output."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/manifest.json").write_text("{}")
     for name in (".x.json.tmp", ".model.tmp", "model"):
@@ -417,7 +419,7 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         for part in row
     ]
-    # a reader that knows no quotes
+    # a reader that ignores quotes
     cells += [part for line in text.splitlines() for part in line.split(delimiter)]
     number = re.compile(r'[+-]?[\d.,"]+')
     assert [
@@ -442,7 +444,7 @@ def test_merge_keys_that_grow_tenfold_with_each_line_are_refused_at_once(tmp_pat
         )
     (tmp_path / "x.yaml").write_text("\n".join(lines))
     before = time.process_time()
-    with contextlib.suppress(UserError):  # quoted, '<<' is a key like others
+    with contextlib.suppress(UserError):  # a quoted '<<' is an ordinary key
         files.read_yaml(tmp_path / "x.yaml")
         assert form.startswith("'")
     assert time.process_time() - before < 10

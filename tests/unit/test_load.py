@@ -1,5 +1,5 @@
-"""The catalogue, files of the user over it, entries that extend others, and the place of a mistake
-in a file."""
+"""Loading of the configuration: the catalogue, the user's files, entries that extend others, and
+the place of a mistake."""
 
 import json
 import shutil

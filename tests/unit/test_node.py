@@ -1,5 +1,5 @@
-"""What a node lacks is one line with the remedy, before anything is loaded. torch is a stand-in,
-which says that it sees GPUs."""
+"""Before libraries are loaded, a program reports in one line what a node lacks, with the remedy. A
+stand-in for torch claims to see GPUs."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from hardgrpo.runtime import node, user_settings
 from hardgrpo.runtime.errors import UserError
 from interruptible_run import COLD
 
-# Like a torch for GPUs, as far as the programs use it before they load anything. It notes which
-# GPUs are visible when CUDA starts.
+# A stand-in for a torch for GPUs, with everything that the programs use before they load libraries.
+# It records which GPUs are visible when CUDA starts.
 TORCH = """
 import json, os
 from types import SimpleNamespace
@@ -39,8 +39,8 @@ OLD = "The NVIDIA driver on your system is too old (found version 12040)."
 
 
 class Node:
-    """A node with GPUs. `train` and `probe` start programs there until they look for a model, which
-    is not there."""
+    """A node with GPUs. `train` and `probe` start programs, which run until they look for a missing
+    model."""
 
     def __init__(self, folder: Path):
         self.folder, self.log = folder, folder / "cuda.log"
@@ -63,7 +63,7 @@ class Node:
         return str(path)
 
     def run(self, program: str, *arguments, **env: str) -> str:
-        """The one line with which a program ends."""
+        """The line with which a program ends."""
         inherited = {
             name: value
             for name, value in COLD.items()
@@ -143,7 +143,8 @@ def test_with_all_that_is_needed_the_programs_go_on(gpu_node):
     ("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")]
 )
 def test_a_training_on_one_gpu_sees_one_before_cuda_starts(gpu_node, visible, expected):
-    """Set later, the variable changes nothing: the trainer would find several GPUs and end."""
+    """If the program set the variable later, the trainer would find several GPUs and end with an
+    error."""
     gpu_node.train(**({"CUDA_VISIBLE_DEVICES": visible} if visible else {}))
     assert {json.loads(line) for line in gpu_node.log.read_text().splitlines()} == {expected}
 

@@ -1,5 +1,5 @@
-"""The trainer that asks a selector: what it trains on, what it counts, and PRIME's token rewards by
-hand."""
+"""The trainer with a selector: the groups that it trains on, its counts, and PRIME's token rewards
+by hand."""
 
 import functools
 
@@ -20,7 +20,7 @@ PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 
 
 @pytest.fixture
 def training(tiny, tmp_path):
-    """A short training by the online trainer: four prompts, four rollouts of each in a sampling
+    """A short training by the online trainer: four prompts with four rollouts each in a sampling
     step."""
     from hardgrpo.training.online_trainer import OnlineTrainer
 
@@ -76,7 +76,8 @@ ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, changes):
     with_process, without = training(process=PROCESS | {"weight": 0.0}, **changes), plain(**changes)
     assert with_process.completions == without.completions
-    if "micro_batch" not in changes:  # there, rows without advantage may be put elsewhere
+    # in micro-batches, rows without advantage may change their places
+    if "micro_batch" not in changes:
         assert same(with_process.weights, without.weights)
     assert all(entry["process_loss"] > 0 for entry in with_process.log)
     weighted = training(process=PROCESS, **changes)
@@ -85,7 +86,7 @@ def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, cha
 
 def test_the_reward_model_learns_which_completions_are_right(training):
     run = training(process=PROCESS, selector={"kind": "beta", "replay": 1, "buffer": 8}, updates=3)
-    # it begins as the policy: every score is 0
+    # the reward model starts as the policy, so every score is 0
     assert run.log[0]["process_loss"] == pytest.approx(0.6931, abs=1e-3)
     batch, process = run.trainer._join(run.trainer.buffer), run.trainer.process_rewards
     process.recipe = PROCESS | {"beta": 0.5}
@@ -97,8 +98,8 @@ def test_the_reward_model_learns_which_completions_are_right(training):
 
 
 def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(training, tiny):
-    """Trained at a rate of nothing, the policy stays where it was, whatever weights its modules
-    were lent."""
+    """With a learning rate of almost 0 the policy does not change, although its modules have used
+    the reward model's weights."""
     from transformers import AutoModelForCausalLM
 
     before = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32)
@@ -162,7 +163,8 @@ def test_token_rewards_of_a_batch_by_hand():
     token_rewards = process.learn(
         batch | {"advantages": torch.tensor([1.0, -1.0])}, torch.tensor([1.0, 0.0]), 2
     )
-    assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)  # both scores were 0
+    # both scores are 0 at the start
+    assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)
     # The gradient is -.5 for the weight of token 0 and .5 for that of token 1. AdamW's first step
     # is the learning rate: .5 and -.5.
     torch.testing.assert_close(
@@ -180,7 +182,7 @@ def test_token_rewards_of_a_batch_by_hand():
 
 
 def test_a_step_without_enough_groups_changes_no_weight(training, tiny):
-    """Nor by the momentum of the updates before."""
+    """Momentum of earlier updates does not change the weights either."""
     selector = {"kind": "dynamic", "groups": 1}
     two_steps, four_steps = (training(in_the_second_step, updates, selector) for updates in (2, 4))
     assert [entry["trained"] for entry in four_steps.log] == [0, 1, 0, 0]
@@ -240,8 +242,8 @@ def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monke
 
 
 def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(training):
-    """At a learning rate of nothing the policy of every sampling step is the same: the ratios are
-    1, and nothing is clipped."""
+    """With a learning rate of almost 0, all sampling steps have the same policy, so the ratios are
+    1 and nothing is clipped."""
     selector = {"kind": "beta", "replay": 3, "buffer": 5}
     run = training(selector=selector, updates=5, learning_rate=1e-12)
     assert [entry["replayed"] for entry in run.log][0] == 0 and run.log[-1]["replayed"] == 12
@@ -305,7 +307,7 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
         },
         completion_tokens=250,
     )
-    # before the pool is embedded
+    # the check comes before the pool is embedded
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):
         online_trainer.build_trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):

@@ -1,5 +1,5 @@
-"""The paper's paragraphs say what the tables hold: which verdict, which ends, and nothing where
-there is nothing to say."""
+"""The paper's paragraphs state the content of the tables: verdicts, smallest and largest values;
+and nothing if a table has no rows."""
 
 import pandas as pd
 
@@ -8,7 +8,7 @@ from hardgrpo.report import paragraphs, registry
 
 
 class Numbers:
-    """As in report/numbers.py: macros of rows. Here a macro is the value itself, so that sentences
+    """A stand-in for report.numbers.Numbers in which a macro is the value itself, so that sentences
     can be read."""
 
     def __init__(self, **tables):
@@ -19,7 +19,7 @@ class Numbers:
         }
 
     def add(self, key, table, row, columns, how):
-        if how.startswith("part"):  # of a gain: a whole, low, high, and all parts
+        if how.startswith("part"):  # a gain with its interval and all its parts
             columns = [columns[2 + int(how.removeprefix("part "))], *columns[1:3]]
         return "/".join(
             f"{getattr(row, column):.2f}" if how != "text" else str(getattr(row, column))

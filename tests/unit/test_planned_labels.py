@@ -1,4 +1,4 @@
-"""The labels that a plan says are those that the runs then buy."""
+"""The numbers of labels in a plan equal those that the runs then buy."""
 
 import pytest
 
@@ -41,7 +41,7 @@ GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
             10,
         ),
         ({"rule": "all"}, GRPO, 500, 500),
-        # it ends before it has come to all of them
+        # the run ends before it has sampled all prompts
         ({"rule": "all"}, GRPO | {"updates": 50}, 500, 400),
         ({"rule": "all"}, GRPO, None, None),
         ({"rule": "low_tiers", "highest_tier": 3}, GRPO, 500, None),

@@ -1,4 +1,5 @@
-"""What a design can detect, and the seeds that published differences take."""
+"""The smallest effect that a design can detect, and the number of seeds that a published difference
+needs."""
 
 import functools
 
@@ -111,7 +112,7 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
     assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
     for row in rows:
         size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])
-        # the primary claim, on two tasks
+        # rows for the primary claim on two tasks
         comparisons = 2 if row["claim"] == "hard_over_random" else 1
         is_detected = lambda seeds, row=row, size=size, by=comparisons: (
             power.smallest_effect(*size, seeds, 2, by) <= abs(row["published"])
@@ -136,7 +137,7 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
     "study", [name for name, study in CONFIG["studies"].items() if "aims_at" in study]
 )
 def test_a_study_finds_what_it_aims_at(study):
-    """In at least one cell; the plan says in which."""
+    """The design finds its target effect in at least one cell, and the plan names the cell."""
     aims = CONFIG["studies"][study]["aims_at"]
     rows = [row for row in required_seeds(study) if row["aims"]]
     assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(

@@ -1,5 +1,5 @@
-"""What a probe of K completions buys: against enumeration, by laws, and on recorded completions of
-a real model."""
+"""The effect of the probe size K on chosen prompts: compared with enumeration, by general
+properties, and on recorded completions of a real model."""
 
 import itertools
 import os
@@ -20,8 +20,8 @@ from hardgrpo.selection import policies, probe_sizes
 def enumerate_probes(
     correct: int, total: int, samples: int, group: int
 ) -> dict[int, tuple[float, float, float]]:
-    """{c: (probability, share of mixed groups, pass rate of the others)} over all probes and groups
-    of one prompt."""
+    """{c: (probability, share of mixed groups, pass rate of the other completions)} of one prompt,
+    by enumerating all probes and groups."""
     outcomes = [1] * correct + [0] * (total - correct)
     by_c: dict[int, list[tuple[float, float]]] = {}
     for probe in itertools.combinations(range(total), samples):
@@ -168,8 +168,8 @@ def test_what_cannot_be_compared_is_told_in_one_line_and_writes_nothing(
 
 @pytest.mark.recordings
 def test_a_real_model_with_128_completions_per_prompt():
-    """Qwen2.5-Math-7B on DeepScaleR (AdaRFT, arXiv 2504.05520): published pass rates, distinct
-    questions of three designed mixes."""
+    """Published pass rates of Qwen2.5-Math-7B on DeepScaleR (AdaRFT, arXiv 2504.05520), for the
+    distinct questions of the three mixes that the authors designed."""
     folder = Path(os.environ["HARDGRPO_DATA"]) / "original/adarft"
     parts = [
         folder / f"deepscaler_{name}_train.parquet"

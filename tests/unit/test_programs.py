@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, SCRIPTS, TEX, path_of, shrink
 from hardgrpo.runtime import user_settings
 
-# Programs that no rule of the small study runs, and the test that does.
+# {program that no rule of the small study runs: the test that runs it}
 RUN_BY_A_TEST = {
     "annotate_sample": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "audit_locks": "test_locks_without_vulnerabilities_are_counted",
@@ -61,15 +61,15 @@ RUN_BY_A_TEST = {
     "write_locks": "test_locks_written_again_are_the_same",
     "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone",
 }
-# Programs that write what is generated in the repository from what stands there; all are run below.
-# write_locks asks the package index.
+# Programs that write the repository's generated files from other files of the repository. This test
+# runs all of them except write_locks, which needs the package index.
 WRITING = sorted(
     path.stem for path in SCRIPTS.glob("maintenance/write_*.py") if path.stem != "write_locks"
 )
 
 
 def test_every_program_is_run_to_its_end(world):
-    """The small study is that of the fixture `finished_world`."""
+    """The small study is the study of the fixture `finished_world`."""
     programs = {
         path.stem
         for path in SCRIPTS.glob("*/*.py")
@@ -104,7 +104,7 @@ def test_the_tests_that_are_named_here_are_there():
 @pytest.mark.slow
 @pytest.mark.parametrize("program", WRITING)
 def test_what_is_generated_comes_out_as_it_is_committed(program, world):
-    """In a copy, in which nothing else changes."""
+    """The programs run in a copy, which nothing else changes."""
     shutil.copy(ROOT / "README.md", world.folder / "README.md")
     shutil.copytree(ROOT / "docs", world.folder / "docs", dirs_exist_ok=True)
     shutil.copy(ROOT / "config.yaml", world.folder / "config.yaml")
@@ -130,7 +130,7 @@ def test_what_is_generated_comes_out_as_it_is_committed(program, world):
 
 
 def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
-    """Python would show where in the imports it was."""
+    """Python would print the place in the imports."""
     command = [sys.executable, path_of("draw_figure"), "--help"]
     slow = tmp_path / "yaml.py"
     slow.write_text(
@@ -165,7 +165,8 @@ def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_
 
 @pytest.mark.parametrize("variables", [{}, {"PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "default"}])
 def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_path):
-    """PYTHONPATH of an environment module; what a program starts does not see it either."""
+    """An environment module may set PYTHONPATH. Processes that a program starts do not see
+    PYTHONPATH either."""
     (tmp_path / "yaml.py").write_text("raise SystemExit('the yaml of another Python')\n")
     (tmp_path / "program/scripts/x").mkdir(parents=True)
     program = tmp_path / "program/scripts/x/program.py"
@@ -208,7 +209,7 @@ errors.run(main)"""
 
 
 def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
-    """Also where an exit handler of a library fails, which would show a traceback of its own."""
+    """Also if an exit handler of a library fails, which would print its own traceback."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
@@ -223,8 +224,8 @@ def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
 
 @pytest.mark.parametrize("program", sorted(SCRIPTS.rglob("*.py")), ids=lambda path: path.stem)
 def test_an_example_command_can_be_copied(program):
-    """A line of a command in the help that goes on in the next line ends with a backslash, and no
-    other backslash is in it."""
+    """In the help, a line of a command that continues on the next line ends with a backslash. No
+    other line has a backslash."""
     lines = (ast.get_docstring(ast.parse(program.read_text(encoding="utf-8"))) or "").splitlines()
     for line, next_line in zip(lines, [*lines[1:], ""]):
         if re.match(r" +(python|\S*snakemake|qemu\S*|--\w+) ", line):

@@ -1,5 +1,5 @@
 """The recommended way of choosing follows from the committed comparisons with a random choice, by a
-rule that was fixed before."""
+rule that was fixed before the comparisons."""
 
 from dataclasses import replace
 
@@ -46,8 +46,8 @@ COLUMNS = [
 
 
 def table(*rows: tuple) -> list[recommended.Lead]:
-    """Leads from (policy, minus, difference, p, and the recipe if it is not "short"), on one model
-    and task."""
+    """Leads made from (policy, minus, difference, p, and the recipe if it is not "short"), for one
+    model and task."""
     pairs = [
         ((row[0], recipe), (row[1], recipe), row[2], row[3])
         for row in rows
@@ -167,7 +167,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
 
 
 def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
-    """The picture of README shows every case, also a lead outside of its axis."""
+    """The picture in README.md shows every case, including leads outside the axis."""
     config, root = project_config.config(), ROOT
     cases = recommended.every_case(root, config)
     best = recommended.values(root, config)["advice"][0]["best"]

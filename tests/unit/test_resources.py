@@ -1,4 +1,4 @@
-"""What jobs request of a machine or a cluster."""
+"""The resources that jobs request from a machine or a cluster."""
 
 import json
 import shlex
@@ -42,7 +42,7 @@ def empty_folder(tmp_path, monkeypatch):
 
 
 def evaluate(resources: dict, wildcards: Wildcards) -> dict:
-    """The values of resources, without those that are not set."""
+    """The values of the resources that are set."""
     values = {name: value(wildcards) for name, value in resources.items()}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -52,7 +52,7 @@ def evaluate(resources: dict, wildcards: Wildcards) -> dict:
 
 @pytest.mark.parametrize("name", ["open", "all", "1.5", "a100_80"])
 def test_entries_of_a_profile_stay_text(name):
-    """Snakemake evaluates them as Python, and `open` is a function."""
+    """Snakemake evaluates these texts as Python, in which `open` would be a function."""
     defaults = {
         "slurm_partition": Resource("slurm_partition", eval(name, {"a100_80": "x"}), raw=name)
     }
@@ -211,7 +211,7 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_those_of_the_cluster():
 
 
 def test_a_plan_of_a_call_without_a_limit_of_gpus_counts_those_of_the_configuration():
-    """A call without --profile laptop gives the resource no value."""
+    """Without --profile laptop, the resource has no value."""
     without_limit = call()
     without_limit.global_resources["gpu"] = SimpleNamespace(value=None)
     assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]

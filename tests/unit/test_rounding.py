@@ -1,4 +1,4 @@
-"""The program that compares how two machines round."""
+"""The program that compares the rounding of two machines."""
 
 import subprocess
 import sys

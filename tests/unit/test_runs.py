@@ -1,4 +1,4 @@
-"""Which runs, tests and subsets a study has, by its entry in the configuration."""
+"""The runs, tests and subsets of a study, from its entry in the configuration."""
 
 import copy
 import json

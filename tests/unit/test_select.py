@@ -1,4 +1,4 @@
-"""Subsets by tier, and tables of difficulties that are wrong: the program that selects."""
+"""The program that selects: subsets by tier, and wrong tables of difficulties."""
 
 import json
 

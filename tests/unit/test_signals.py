@@ -1,4 +1,5 @@
-"""What completions tell without an answer: definitions by hand, and laws."""
+"""Statistics of completions without reference answers: definitions by hand, and general
+properties."""
 
 import inspect
 import math

@@ -1,5 +1,5 @@
-"""Limits of a cluster's accounting, refusals of sbatch, and the states of jobs, by what Slurm 22.05
-says of them."""
+"""Limits of a cluster's accounting, refusals of sbatch, and states of jobs, from output of Slurm
+22.05."""
 
 import os
 import subprocess
@@ -184,7 +184,7 @@ FAILED = "SLURM sbatch failed. The error message was '{}'.\n    sbatch call:\n  
         (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{POLICY}", True),
         (f"sbatch: error: MaxSubmitJobsPerAccount\n{POLICY}", True),
         (f"sbatch: error: QOSGrpSubmitJobsLimit\n{POLICY}", True),
-        (POLICY, True),  # no limit is named
+        (POLICY, True),  # the message names no limit
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", True),
         (
             "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
@@ -256,7 +256,7 @@ def test_a_first_check_after_minutes_needs_a_longer_memory(monkeypatch):
 
 @pytest.mark.parametrize("tool", ["sacct", "squeue"])
 def test_a_job_that_does_not_run_again_is_cancelled(tool, tmp_path):
-    """With slurm-no-requeue; the plugin would wait for a job that was preempted."""
+    """With slurm-no-requeue, the plugin would wait forever for a job that was preempted."""
     slurms = tmp_path / tool
     slurms.write_text(
         '#!/bin/sh\nprintf "1|PREEMPTED\\n2|CANCELLED by 1000\\n3|COMPLETED\\n"; exit $CODE\n'

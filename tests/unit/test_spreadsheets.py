@@ -1,4 +1,4 @@
-"""Tables as people and spreadsheets save them, through the programs that read them."""
+"""Tables as people and spreadsheets save them, read by the programs."""
 
 import csv
 import io
@@ -39,7 +39,7 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
 
 
 def check_refusal(done, *words):
-    """One line, status 1."""
+    """Assert that a program ends with one line and status 1."""
     assert (
         done.returncode == 1 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     ), done.stderr
@@ -106,7 +106,7 @@ def test_only_the_header_says_what_delimits(tmp_path, text, header):
     path.write_text(text)
     if header:
         assert spreadsheets.read(path).header == header
-    else:  # a wrong row of a table with semicolons is a wrong row, not a reason to take the table for another
+    else:  # a wrong row of a table with semicolons is an error, and does not change the delimiter
         with pytest.raises(Exception, match="row 2: more or fewer cells than the header's 2"):
             spreadsheets.read(path)
 

@@ -1,5 +1,5 @@
-"""Training on worked solutions: what the configuration allows, what the trainer is told, and which
-tokens it trains on."""
+"""Training on worked solutions: accepted configurations, the trainer's arguments, and the tokens in
+the loss."""
 
 import copy
 import dataclasses
@@ -241,8 +241,8 @@ def test_a_family_without_demonstrations_says_so():
 
 
 def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
-    """Whatever SFTConfig adds to the trainer's own arguments is stated, or listed here with the
-    reason why not."""
+    """Every argument that SFTConfig adds to those of transformers is set explicitly, or listed here
+    with the reason why not."""
     from transformers import TrainingArguments
     from trl import SFTConfig
 
@@ -254,8 +254,8 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
     elsewhere = {
         # the model is loaded before, by recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
-        "router_aux_loss_coef",  # mixtures of experts
-        # of texts that TRL tokenizes and cuts
+        "router_aux_loss_coef",  # only for mixtures of experts
+        # only for texts that TRL tokenizes and truncates
         "dataset_text_field", "dataset_kwargs", "dataset_num_proc", "truncation_mode",
         "packing_strategy", "eval_packing", "pad_token",
     }  # fmt: skip
@@ -288,8 +288,8 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A model folder of the miniature's kind, problems, and the specification of a run on their
-    worked solutions."""
+    """A model folder like the miniature's, problems, and the specification of a run on their worked
+    solutions."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
@@ -349,7 +349,7 @@ def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretra
 def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_arguments_reach_it(
     world,
 ):
-    """As Qwen3's template: what stands before the answer depends on an argument, and a turn ends in
+    """In Qwen3's template, an argument decides the text before the answer, and a turn ends with
     more than the end token."""
     from hardgrpo.training import supervised
 
@@ -436,7 +436,7 @@ def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path,
 
 
 def train(world, folder, micro_batch=None, **changes):
-    """A finished training: its trainer, and the batches that it has computed."""
+    """A finished training: (its trainer, the batches that it has computed)."""
     from hardgrpo.training import supervised
 
     spec, problems, _, tokenizer = world

@@ -1,4 +1,4 @@
-"""Problems of a task: from files and datasets, with ids, checked against the grader."""
+"""Problems of a task: read from files and datasets, with ids, and checked with the grader."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def prepare(folder, source, *paths, task="mine", split="train", **options):
 
 
 def check_refusal(done, *words):
-    """One line, status 1, nothing written."""
+    """Assert that a program ends with one line and status 1, and writes nothing."""
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
     for word in words:
@@ -175,7 +175,7 @@ def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_e
 
 @pytest.fixture
 def data(tmp_path):
-    """Two files of a dataset; every fourth answer is no number."""
+    """Two files of a dataset. Every fourth answer is not a number."""
     for name, count in (("one", 10), ("two", 6)):
         answers = [f"{n}" if n % 4 else r"\pi" for n in range(count)]
         rows = [

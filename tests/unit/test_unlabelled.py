@@ -1,5 +1,5 @@
-"""Choices without labels: no answer changes a byte of the subset, and of a predicted one only the
-answers that were bought."""
+"""Choices without labels: changed answers change no byte of the subset. A predicted subset depends
+only on the answers that were bought."""
 
 import json
 import random
@@ -16,7 +16,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, predicted
 
 CONFIG = project_config.config()
-# As the programs get them: `rounds` is read by the workflow, which asks for each round's choice.
+# Policies as the programs receive them: the workflow reads `rounds` and asks for each round's
+# choice.
 UNLABELLED = {
     name: {key: value for key, value in policy.items() if key != "rounds"}
     for name, policy in CONFIG["policies"].items()
@@ -35,8 +36,8 @@ def run(folder, program, *arguments, fails=False) -> subprocess.CompletedProcess
 
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory):
-    """A pool of 200 prompts, eight samples each: the surer a prompt, the likelier its right answer,
-    but a tenth are surely wrong."""
+    """A pool of 200 prompts with eight samples each. Prompts whose samples agree more are more
+    often correct, but for a tenth the samples agree on a wrong answer."""
     folder, chance = tmp_path_factory.mktemp("probe"), random.Random(3)
     problems, samples = [], []
     for number in range(200):
@@ -66,7 +67,7 @@ def probe(tmp_path_factory):
 
 
 def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> bytes:
-    """The whole way from problems, whose answers may be changed, to the subset."""
+    """Run all programs from the problems, whose answers may be changed, to the subset."""
     policy, folder = UNLABELLED[name], folder / name
     folder.mkdir(parents=True, exist_ok=True)
     files.write_jsonl(

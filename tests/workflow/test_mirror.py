@@ -1,5 +1,5 @@
-"""Inputs whose first place is gone: taken from a mirror, a folder or an http address, with the
-checksum of inputs.lock, or refused in one line that names both places."""
+"""Inputs that their first place no longer has come from a mirror (a folder or an http address) with
+the checksum of inputs.lock, or are refused in one line that names both places."""
 
 import functools
 import http.server
@@ -18,7 +18,7 @@ from gguf_files import build_qwen2, write_qwen2, write_wheel
 from hardgrpo.runtime import files, provenance
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-GONE = "http://127.0.0.1:9"  # nothing listens
+GONE = "http://127.0.0.1:9"  # no server listens here
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def original(work, server: str, **env) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def locked_original(work, web) -> str:
-    """A file of a repository in the lock and in the mirror; the address of the server from which it
-    came."""
+    """A file of a repository that is in the lock and in the mirror; yields the address of its first
+    server."""
     first = work.folder / f"mirror/someone/runs/{COMMIT}/a b/test.json"
     first.parent.mkdir(parents=True)
     first.write_text("[1]")

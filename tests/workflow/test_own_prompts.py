@@ -1,5 +1,5 @@
-"""Somebody's own prompts and model: `snakemake subset --configfile my.yaml` gives back the rows
-that are worth training on."""
+"""A user's own prompts and model: `snakemake subset --configfile my.yaml` returns the rows that are
+worth training on."""
 
 import copy
 import csv
@@ -168,7 +168,7 @@ def test_another_policy_chooses_from_the_same_pass_rates(answered):
 
 
 def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
-    tables = {  # name of the task and its file, what its source says besides, the rows
+    tables = {  # (name of the task and its file, further keys of its source, the rows)
         "column.csv": ({"columns": {"question": "promt"}}, TABLE),
         "blank.csv": ({}, [row | {"gold": ""} if i == 4 else row for i, row in enumerate(TABLE)]),
         "empty.csv": (

@@ -1,4 +1,4 @@
-"""`scripts/plan/plan.py` and `snakemake plan`: the bill before a study is run."""
+"""`scripts/plan/plan.py` and `snakemake plan`: the costs of a study before its run."""
 
 import csv
 import json
@@ -15,8 +15,8 @@ from conftest import CHROMIUM, World
 
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
-    """plan.json of `scripts/plan/plan.py` in a world."""
-    # a fork does not know where a clone is installed
+    """The plan.json that `scripts/plan/plan.py` writes in a world."""
+    # a fork does not know the path of the clone's package
     environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}
     done = fork_server.run("scripts/plan/plan.py", arguments, world.folder, environment)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
@@ -28,7 +28,7 @@ def plan(world: World, *arguments: str, fails: bool = False) -> dict:
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory):
-    """(a world, the plan of study paper there); not to be changed."""
+    """(a world, the plan of study paper in the world). Tests must not change it."""
     world = World(tmp_path_factory.mktemp("plan") / "world")
     return world, plan(world, "--study", "paper")
 
@@ -103,8 +103,8 @@ def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(
 
 
 def test_what_remains_after_some_runs_is_smaller_by_exactly_these(finished):
-    """Seed 0 has been run, seed 1 has not; the model is said to need GPUs, so that there is
-    something to pay."""
+    """Seed 0 has been run, seed 1 has not. The configuration says that the model needs GPUs, so
+    that the plan has costs."""
 
     def ask_for_gpus(config):
         config["studies"]["mini"]["seeds"] = [0, 1]
@@ -238,7 +238,7 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # 1 model, 2 shards, 2 runs, 2 evaluations of the base, 2 of its reach and 4 of runs
+    # jobs: 1 model, 2 shards, 2 runs, and evaluations: 2 of the base, 2 of its reach and 4 of runs
     assert "13 finished jobs" in done.stdout
     assert finished.plan() == {}, "calibration makes nothing run again"
     finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))

@@ -1,5 +1,5 @@
-"""`keep_checkpoints: last`: an evaluated study keeps the last checkpoint of each run, and nothing
-runs again for it."""
+"""With `keep_checkpoints: last`, an evaluated study keeps only the last checkpoint of each run, and
+no job runs again."""
 
 import json
 

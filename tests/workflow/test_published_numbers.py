@@ -1,5 +1,5 @@
-"""Analyses of published numbers through the workflow: small made-up files, the committed tables,
-and the real files where they are."""
+"""Analyses of published numbers in the workflow: small made-up files, the committed tables, and the
+real files if they exist."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from published_files import write_csv, write_parquet
 
 
 def configure(config) -> None:
-    """Both analyses of small files of their form, of another repository."""
+    """Configure both analyses with small files in their formats, from a made-up repository."""
     for name, sources in (("probing", ["a.parquet", "b.parquet"]), ("before_after", ["p.csv"])):
         entry = config["analyses"][name]
         entry.update(probe=4, samples=16, group=4)

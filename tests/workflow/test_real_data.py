@@ -1,5 +1,5 @@
-"""The datasets of the papers, read from local copies through the workflow and held to what the
-project was made with."""
+"""The papers' datasets, read by the workflow from local copies and compared with the committed
+lock."""
 
 import collections
 import json
@@ -169,15 +169,15 @@ def test_prepared_problems_are_not_prepared_again(prepared):
 
 @pytest.fixture
 def copied(world):
-    """A world whose data folder is a copy that a test may change; `edit_line` changes a line of a
-    file in it."""
+    """A world whose data folder is a copy that a test may change. `edit_line` changes a line of a
+    file in the folder."""
     world.clear()
     shutil.copytree(DATA, world.folder / "data", ignore=shutil.ignore_patterns("recordings"))
     return world
 
 
 def prepare(world, *splits, **config):
-    """Run the rules of some splits and return what was said, without a traceback."""
+    """Run the rules of some splits. Return the output, which must not contain a traceback."""
     settings = [f"{key}={value}" for key, value in config.items()]
     arguments = ["--config", *settings, "--"] if settings else []
     done = world.snakemake("--keep-going", *arguments, *(target(*split) for split in splits))
@@ -189,7 +189,7 @@ def prepare(world, *splits, **config):
 
 
 def change_answer(world):
-    """Another answer for one problem of GSM8K's test split; the same number of rows."""
+    """Change the answer of one problem in GSM8K's test split; the number of rows stays the same."""
     path = world.folder / "data/gsm8k/test.jsonl"
     rows = files.read_jsonl(path, {"answer": str})
     rows[700]["answer"] = rows[700]["answer"].rpartition("####")[0] + "#### 123456"
@@ -272,8 +272,8 @@ def test_without_local_copies_the_hub_is_asked(copied):
 
 @pytest.mark.parametrize("task", ["gsm8k", "gsm8k_1024_cut", "swaps"])
 def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(prepared, task):
-    """Of GSM8K all 7,473, without calculator annotations and with the answer in the box that the
-    prompt asks for."""
+    """All 7,473 solutions of GSM8K, without calculator annotations, and with the answer in the box
+    that the prompt requires."""
     name = f"results/tasks/{task}/solutions.jsonl"
     done = prepared.snakemake("--config", f"data={DATA}", "--", name, target(task, "train"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -304,7 +304,8 @@ def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(pr
 
 
 def test_worked_solutions_of_math_are_right_to_the_grader():
-    """MATH-500's, as the training problems are not among the local copies."""
+    """The solutions are those of MATH-500, because the local copies lack the training problems of
+    MATH."""
     source = TASKS["math"]["source"] | {"train": TASKS["math"]["source"]["test"], "problems": 500}
     solved = solutions.worked_solutions("math", source, [str(DATA / "math500/test.jsonl")], "math")
     assert len(solutions.correct_solutions(solved, "math", "math")) == 500

@@ -1,5 +1,5 @@
-"""A new summary table, table of the paper and figure are an entry and a function each; everything
-else finds them."""
+"""A new summary table, table of the paper or figure needs only an entry and a function. All other
+parts of the project find it through the registry."""
 
 import shutil
 import subprocess

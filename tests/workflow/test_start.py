@@ -1,5 +1,5 @@
-"""What Snakemake reads before the Snakefile: the profile, --config and --configfile; and the user's
-HOME."""
+"""Files and options that Snakemake reads before the Snakefile: the profile, --config and
+--configfile; and the user's HOME."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from conftest import World
 
 OVERLAY = "study: mini # für alle\n"
-REFUSED = {  # arguments, files, what the one line names
+REFUSED = {  # (arguments, files, words of the error)
     "a key with a dot": (["--config", "subset.policy=hard"], {}, ["subset.policy=hard", "`subset: {policy: hard}`", "--configfile"]),
     "a key with dots": (["--config", "tasks.swaps.probe.samples=3"], {}, ["`tasks: {swaps: {probe: {samples: 3}}}`"]),
     "a key with a dot after another": (["--config", "study=mini", "plan.gpus=4"], {}, ["plan.gpus=4", "`plan: {gpus: 4}`"]),
@@ -76,7 +76,7 @@ def test_a_home_that_cannot_be_written_does_not_matter(place):
         "results/tasks/swaps/questions.jsonl",
         {"HOME": "/proc/nobody", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": ""},
     )
-    # as on a compute node
+    # simulate a compute node
     command = [sys.executable, "-m", "snakemake", "-n", "--profile", "slurm", target]
     done = subprocess.run(
         command,
