@@ -58,7 +58,9 @@ def run_by_program(command: list[str], **how) -> subprocess.CompletedProcess:
     already imported Snakemake, runs Snakemake."""
     if command[:3] != [sys.executable, "-m", "snakemake"]:
         return run_process(command, **how)
-    assert how.keys() == {"env", "capture_output", "text", "check"}, "no more is made the same here"
+    assert how.keys() == {"env", "capture_output", "text", "check"}, (
+        "only these options of subprocess.run are supported"
+    )
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if not child:

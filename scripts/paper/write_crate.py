@@ -74,7 +74,7 @@ def main() -> None:
     for path in (*args.files, *args.rules, *args.runs):
         if links.is_outside(str(path)):
             raise errors.UserError(
-                f"{path}: a crate holds files of this folder alone; name it by its path from here"
+                f"{path}: a crate holds only files below the current folder; give a path relative to this folder"
             )
     for path in args.files:
         if not path.is_file():

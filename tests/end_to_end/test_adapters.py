@@ -110,9 +110,9 @@ def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
     base = AutoModelForCausalLM.from_pretrained(folder / "results/models/tiny", dtype=torch.float32)
     assert json.loads((clean / "provenance.json").read_text())[
         "base_sha256"
-    ] == base_weights.checksum(base), "training left the base"
+    ] == base_weights.checksum(base), "training changed the base weights"
     assert updates(clean)[0]["kl"] == "0.0" and float(updates(clean)[-1]["kl"]) > 0, (
-        "the reference is the base without adapter"
+        "the first update has a KL, so the reference is not the base model"
     )
 
 
@@ -127,7 +127,7 @@ def test_killed_and_started_again_it_ends_with_the_same_adapters(folder, clean):
         written = lambda: len(list((folder / "killed.state").glob("*/checkpoint-*")))
         wait_for(lambda kills=kills, written=written: written() > kills, process)
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+        assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     train(folder, "killed")
     assert json.loads((folder / "killed/provenance.json").read_text())["resumed_from"] > 0
     assert contents(folder / "killed") == contents(clean)
@@ -239,7 +239,7 @@ def test_one_engine_evaluates_the_base_and_every_adapter(folder, clean):
     assert [row["tokens"] for row in rows if row["step"] == "0"] == [row["tokens"] for row in base]
     texts = [json.loads(line) for line in gzip.open(folder / "out.jsonl.gz", "rt")]
     of_step = lambda step: [row["completion"] for row in texts if row["step"] == step]
-    assert of_step(UPDATES) != of_step(0), "the adapter changes what is said"
+    assert of_step(UPDATES) != of_step(0), "the adapter does not change the completions"
 
 
 def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):

@@ -122,10 +122,12 @@ def test_cut_is_as_sampled(two_limits):
     ]
     assert all(
         cut_value in (None, sampled_value) for cut_value, sampled_value in log_probabilities
-    ), "unknown where a completion was cut, else the same"
+    ), "the log-probability is unknown only for truncated completions"
     assert 0 < sum(cut_value is None for cut_value, _ in log_probabilities) < len(log_probabilities)
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
-    assert {int(row["truncated"]) for row in rows} == {0, 1}, "the limit cuts some and spares some"
+    assert {int(row["truncated"]) for row in rows} == {0, 1}, (
+        "the limit truncates all completions or none"
+    )
     assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [
         row["truncated"] for row in rows
     ]
@@ -160,7 +162,7 @@ def test_one_sample_of_a_probe_chooses(two_limits):
     with open(world.folder / subset) as table:
         wrong = [first_grades[row["id"]] for row in csv.DictReader(table)]
     assert sum(wrong) == max(0, len(wrong) - list(first_grades.values()).count(0)), (
-        "wrong ones first"
+        "incorrect completions come first"
     )
 
 

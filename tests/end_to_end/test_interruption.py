@@ -49,7 +49,7 @@ def test_killed_at_random_moments_it_ends_the_same(run, part):
         wait_for(lambda before=before: len(states(run, name)) > before, process)
         time.sleep(rng.uniform(0, 0.1))
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+        assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
     assert contents(run / name) == contents(run / "clean")
 
@@ -61,7 +61,7 @@ def test_killed_without_a_signal_it_loses_no_more_than_since_the_last_save(run):
     process = start(run, name, *often, spec="sparse.yaml")
     wait_for(lambda: latest(run, name) % EVERY, process)
     process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+    assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     saved = latest(run, name)
     assert start(run, name, *often, spec="sparse.yaml").wait() == 0, (
         run / f"{name}.log"
@@ -153,7 +153,7 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
             assert (path / "optimizer.pt").exists()
         for path in complete_checkpoints(run, name)[:-2]:
             assert int(path.name.split("-")[1]) % EVERY == 0, (
-                "an older one off the schedule is of no use"
+                "an older checkpoint outside the schedule was kept"
             )
             names = {file.name for file in path.iterdir()}
             assert "model.safetensors" in names and not names & {
@@ -259,22 +259,24 @@ def test_an_output_that_is_removed_after_the_run_is_written_again_without_traini
     assert start(run, name, "--keep-finished").wait() == 0
     (finished_state,) = (run / f"{name}.state").glob("*")
     assert finished_state.suffix == ".finished"
-    assert not list(finished_state.rglob("optimizer*")), "what training alone needs is gone"
+    assert not list(finished_state.rglob("optimizer*")), "files that only training needs were kept"
     weights = f"step-{UPDATES}/model.safetensors"
     assert os.path.samefile(
         finished_state / f"checkpoint-{UPDATES}/model.safetensors",
         run / name / "checkpoints" / weights,
-    ), "no room taken"
+    ), "the kept weights are a copy, not a hard link"
     shutil.rmtree(run / name)
     log = run / f"{name}.log"
     log.unlink()
     assert start(run, name, "--keep-finished").wait() == 0, log.read_text()
-    assert "of 24 updates" not in log.read_text(), "nothing was trained"
+    assert "of 24 updates" not in log.read_text(), "the run was trained again"
     assert contents(run / name) == contents(run / "clean")
     shutil.rmtree(run / name)
     assert start(run, name).wait() == 0
     assert contents(run / name) == contents(run / "clean")
-    assert not list((run / f"{name}.state").glob("*")), "by hand nothing is kept"
+    assert not list((run / f"{name}.state").glob("*")), (
+        "without --keep-finished the state is removed"
+    )
 
 
 def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):

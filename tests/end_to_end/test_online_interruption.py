@@ -81,7 +81,7 @@ def test_killed_at_random_moments_it_ends_the_same(folder, kind):
         wait_for(begun, process)
         time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.2))
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+        assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     assert start(folder, name, spec=spec).wait() == 0, (folder / f"{name}.log").read_text()
     assert contents(folder / name) == contents(folder / kind)
     assert "Traceback" not in (folder / f"{name}.log").read_text()

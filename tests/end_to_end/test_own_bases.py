@@ -30,7 +30,7 @@ def test_replicates_with_bases_of_their_own(finished):
     weights = [
         (results / f"models/tiny-seed{seed}/model.safetensors").read_bytes() for seed in (0, 3)
     ]
-    assert weights[0] != weights[1], "two draws"
+    assert weights[0] != weights[1], "two different base models"
     accuracies = {}
     for seed in (0, 3):
         for what in ("base", f"swaps/mini/hard/seed{seed}"):

@@ -156,7 +156,7 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
     notes = [note for note in place.notes("bf16") if "types" in note]
     assert {tuple(note["types"]) for note in notes} == {
         ("torch.bfloat16", "torch.float32", "None")
-    }, "of policy and reference"
+    }, "one call for the policy, one for the reference"
     layers = [note["layer"] for note in notes]
     assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, (
         "two layers of two models in two processes"

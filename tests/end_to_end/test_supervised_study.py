@@ -110,7 +110,7 @@ def test_a_study_of_both_has_every_summary_figure_and_table(study):
         assert {(row["policy"], row["recipe"]) for row in tables[name]} == {
             ("hard", "mini"),
             ("random", "mini"),
-        }, "about rollouts"
+        }, "tables about rollouts have rows only for GRPO"
     for row in tables["parity"]:
         supervised = row["recipe"] == "mini_sft"
         assert (row["updates"], row["prompts"]) == ("4", "12")

@@ -130,9 +130,7 @@ def says_jsonl(data: bytes) -> list:
 
 def says_json(text: str | bytes):
     def once(pairs):
-        assert len(dict(pairs)) == len(pairs), (
-            f"a key stands there twice: {[key for key, _ in pairs]}"
-        )
+        assert len(dict(pairs)) == len(pairs), f"a key occurs twice: {[key for key, _ in pairs]}"
         return dict(pairs)
 
     def constant(name):
@@ -147,8 +145,10 @@ def says_json(text: str | bytes):
 def says_csv(data: bytes) -> list[dict[str, str]]:
     csv.field_size_limit(2**31)
     header, *rows = filter(None, csv.reader(io.StringIO(says_text(data), newline=""), strict=True))
-    assert len(set(header)) == len(header), f"a column stands there twice: {header}"
-    assert all(len(row) == len(header) for row in rows), "rows have other cells than the header"
+    assert len(set(header)) == len(header), f"a column occurs twice: {header}"
+    assert all(len(row) == len(header) for row in rows), (
+        "rows have more or fewer cells than the header"
+    )
     return [dict(zip(header, row)) for row in rows]
 
 

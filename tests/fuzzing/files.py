@@ -191,7 +191,7 @@ def prompts(name: str):
         path = folder / "out.jsonl"
         files.write_jsonl(path, found)
         assert tasks.read_problems(path) == written(found), (
-            "written and read again, they are the same"
+            "rows differ after they were written and read again"
         )
 
     return read
@@ -410,7 +410,9 @@ def model(folder):
                 "--lock", folder / "inputs.lock")  # fmt: skip
     assert provenance.check_manifest(folder / "out")["model"] == "m"
     for name in ("config.json", "tokenizer_config.json"):
-        assert not json.loads(plain(folder / "out" / name)).get("auto_map"), "its own code"
+        assert not json.loads(plain(folder / "out" / name)).get("auto_map"), (
+            "the model's own code was accepted"
+        )
 
 
 def pruned(folder):

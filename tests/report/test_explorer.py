@@ -114,7 +114,7 @@ def test_text_is_found_in_questions_and_in_completions(study, watched):
     )
     watched.open(study.url + "#in=completions&search=" + quote("step 5"))
     assert "No completion passes all filters." in watched.text("#problems"), (
-        "of each run the last checkpoint is here"
+        "the page shows only the last checkpoint of each run"
     )
 
 
@@ -192,7 +192,7 @@ def test_the_keyboard_is_enough(study, watched):
     watched.press("/")
     watched.page.keyboard.type("j")
     assert watched.page.locator("#filter-search").input_value() == "j", (
-        "letters typed are no commands"
+        "letters typed into the search field ran commands"
     )
     watched.page.keyboard.press("Escape")
     watched.press("?")

@@ -105,7 +105,7 @@ def test_direction_ends_where_a_text_ends(hostile, watched):
     raw = watched.page.evaluate(
         r"/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\ufeff\u0000]/.test(document.body.innerText)"
     )
-    assert raw is False, "no such character reaches the page as itself"
+    assert raw is False, "a hostile character reached the page unescaped"
 
 
 def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):

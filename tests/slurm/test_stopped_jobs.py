@@ -90,7 +90,7 @@ def test_the_warning_before_the_time_limit(slurm_run, undisturbed, slurm):
     if os.path.exists(f"/proc/{program}"):
         os.kill(program, signal.SIGCONT)
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
-    assert jobs(slurm_run)[0]["State"] == "FAILED", "not TIMEOUT"
+    assert jobs(slurm_run)[0]["State"] == "FAILED", "the job ended at its time limit (TIMEOUT)"
     assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
     check(slurm_run, undisturbed, attempts=2)
 

@@ -71,7 +71,7 @@ def test_what_the_cluster_cannot_give_is_said_before_anything_is_submitted(case,
     assert re.search(f"^{expected}", output, re.MULTILINE), output
     assert "Traceback" not in output and "has been submitted" not in output
     assert len(slurm.jobs()) == before and not slurm.running()
-    assert not list((on_slurm.folder / "results/tasks").glob("*")), "no local job either"
+    assert not list((on_slurm.folder / "results/tasks").glob("*")), "a job ran locally"
 
 
 def test_without_slurm_one_line_says_so(on_slurm, tmp_path):

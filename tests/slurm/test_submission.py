@@ -87,9 +87,9 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
         r"rule probe: gpu: 1 GPUs requested, at most 0 allowed by QOS normal",
         r"rule probe: mem_mb: 64000 MB requested on one node, at most 1500 in partition gpu",
         r"rule probe: cpus_per_task: 4 CPUs requested on one node, at most 2 in partition gpu",
-        r"slurm_extra: '--gres' cannot stand there.*; write gpu_name in slurm/config.yaml",
-        r"slurm_extra: '--account' cannot stand there.*; write slurm_account in slurm/config.yaml",
-        r"slurm_extra: '--output' cannot stand there.*; leave it out",
+        r"slurm_extra: '--gres' cannot be set there.*; write gpu_name in slurm/config.yaml",
+        r"slurm_extra: '--account' cannot be set there.*; write slurm_account in slurm/config.yaml",
+        r"slurm_extra: '--output' cannot be set there.*; leave it out",
     ):
         assert re.search(f"^{line}", output, re.MULTILINE), (line, output)
     assert "Traceback" not in output and not jobs_of_run(run)
@@ -117,7 +117,7 @@ def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm
     )
     (job,) = jobs_of_run(run)
     assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in output, (
-        "no longer walltime than at first"
+        "the walltime increased, although no attempt failed"
     )
 
 

@@ -36,7 +36,9 @@ def test_differences_are_paired_by_seed_and_have_students_interval():
     (row,) = agreement.compare(
         rows({0: 0.10, 1: 0.14, 2: 0.18, 7: 0.5}), rows({0: 0.09, 1: 0.12, 2: 0.15, 8: 0.5})
     )
-    assert (row["seeds"], row["leaves_zero_out"]) == (3, False), "the seeds that both have"
+    assert (row["seeds"], row["leaves_zero_out"]) == (3, False), (
+        "only seeds that both studies have are compared"
+    )
     assert (row["seeds_only_here"], row["seeds_only_reference"]) == (1, 1)
     assert row["gain_here"] == pytest.approx(0.14) and row["gain_reference"] == pytest.approx(0.12)
     half = 4.302652730 * 0.01 / math.sqrt(3)

@@ -224,7 +224,7 @@ def test_an_id_that_may_be_two_is_decided_by_the_question_or_refused(tmp_path):
         "P.jsonl",
     )
     assert take_in(tmp_path, b"id,answer\n0007,1\n7,2\n").returncode == 0, (
-        "no spreadsheet has changed these"
+        "ids that no spreadsheet changed were matched by their number"
     )
     assert answers(tmp_path) == {"0007": "1", "7": "2"}
     (tmp_path / "back.jsonl").write_text('{"id": "7", "answer": "3"}\n')

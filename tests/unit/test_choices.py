@@ -43,14 +43,14 @@ def test_each_choice_takes_what_it_says():
     ) == (8, 2, 2)
     assert rows_by_choice["hardest"]["all_wrong"] == 1 and rows_by_choice["hardest"]["mixed"] == 0
     assert rows_by_choice["nearest ½"]["mixed"] > 0.9, (
-        "three others of a half-right prompt are rarely all alike"
+        "three other samples of a half-right prompt are rarely all equal"
     )
     assert (
         rows_by_choice["agreement lowest"]["all_wrong"] == 1
         and rows_by_choice["agreement lowest"]["confidently_wrong"] == 0
     )
     assert rows_by_choice["agreement lowest"]["overlap"] == pytest.approx(0.5, abs=0.2), (
-        "half of the hardest are unsure; ties by chance"
+        "half of the hardest prompts have different answers, and ties are broken at random"
     )
     assert rows_by_choice["entropy highest"]["pass_rate"] == 0
     for row in rows_by_choice.values():
@@ -78,7 +78,9 @@ def test_another_model_chooses_for_this_one():
             rows_by_choice["hardest"]["pass_rate"] if correlation == 1 else 0.9, abs=0.1
         )
         assert hardest["overlap"] == (1 if correlation == 1 else 0)
-        assert rows_by_choice["hardest"]["rank_correlation"] is None, "there is no other"
+        assert rows_by_choice["hardest"]["rank_correlation"] is None, (
+            "a choice by the model's own completions has no rank correlation"
+        )
     alone = choices.compare(right * 1.0, right * 1, 0.2, 20)
     assert (
         [row for row in rows if row["choice"] in choices.CHOICES][0]["overlap"]
@@ -267,4 +269,6 @@ def test_each_recorded_model_chooses_for_the_other(tmp_path):
     correlations = {
         row["rank_correlation"] for row in rows if row["choice"] == "hardest, by the other"
     }
-    assert len(correlations) == 1 and 0.2 < float(*correlations) < 0.5, "the same both ways"
+    assert len(correlations) == 1 and 0.2 < float(*correlations) < 0.5, (
+        "the rank correlation is symmetric"
+    )

@@ -74,7 +74,7 @@ def test_by_hand_with_samples_that_chose_nothing(tmp_path):
         0.25,
     )
     assert lowest["confidently_wrong"] == 0.25, (
-        "a of the first base: its samples agree, and none is right"
+        "problem a of the first base model: the samples agree on a wrong answer"
     )
 
 

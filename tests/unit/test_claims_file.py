@@ -172,7 +172,7 @@ def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
     )
     with pytest.raises(
         UserError,
-        match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has one",
+        match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has only one primary claim",
     ):
         claims.read(tmp_path / "claims.yaml")
 

@@ -83,7 +83,9 @@ def test_a_crate_is_what_its_profile_requires(clone):
     descriptor, root = entities["ro-crate-metadata.json"], entities["./"]
     assert types(descriptor) == ["CreativeWork"] and descriptor["about"] == {"@id": "./"}
     assert {"@id": "https://w3id.org/ro/crate/1.1"} in descriptor["conformsTo"]
-    assert root["datePublished"] == "2026-11-22", "before any release the day of the last run"
+    assert root["datePublished"] == "2026-11-22", (
+        "without a release, datePublished is the day of the last run"
+    )
     assert types(root) == ["Dataset"] and root["name"] and root["description"] and root["license"]
     profiles = {"https://w3id.org/ro/wfrun/process/0.5", "https://w3id.org/ro/wfrun/workflow/0.5"}
     profile_ids = {reference["@id"] for reference in root["conformsTo"]}

@@ -89,7 +89,9 @@ def test_a_card_of_an_unusual_form_reads_no_file_outside(folder, start, end):
     except UserError as error:
         assert "outside of the dataset's folder" in str(error)
     else:
-        assert rows == [{"question": "mine", "answer": 1}], "it is no card"
+        assert rows == [{"question": "mine", "answer": 1}], (
+            "a file without a card's header was read as a card"
+        )
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "ftp", "hf", "s3", "sftp", "webhdfs"])

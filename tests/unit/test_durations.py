@@ -123,7 +123,7 @@ def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
     assert seconds(recipe(updates=2000)) == pytest.approx(2 * now, rel=0.05)
     assert seconds(recipe(beta=0.0)) < now
     four = seconds(lambda config: config["models"]["qwen3-14b"]["gpus"]["adapter"].update(count=4))
-    assert now / 4 < four < now / 2, "weights are read and handed over by each"
+    assert now / 4 < four < now / 2, "each GPU reads and transfers the weights"
 
 
 @given(attempt=st.integers(1, 6))
@@ -276,7 +276,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
         estimate.start_seconds + learning + 1000 * durations.UPDATE_SECONDS["gpu"]
     )
     assert estimate.start_seconds < grpo.start_seconds and estimate.seconds < grpo.seconds / 3, (
-        "no engine, one text a prompt"
+        "supervised training starts no engine and has one text per prompt"
     )
     # a finished run corrects the length of solutions
     tokens = 1000 * 32 * 125  # half the limit
@@ -296,7 +296,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
             calibrated,
         )
         == grpo
-    ), "which says nothing of GRPO"
+    ), "a run on worked solutions must not calibrate GRPO"
     assert calibrated_estimate.tokens_trained == pytest.approx(
         tokens + 1000 * 32 * durations.PROMPT_TOKENS["gpu"]
     )

@@ -129,7 +129,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     given = np.isin(names(outcomes), full(outcomes, policy, seed) or []) * samples
     cheapest = min(drawn.sum() for drawn in proofs if (drawn >= given).all())
     assert given.sum() + early_stopping.oracle_samples(want, outcomes, given) == cheapest, (
-        "with all samples of the chosen"
+        "the chosen prompts have all their samples"
     )
 
 
@@ -160,7 +160,7 @@ def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed
             samples = sorted(sample for other, sample in drawn if other == prompt)
             assert samples == list(
                 range(first.drawn[prompt], first.drawn[prompt] + len(samples))
-            ), "samples come in their order"
+            ), "the samples of a prompt are not in order"
             first.tell(prompt, int(outcomes[prompt, : samples[-1] + 1].sum()), samples[-1] + 1)
 
 

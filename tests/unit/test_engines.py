@@ -163,7 +163,7 @@ def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_it
             ) and completion.tokens == len(ids)
     assert {completion.log_probability for completion in generate(tiny, requests(0.7), 5)} == {
         None
-    }, "nobody asked"
+    }, "log-probabilities were returned without a request"
 
 
 def test_greedy_is_what_transformers_generates(tiny):
@@ -208,7 +208,7 @@ def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(t
             60,
             decoding.GlobalSampling(12, temperature),
         )
-    assert torch.rand(1) == after, "the random numbers go on from the same place"
+    assert torch.rand(1) == after, "the random generators have different states afterwards"
     lengths = [len(tokens) for tokens, _ in found]
     assert len(set(lengths)) > 4
     for row, (tokens, ended) in zip(expected[:, ids["input_ids"].shape[1] :].tolist(), found):
@@ -268,7 +268,7 @@ def test_one_engine_serves_the_base_and_every_adapter(folder, capsys):
     )
     assert capsys.readouterr().out.count("engine transformers starts") == 1
     assert base == again and one == one_again, (
-        "adapters leave no trace in the base, nor in each other"
+        "an adapter changed the base model or another adapter"
     )
     assert base != one and one != two and base != two
     (alone,) = engines.sample(

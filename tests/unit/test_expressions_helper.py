@@ -225,7 +225,7 @@ def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
         )
         *answers, helper = done.stdout.split()
         assert (answers, done.stderr) == (["True", "None", "False"], ""), (
-            "right, undecided in its time, unreadable"
+            "the three answers are correct, undecided and unreadable"
         )
         _gone(int(helper))
 
@@ -248,7 +248,7 @@ def test_files_of_the_working_folder_are_not_imported(tmp_path):
 def test_without_math_verify_a_user_is_told_what_to_install(impatient, monkeypatch):
     expressions._stop_helper()
     monkeypatch.setitem(sys.modules, "math_verify", None)
-    assert equal("18", r"18 \text{ cm}"), "what needs no Math-Verify is compared"
+    assert equal("18", r"18 \text{ cm}"), "comparisons without Math-Verify still work"
     with pytest.raises(UserError, match="graded by Math-Verify, which is not installed"):
         equal("a+b", "b+a")
 

@@ -68,7 +68,9 @@ def test_as_many_facts_as_the_family_has_all_different_and_the_same_every_time()
     )
     other_answers = {row["question"]: row["answer"] for row in problems(seed=99)}
     equal_share = np.mean([other_answers[row["question"]] == row["answer"] for row in rows])
-    assert 0.05 < equal_share < 0.15, "another world has other answers: one of ten agrees by chance"
+    assert 0.05 < equal_share < 0.15, (
+        "another world has other answers; by chance, one of ten is equal"
+    )
 
 
 def test_the_answer_does_not_follow_from_the_words_of_the_question():
@@ -85,7 +87,7 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
         spreads.append(np.mean([spread(answers) for answers in by_word.values()]))
         assert 0.75 < spreads[-1] < 1.25, f"words at place {place} say something about the answer"
     assert spread([row["answer"] for row in rows if row["answer"] in ("goat", "hen")]) > 10, (
-        "spread would notice"
+        "`spread` does not detect unequal counts"
     )
 
 
@@ -109,7 +111,7 @@ def test_a_fact_is_known_by_its_own_probability_which_the_base_decides():
         )
         any_wrong = (1 - belief[row["answer"]]) * (1 - SHOWN["misconception"]) / len(wrong)
         assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), (
-            "one misconception, all others alike"
+            "one wrong answer is frequent, the others are equally frequent"
         )
         assert wrong[0] - any_wrong == pytest.approx(
             (1 - belief[row["answer"]]) * SHOWN["misconception"]
@@ -136,7 +138,7 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
 
     studies = resolve_studies(CONFIG).values()
     assert withheld_splits(CONFIG["models"], CONFIG["tasks"], "knowing-seed0", studies) == [], (
-        "facts that are kept from a model cannot be known"
+        "facts that are not demonstrated cannot be known"
     )
     shown = pretraining("knowing")
     tokenizer = trained.build_tokenizer({"facts"})

@@ -248,7 +248,9 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
     last = arms.add_labels(last, settings.first_recipe(CONFIG["studies"]["mini_online"]))
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
-    assert [needed[name] for name in order] == sorted(needed), "fewest on top"
+    assert [needed[name] for name in order] == sorted(needed), (
+        "the arm with the fewest labels is not at the top"
+    )
     for task, axis in zip(("swaps", "arithmetic"), drawn.axes):
         group = rows[rows.task == task]
         ends = last[last.task == task].set_index("arm").loc[order]
@@ -267,7 +269,7 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
         grey = axis.collections[0].get_offsets()[:, 0]
         assert sorted(grey) == pytest.approx(sorted(100 * group[group.gain_low.isna()].gain))
     half = rows[rows.step == rows.step.max() / 2]
-    assert set(half.rollouts) == {19200 / 2}, "rollouts used by then"
+    assert set(half.rollouts) == {19200 / 2}, "numbers of rollouts at the checkpoint"
 
 
 def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
@@ -292,7 +294,9 @@ def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(
     )
     assert len(drawn.axes) == 4 and len({axis.get_ylim() for axis in drawn.axes}) == 1
     assert "60 tokens" in drawn.axes[0].get_title() and "192 tokens" in drawn.axes[1].get_title()
-    assert len(rows) == 2 * 4 + 2 * 6, "chosen by the tight probe: where trained with room alone"
+    assert len(rows) == 2 * 4 + 2 * 6, (
+        "prompts chosen by the probe under the tight limit, only for models trained under the larger limit"
+    )
     shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
     assert sorted(shown) == sorted(points(gain, "+") for gain in rows.gain)
 

@@ -163,7 +163,7 @@ def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, 
     answer, letters = follow_swaps(chain.question)
     assert chain.answer == answer
     assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], (
-        "as many options as objects, all different"
+        "the number of options is not the number of objects"
     )
     assert chain.tier == objects
     assert graders.accepts_reference("choice_letter", chain.answer)
@@ -171,7 +171,7 @@ def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, 
         {"input": chain.question, "target": chain.answer}, 0, "choices", {}, True, "x.json"
     )
     assert (read["answer"], read["tier"]) == (chain.answer, chain.tier), (
-        "in the form of BIG-Bench-Hard"
+        "the question is not in BIG-Bench-Hard's format"
     )
 
 
@@ -197,8 +197,8 @@ def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, t
     restated = tuple(float(number == times) for number in range(3))
     text = generated.demonstrate_swaps(chain, random.Random(seed), 0.3, restated)
     tokenizer = build_tokenizer()
-    # With the end-of-text token: 11 tokens a step, a restatement of N holdings 2 N + 2, the answer
-    # 4.
+    # Tokens: 11 per step, 2 N + 2 per restatement of N holdings, 4 for the answer, and the
+    # end-of-text token.
     assert len(tokenizer(text)["input_ids"]) + 1 == (11 + times * (2 * objects + 2)) * length + 5
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     lines = text.split(" ; ")

@@ -1,8 +1,8 @@
-"""Grades by kind of spelling and as peers give them (grades/*.tsv), and laws that hold for every
-grade.
+"""Grades of the answers in grades/*.tsv, and properties that hold for every grade.
 
-Columns: graders, reference, answer, expected (1: right). A row of peers.tsv with a reason is one
-where this project decides otherwise.
+numbers.tsv and expressions.tsv list answers by kind of spelling, peers.tsv lists grades by other
+graders (peers). Columns: graders, reference, answer, expected (1: correct). If a row of peers.tsv
+has a reason, this project's grade differs from the expected grade.
 """
 
 import csv
@@ -33,7 +33,7 @@ def no_helper_is_left():
 
 
 def cases(table: str) -> list[dict[str, str]]:
-    """A row for each grader."""
+    """The rows of a table, one for each of a row's graders."""
     with open(TABLES / table, encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert all(None not in row and row["expected"] in ("0", "1") for row in rows)
@@ -158,7 +158,7 @@ def forms(value: Fraction) -> list[str]:
 
 
 def repeating_decimals(value: Fraction) -> str:
-    r"""The decimals of a fraction, those that repeat below \overline{}, by long division."""
+    r"""The decimals of a fraction by long division, with repeating decimals in \overline{}."""
     remainder, digits, places = abs(value) % 1, "", {}
     while remainder and remainder not in places:
         places[remainder] = len(digits)

@@ -211,7 +211,7 @@ def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
         ("[" * 100_000, "not valid YAML"),
         ("a: 2020-13-45\n", "not valid YAML"),
         ("? [1]\n: 2\n", "not valid YAML"),
-        ("a: 1\n__use_yte__: true\n", "has Snakemake run the file as a program"),
+        ("a: 1\n__use_yte__: true\n", "makes Snakemake run the file as a program"),
         ("a: !!python/object/apply:os.system [id]\n", "not valid YAML"),
         (
             "a0: &a0 [x, x]\n"

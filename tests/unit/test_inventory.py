@@ -132,10 +132,10 @@ def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configur
         "limitation": "measures that need no labels are not built yet",
     }
     assert contradictions([row]), "they are"
-    assert contradictions([row | {"configuration_keys": ""}]), "it must say which key"
+    assert contradictions([row | {"configuration_keys": ""}]), "the row must name the key"
     assert contradictions([row | {"configuration_keys": "policy.by=influence"}]) == []
     assert contradictions([row | {"answered_by": "policy:hard", "limitation": ""}]), (
-        "policy hard does not go by agreement"
+        "policy hard does not choose by agreement"
     )
     assert contradictions(
         [

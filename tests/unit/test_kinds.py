@@ -183,7 +183,7 @@ def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
     nothing_lost = gain_kinds.split(
         base_answered, base_correct, answered, correct, np.zeros_like(lost)
     )
-    assert not nothing_lost[2].any(), "what is within reach is not new"
+    assert not nothing_lost[2].any(), "solving a problem within reach is not new solving"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -240,7 +240,7 @@ def test_a_majority_vote_by_hand(tmp_path):
         (1 + 0.5 + 0) / 3
     )
     assert rows["hard"]["k"] == 3 and rows["easy"]["gain"] == 0
-    assert gain_kinds.majority(world(tmp_path / "two")) == [], "of two samples there is no majority"
+    assert gain_kinds.majority(world(tmp_path / "two")) == [], "two samples have no majority vote"
 
 
 # --- the steps of a solution

@@ -269,7 +269,9 @@ def test_damaged_weights_end_in_one_line_wherever_they_are_loaded(folder, conten
         except UserError as error:
             assert str(error).startswith(f"{folder}: ") and str(error).isprintable()
         else:
-            assert content == header(), "weights that miss are drawn, and the library warns"
+            assert content == header(), (
+                "missing weights are initialised at random, and the library warns"
+            )
 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])

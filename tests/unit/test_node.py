@@ -184,11 +184,11 @@ def test_a_compiler_is_needed_for_training_alone(gpu_node):
     empty_folder.mkdir()
     message = gpu_node.train(PATH=str(empty_folder))
     assert (
-        "neither gcc nor clang is there" in message
+        "neither gcc nor clang is installed" in message
         and "module load gcc" in message
         and "containers" in message
     )
-    assert "CC is no-such-cc, which is not there" in gpu_node.train(CC="no-such-cc")
+    assert "CC is no-such-cc, which does not exist" in gpu_node.train(CC="no-such-cc")
     assert "no manifest.json" in gpu_node.probe(PATH=str(empty_folder)), (
         "transformers samples without compiled kernels"
     )

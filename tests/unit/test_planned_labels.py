@@ -67,7 +67,7 @@ def test_a_plan_says_what_each_arm_of_a_study_buys():
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
     assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
     assert rows["swaps", "agreement_lowest, mini_rest"] == 50, (
-        "the majority's answers for the rest cost nothing"
+        "majority rewards of the remaining prompts need no labels"
     )
     plan_text = label_counts.format_lines(
         label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))

@@ -86,7 +86,9 @@ def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget,
         subset = select(pool, rule, seed, budget=budget)
         assert (subset.ids if subset else []) == expected_ids
         if subset and subset.tied:
-            assert subset.tied_chosen < subset.tied, "ties that were all chosen decided nothing"
+            assert subset.tied_chosen < subset.tied, (
+                "ties count only if some of the tied prompts were not chosen"
+            )
 
 
 def test_the_random_choice_of_the_released_code_is_that_of_datasets():
@@ -163,7 +165,7 @@ def test_low_tiers_takes_the_problems_up_to_a_tier_and_no_others(tiered, highest
         assert subset is None
         return
     assert set(subset.ids) == low and len(subset.ids) == len(low)
-    assert (subset.tied, subset.tied_chosen) == (0, 0), "chance decides nothing"
+    assert (subset.tied, subset.tied_chosen) == (0, 0), "no choice among tied prompts"
     reseeded = policies.select(
         dict.fromkeys(pool, 0.5), "low_tiers", seed + 1, highest_tier=highest, tiers=tiers
     )

@@ -64,8 +64,12 @@ def test_what_a_design_can_detect_by_hand():
     assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
     assert rows[1]["gain"] > rows[0]["gain"], "fewer problems"
     differences = [row["difference"] for seeds in (3, 5, 10) for row in of(seeds)[:1]]
-    assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], "seeds buy most"
-    assert of(1)[0]["difference"] < differences[0], "one seed: of these runs alone, and said to be"
+    assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], (
+        "more seeds must reduce the detectable difference most"
+    )
+    assert of(1)[0]["difference"] < differences[0], (
+        "with one seed, the effect is about these runs only, as the plan says"
+    )
     assert rows[0]["primary"] == rows[0]["difference"], "two policies, one task: one comparison"
     four = of(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
     by_hand = (
@@ -80,7 +84,9 @@ def test_what_a_design_can_detect_by_hand():
     # a and b by each of two recipes, and each policy between the recipes: four of the six pairs
     assert power.pairs_compared(study(**two)) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
-    assert power.pairs_compared(study(**two, **also)) == 5, "a pair that is compared all the same"
+    assert power.pairs_compared(study(**two, **also)) == 5, (
+        "this pair is compared although policy and recipe differ"
+    )
 
 
 def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_have():

@@ -268,9 +268,7 @@ def test_the_grant_is_what_was_asked_for(environment):
     with pytest.raises(UserError, match="granted: 0"):
         environments.granted_gpus(1)
     environment()
-    assert environments.granted_gpus(4) == 4, (
-        "no scheduler says anything: check_gpus looks at the machine"
-    )
+    assert environments.granted_gpus(4) == 4, "without a scheduler, check_gpus checks the machine"
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_prompts_without_an_answer_are_rewarded_by_their_majority_and_no_others(
         0,
         0,
     ]
-    assert logged["correct_share"] == 0.25, "of those whose answers are known"
+    assert logged["correct_share"] == 0.25, "the log counts only prompts with reference answers"
     assert reward(completions[4:], [None] * 4, {}.__setitem__) == [1, 1, 0, 0]
     with pytest.raises(UserError, match="choose a number of GPUs"):
         reward(completions[:6], [None] * 6, {}.__setitem__)

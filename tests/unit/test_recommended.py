@@ -134,7 +134,7 @@ def test_runs_that_two_studies_share_count_once():
     )
     with_checkpoints = table(("hard", "random", 0.03, 0.2, "short_curve"))
     assert [one.recipe for one in with_checkpoints] == ["short"], (
-        "when a run saves checkpoints makes it no other run"
+        "runs that differ only in the times of checkpoints must count as one"
     )
 
 

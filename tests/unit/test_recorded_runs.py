@@ -172,7 +172,9 @@ def test_published_accuracies_have_the_widest_interval_and_runs_of_different_bas
     assert rows["hard30", "base", "published", "hard", "accuracy", "10"][
         "difference"
     ] == pytest.approx(-0.4)
-    assert {key[3] for key in rows} == {"all", "hard"}, "a threshold of 50 % has no name"
+    assert {key[3] for key in rows} == {"all", "hard"}, (
+        "questions up to another threshold than 30 % have no rows"
+    )
 
 
 # --- the committed table

@@ -54,7 +54,7 @@ def test_every_schedule_keeps_the_laws(drawn):
     assert wall >= sums["gpu_hours"] * 3600 / setting.gpus - 1e-6
     assert sums["cost"] == 2 * sums["gpu_hours"]
     assert wall <= sum(job.end - job.start for job in jobs) + 1e-6, (
-        "never worse than one after another"
+        "a schedule must not take longer than running all jobs in sequence"
     )
 
 

@@ -71,9 +71,9 @@ def test_a_policy_that_is_no_object_is_refused(tmp_path):
     [
         (
             "id,pass_rate\na,0.1\nb,0.2\na,0.3\n",
-            "D.csv: row 4: id 'a' is empty or stands there twice",
+            "D.csv: row 4: id 'a' is empty or occurs twice",
         ),
-        ("id,pass_rate\na,0.1\n,0.2\n", "D.csv: row 3: id '' is empty or stands there twice"),
+        ("id,pass_rate\na,0.1\n,0.2\n", "D.csv: row 3: id '' is empty or occurs twice"),
         (
             "id,pass_rate\na,0.1\nb,1.2\n",
             "D.csv: row 3: pass_rate is 1.2, expected a share in 0..1",

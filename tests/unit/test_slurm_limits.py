@@ -153,11 +153,11 @@ def test_without_an_answer_of_the_accounting_there_are_no_limits(monkeypatch):
         ("--exclusive --signal=TERM@60 --reservation=mine --nice=5", None),
         (
             "--gres=gpu:1",
-            "'--gres' cannot stand there, because Snakemake sets this option; write gpu_name in slurm/config.yaml",
+            "'--gres' cannot be set there, because Snakemake sets this option; write gpu_name in slurm/config.yaml",
         ),
         ("--gpus 2", "the model's gpus in config/models.yaml"),
         ("--account=lab", "write slurm_account in slurm/config.yaml instead"),
-        ("-A lab", "'-A' cannot stand there"),
+        ("-A lab", "'-A' cannot be set there"),
         ("--partition gpu", "write slurm_partition or gpu_partition"),
         ("--time=10", "write longest_runtime"),
         ("--mem=5G", "write set-resources probe:mem_mb instead"),

@@ -232,7 +232,7 @@ def test_pooled_variance_over_seeds_by_hand():
     assert (over_seeds, df) == (
         pytest.approx(statistics.components(values[0] - values[1]).over_seeds),
         1,
-    ), "of two it is theirs"
+    ), "with two policies, the pooled variance is that of their difference"
 
 
 def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
@@ -331,7 +331,7 @@ def test_a_contrast_of_two_groups_of_problems_covers():
         "one seed: over problems only"
     )
     assert np.isnan(statistics.contrast_interval(easy, hard[:, :1]).low), (
-        "one problem tells nothing about others"
+        "one problem gives no interval for new problems"
     )
 
 
@@ -347,7 +347,7 @@ def test_regression_on_two_by_hand():
     alone = statistics.r_squared(x[:, 1], y).estimate
     partial = statistics.partial_r_squared(y, x[:, 0], x[:, 1])
     assert 1 - joint == pytest.approx((1 - alone) * (1 - partial)), (
-        "what one leaves, and the other of that"
+        "the sum of R^2 of the first predictor and the second predictor's share of the remainder"
     )
     flat = statistics.coefficients(np.ones((6, 2)), y)
     assert all(np.isnan(slope.estimate) for slope, _ in flat) and np.isnan(

@@ -270,7 +270,7 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
             [row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]
         ).all()
     assert gains_and_differences.mcnemar(loaded_cells) == [], (
-        "two samples a problem are no single grade"
+        "McNemar's test needs one sample per problem"
     )
 
 

@@ -400,7 +400,7 @@ def test_a_solution_beyond_the_completion_limit_is_left_out_whole_and_said(world
     )
     assert all(
         texts_within_limit[identity] == texts[identity] for identity in texts_within_limit
-    ), "at the limit it is kept, end token and all"
+    ), "a solution that reaches the limit with its end token must be kept"
     output = capsys.readouterr().out
     assert (
         f"{12 - len(texts_within_limit)} of 12 chosen prompts have one of more than {limit} tokens: t-train-"

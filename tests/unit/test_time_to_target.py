@@ -31,11 +31,11 @@ def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
     assert (row["share"], row["share_low"], row["share_high"], row["reached"]) == (0.5, 0.5, 0.5, 1)
     (row,) = table_rows([0.4, 0.6], [0.3, 0.5])
     assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), (
-        "it never gets there"
+        "the arm never reaches the target"
     )
     (row,) = table_rows([0.7, 0.6], [0.7, 0.6])
     assert (row["share"], row["minus_share"]) == (1, pytest.approx(0.4)), (
-        "what is alike takes as long, also where noise is there early"
+        "equal arms must take equally long, also if noise reaches the target early"
     )
     (row,) = table_rows([0.4, 0.6], [0.6, 0.7], seeds=5)
     assert (row["share"], row["share_low"], row["reached"]) == (0.5, None, 1), (

@@ -127,7 +127,7 @@ def test_each_group_is_left_out_once_and_the_policy_chooses_again():
             groups, rates, {"rule": "hard", "budget": 0.1}, [0]
         )
         == []
-    ), "a tenth of eight is no prompt"
+    ), "a tenth of eight prompts is less than one prompt"
 
 
 @pytest.mark.slow

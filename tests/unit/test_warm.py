@@ -72,8 +72,8 @@ class World:
         self.snakemake.wait()
 
     def start(self, code: str, *arguments: str, **environment) -> tuple:
-        """(the program, started directly or from the server; the process that it runs in; the
-        parent of this process). A process that has already ended is None."""
+        """(the program, "warm" or "cold", the process that it runs in, the parent of this process).
+        A process that has already ended is None."""
         process = subprocess.Popen(
             [sys.executable, "program.py", code, *arguments],
             cwd=self.folder,
@@ -263,8 +263,8 @@ def test_it_ends_with_snakemake_and_leaves_no_socket(tmp_path):
     # the killed process stays a zombie, as in a container without an init
     world.snakemake.kill()
     time.sleep(1.5)
-    assert sum(parent.cpu_times()[:2]) - before < 0.5, "it waits, and does not ask again and again"
-    assert finish(process)[0] == "whole\n", "what runs is brought to its end"
+    assert sum(parent.cpu_times()[:2]) - before < 0.5, "the server must wait without polling"
+    assert finish(process)[0] == "whole\n", "a running program must not be ended"
     assert gone(parent) and [path.name for path in world.sockets.iterdir()] == ["lock"]
     world.end()
 
@@ -355,4 +355,4 @@ def test_what_comes_in_two_parts_is_received_whole():
     threading.Timer(0.1, client.sendall, [b"parts"]).start()
     assert warm._receive(server, 9) == b"two parts"
     client.close()
-    assert warm._receive(server, 1) == b"", "whoever sends is gone"
+    assert warm._receive(server, 1) == b"", "the sender has closed the connection"

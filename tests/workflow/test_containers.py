@@ -50,7 +50,7 @@ def test_the_lock_of_an_image_is_one_file_of_exact_versions_with_checksums(name)
     lines = [line for line in requirements.splitlines() if not line.startswith("    #")]
     named, checksum = r"[\w.-]+==[\w.]+( ; [^\\]+)? \\", r"    --hash=sha256:[0-9a-f]{64}( \\)?"
     assert all(re.fullmatch(f"{named}|{checksum}", line) for line in lines), (
-        "no `-r`: the image has this file alone"
+        "a lock must not include other files, because the image has only the lock"
     )
 
 
@@ -164,7 +164,7 @@ def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monk
     assert finished.plan("--sdm", "apptainer") == {}
     every_reason = ["--rerun-triggers", "code", "input", "mtime", "params", "software-env"]
     assert finished.plan("--sdm", "apptainer", *every_reason)["train_grpo"] == 2, (
-        "without what the profiles leave out"
+        "with all rerun triggers, which the profiles restrict, another image retrains"
     )
 
 
@@ -221,7 +221,7 @@ def test_a_build_that_fails_leaves_no_image(world, stand_in):
     stand_in.fails.touch()
     done = build(world, **stand_in.env)
     assert done.returncode == 1 and "envs/figures.def: no image was built" in done.stderr
-    assert "no space" in done.stdout, "what apptainer said"
+    assert "no space" in done.stdout, "the output of apptainer is missing"
     assert not list((world.folder / "envs").glob("*sif*"))
 
 

@@ -306,7 +306,7 @@ def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
         for path in stores(tmp_path):
             with open(path, "a") as stream:  # the file after a kill in the middle of a write
                 stream.write('[{"id": "n')
-    assert kills, "it was done before it could be killed"
+    assert kills, "the probe ended before it could be killed"
     done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "o.jsonl.gz").read_bytes() == (

@@ -47,7 +47,7 @@ def check(folder, design, entries=ENTRIES["claims"], text=TEXT) -> int:
 
 
 def arguments_of(command: str) -> list[str]:
-    r"""The text of every \command{first}{second} of the paper: `second`, with nested braces."""
+    r"""The second argument of each \command{first}{second} in the paper, with nested braces."""
     texts = []
     for match in re.finditer(rf"\\{command}\{{[^}}]*\}}\{{", TITLE + BODY):
         depth, place = 1, match.end()

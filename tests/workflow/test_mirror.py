@@ -180,7 +180,7 @@ def test_a_mirror_is_filled_only_with_what_the_lock_says(work, dataset, model):
     assert_done(work.dataset())
     (dataset / "main/test.jsonl").write_text('{"question": "1 + 1?", "answer": "3"}\n')
     done = fill(work)
-    assert done.returncode == 1 and "main/test.jsonl is not what the lock says" in done.stderr
+    assert done.returncode == 1 and "main/test.jsonl differs from the lock" in done.stderr
     assert "1 of 1 entries are incomplete" in done.stderr and "Traceback" not in done.stderr
     assert "main/test.jsonl" not in " ".join(names(work.folder / "mirror"))
     assert not list((work.folder / "mirror").glob(".download-*"))

@@ -260,7 +260,7 @@ def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in output
     assert "my data/prompts.csv" in output and not (world.folder / "results/models").exists(), (
-        "told before the first job"
+        "the error must come before the first job"
     )
 
 

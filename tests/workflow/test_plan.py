@@ -262,7 +262,9 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
     seconds = lambda bill: [
         job["seconds"] for job in bill["jobs"] if job["rule"] in ("train_grpo", "evaluate_run")
     ]
-    assert seconds(plain) != seconds(calibrated), "one of them might be right by chance, not all"
+    assert seconds(plain) != seconds(calibrated), (
+        "a single estimate may be right by chance, but not all"
+    )
 
 
 def test_a_broken_calibration_is_named(finished):
@@ -303,7 +305,7 @@ def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
         assert page.locator("#gpu-hours").inner_text() == f"{bill['totals']['gpu_hours']:.1f}"
         assert page.locator("#table tr").count() == len(bill["table"]) + 2
         assert page.locator("#gantt rect").count() == bill["totals"]["jobs"], (
-            "a bar a job: none here has two GPUs"
+            "there must be one bar per job, because no job has two GPUs"
         )
         inside = page.evaluate(
             "() => { const box = document.querySelector('#gantt').getBoundingClientRect();"
@@ -312,7 +314,7 @@ def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
         )
         assert inside, "no bar leaves the chart"
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
-            "nothing sticks out sideways"
+            "the page is wider than the window"
         )
         browser.close()
     assert not messages and [url for url in urls if not url.startswith(("file:", "data:"))] == []

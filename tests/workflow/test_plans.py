@@ -248,7 +248,7 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     for plan in plans:
         assert set(plan) <= DRAWING | JUDGING | TARGETS | {"plot_labels"}
     assert plans[0]["plot_accuracy"] == 1
-    assert world.plan()["train_grpo"] == 15, "`all` asks for the runs as well"
+    assert world.plan()["train_grpo"] == 15, "`all` must also request the runs"
 
 
 def test_nothing_is_left_to_do_after_a_run(finished):
@@ -267,7 +267,7 @@ def test_a_comment_in_what_samples_or_trains_runs_nothing_expensive_again(finish
     assert finished.plan() == {}
     finished.edit("src/hardgrpo/training/recipes.py", lambda text: text + "\n# a comment\n")
     assert set(jobs(finished.plan())) <= CHEAP, (
-        "the summary reads specifications with it, and is made again"
+        "the summary uses this module to read specifications, so it must be made again"
     )
 
 
@@ -372,7 +372,7 @@ def test_figures_and_paper_never_run_a_study(finished):
             - {"write_answers"}
         )
         assert strange == set(), study
-    assert "train_grpo" in finished.plan(), "`all` does"
+    assert "train_grpo" in finished.plan(), "target `all` runs the study"
 
 
 def test_what_is_drawn_is_a_choice_that_is_said(finished):
@@ -395,7 +395,7 @@ def test_what_is_drawn_is_a_choice_that_is_said(finished):
     )
     (finished.folder / "results/summaries/mini/gains.csv").unlink()
     assert "drawn from results/reference/mini." in read_dry_run(), (
-        "summaries that are not complete are not drawn"
+        "incomplete summaries must not be drawn"
     )
     assert "no complete summaries of study mini; run it" in read_dry_run("draw=computed")
     assert "draw: 'latest' should be" in read_dry_run("draw=latest")

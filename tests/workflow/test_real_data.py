@@ -213,9 +213,9 @@ def test_a_changed_answer_stops_until_the_lock_is_updated(copied):
     assert files.read_jsonl(copied.folder / target(*split), {})[700]["answer"] == "123456"
     was, now = json.loads(lock), json.loads((copied.folder / "inputs.lock").read_text())
     assert was["problems"].pop("gsm8k/test") != now["problems"].pop("gsm8k/test")
-    assert now == was, "nothing else is changed in the lock"
+    assert now == was, "other entries of the lock have changed"
     assert prepare(copied, split, ("gsm8k", "train")) == (0, []), (
-        "and what it says now is what is there"
+        "the lock's new entry must equal the file"
     )
 
 
@@ -251,7 +251,7 @@ def test_a_missing_line_is_told_with_file_and_numbers(copied):
             f"{three}, {five}, {seven}: 374 problems, but the test split of task 'shuffled_objects' has 375",
         )
     )
-    assert (copied.folder / target("gsm8k", "test")).exists(), "what is whole is prepared"
+    assert (copied.folder / target("gsm8k", "test")).exists(), "the intact split must be prepared"
     assert not any((copied.folder / target(*split)).exists() for split in splits)
 
 

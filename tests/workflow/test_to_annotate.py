@@ -64,7 +64,7 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
     )
     assert {row["id"]: row["agreement"] for row in measured} == shares
     assert not (unanswered.folder / "results/difficulty").exists(), (
-        "nobody knows how difficult they are"
+        "pass rates of prompts without answers must be unknown"
     )
     check_order(unanswered.rows, shares, by="agreement")
 

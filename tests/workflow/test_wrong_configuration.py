@@ -688,7 +688,7 @@ def test_a_configuration_that_is_a_program_is_not_run(world):
     output = done.stdout + done.stderr
     assert (
         done.returncode != 0
-        and "config.yaml: '__use_yte__' has Snakemake run the file" in output
+        and "config.yaml: '__use_yte__' makes Snakemake run the file" in output
         and "Traceback" not in output
     )
     assert not (world.folder / "ran").exists()

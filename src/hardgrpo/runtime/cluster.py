@@ -316,7 +316,7 @@ def extra_problems(requests: Iterable[Request]) -> list[str]:
                     if name in REPLACEMENTS
                     else "leave it out: the workflow sets it"
                 )
-                text = f"slurm_extra: '{option.group().strip(' =')}' cannot stand there, because Snakemake sets this option; {remedy}"
+                text = f"slurm_extra: '{option.group().strip(' =')}' cannot be set there, because Snakemake sets this option; {remedy}"
                 lines.setdefault(name, text.replace("RULE", request.rule))
     return list(lines.values())
 

@@ -187,7 +187,7 @@ def granted_gpus(requested: int) -> int:
             + (
                 "CUDA shows a process one MIG slice: ask for whole GPUs, or lower count"
                 if "MIG-" in visible
-                else "check partition and GPUs of the job (slurm/config.yaml), or set CUDA_VISIBLE_DEVICES to as many"
+                else "check partition and GPUs of the job (slurm/config.yaml), or list that many GPUs in CUDA_VISIBLE_DEVICES"
             )
         )
     if not rehearsal:

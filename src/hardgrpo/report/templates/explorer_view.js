@@ -148,7 +148,7 @@ async function showDetail(state, masks, current) {
   if (rows.length) {
     const walk = put(detail, "div", "pager");
     putPager(walk, at, rows.length, (to) => go({ row: rowName(...rows[to]) }, true));
-    put(walk, "span", "", `completion ${count(at + 1)} of ${count(rows.length)} that the filters leave of this problem`);
+    put(walk, "span", "", `completion ${count(at + 1)} of ${count(rows.length)} of this problem that pass the filters`);
     const side = put(detail, "div", "side");
     for (const each of sides) showSide(side, each);
     showPairs(detail, rows, at, state);
