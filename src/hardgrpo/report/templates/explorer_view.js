@@ -3,7 +3,7 @@
 let shown = { entries: [], rows: [] }, turn = 0;
 
 async function render() {
-  const mine = ++turn, state = known(read());
+  const mine = ++turn, state = dropUnknown(read());
   const masks = await search(state, () => mine === turn);
   if (mine !== turn) return;
   for (const key of [...controls.map(([key]) => key), "search", "in"]) {
@@ -43,7 +43,7 @@ function showSummary(policies) {
   const line = (name, sum) => row(body, [
     [name, "t"], [count(sum.rows)], [percent(sum.correct, sum.rows)], [percent(sum.before, sum.pairs)],
     [sum.pairs ? count(sum.up) : "–"], [sum.pairs ? count(sum.down) : "–"],
-    [percent(sum.rows - sum.answered, sum.rows)], [percent(sum.cut, sum.told)],
+    [percent(sum.rows - sum.answered, sum.rows)], [percent(sum.cut, sum.limitKnown)],
   ]);
   for (const [policy, sum] of policies) {
     if (!sum.rows) continue;
@@ -123,7 +123,7 @@ async function showDetail(state, masks, current) {
   for (const block of blocks.filter((block) => block.group === group && passes(block, state))) {
     eachRow(block, state, group.problems.map((_, number) => number === problem && mask[number]), masks, (i) => rows.push([block, i]));
   }
-  // Trained rows first, because each has the base model's beside it.
+  // Rows of checkpoints come first, because the base model's completion is shown beside each of them.
   rows.sort(([a], [b]) => (a.policy === null) - (b.policy === null));
   const at = Math.max(0, rows.findIndex(([block, i]) => rowName(block, i) === state.row));
   const sides = rows.length ? await sidesOf(...rows[at]) : [];
@@ -197,7 +197,7 @@ function showSide(parent, side) {
   const box = put(parent, "div"), title = put(box, "h3");
   if (side.missing !== undefined) {
     title.textContent = "Base model";
-    put(box, "p", "facts", `There is no sample ${side.missing} of the base model to set beside it.`);
+    put(box, "p", "facts", `The base model has no sample ${side.missing} to compare with.`);
     return;
   }
   const { block, i } = side, [name, text] = gradeOf(block, i);
