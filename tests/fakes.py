@@ -59,14 +59,15 @@ sys.addaudithook(record)
 
 
 def names_in(lock: Path) -> set[str]:
-    """Packages that a lock names, as `normal` writes them."""
+    """Normalized names of the packages in a lock."""
     return {
-        normal(name)
+        normalized(name)
         for name in re.findall(r"^([\w.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE)
     }
 
 
-def normal(name: str) -> str:
+def normalized(name: str) -> str:
+    """The name of a package as PEP 503 normalizes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -85,7 +86,9 @@ def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> 
         )
     )
     program.chmod(0o755)
-    if not (shutil.which("latexmk") or shutil.which("tectonic")):  # the image has TeX
+    if not (
+        shutil.which("latexmk") or shutil.which("tectonic")
+    ):  # this computer has no TeX but the real image does
         (folder / "latexmk").write_text(LATEXMK)
         (folder / "latexmk").chmod(0o755)
     (folder / "sitecustomize.py").write_text(HIDE)
@@ -95,7 +98,7 @@ def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> 
         hidden = [
             module
             for module, packages in modules.items()
-            if not {normal(package) for package in packages} & locked_names
+            if not {normalized(package) for package in packages} & locked_names
         ]
         (folder / f"{image}.hidden").write_text("\n".join(hidden))
     return stand_in

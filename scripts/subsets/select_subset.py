@@ -345,8 +345,8 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     certainty = (
         "exactly the subset that full probing would choose"
         if is_certain
-        else f"full probing is expected to choose at least {confidence:.4g} of these prompts, and these prompts are expected to be at least"
-        f" {confidence:.4g} of its subset (estimated from the pool's pass rates)"
+        else "compared with the subset that full probing would choose, the expected precision and recall are at least"
+        f" {confidence:.4g} (estimated from the pool's pass rates)"
     )
     return subset, {
         "certainty": certainty

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 import write_locks
 from conftest import ROOT
-from fakes import names_in, normal
+from fakes import names_in, normalized
 
 LOCKS = sorted(path.stem for path in (ROOT / "envs").glob("*.lock"))
 
@@ -77,7 +77,7 @@ def test_the_lock_names_all_that_its_packages_need():
         missing = [
             need.name
             for need in required
-            if normal(need.name) not in locked
+            if normalized(need.name) not in locked
             and (not need.marker or need.marker.evaluate({"extra": ""}))
         ]
         assert not missing, f"{package} needs {missing}: pin it in envs/, then make locks"

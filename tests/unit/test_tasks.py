@@ -147,7 +147,7 @@ def test_a_table_that_makes_no_task_is_refused_with_its_row(tmp_path, header, ro
     assert not (tmp_path / "P.jsonl").exists()
 
 
-def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_elsewhere(tmp_path):
+def test_problems_without_answers_are_refused_unless_no_answers_are_needed(tmp_path):
     lines(
         tmp_path / "mine.jsonl",
         [

@@ -243,7 +243,7 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         facts = files.read_json(tmp_path / "s.json")
         assert facts["confidence"] == 0.8 and facts["prompts"] == 20
         assert (
-            "full probing is expected to choose at least 0.8 of these prompts, and these prompts are expected to be at least 0.8 of its subset"
+            "compared with the subset that full probing would choose, the expected precision and recall are at least 0.8"
             in facts["certainty"]
         )
         lines = files.read_rows(tmp_path / "s.csv", {"id": str, "pass_rate": float, "rank": int})

@@ -134,7 +134,7 @@ def use(*packages: str, gpus: int = 0) -> None:
         }
         os.execve(python, [python, *sys.argv], os.environ | python_paths | {STARTED_AGAIN: python})
     if STARTED_AGAIN in os.environ:
-        place = f"{os.environ[STARTED_AGAIN]} does not have it either"
+        place = f"{os.environ[STARTED_AGAIN]} lacks it too"
     else:
         place = (
             f"{python} ({PYTHON_VARIABLE}) cannot be run"
