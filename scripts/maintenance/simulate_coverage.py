@@ -29,7 +29,7 @@ from scipy import stats
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BEGIN, END = (
-    "<!-- tables: made by scripts/maintenance/simulate_coverage.py; a test compares -->",
+    "<!-- tables: made by scripts/maintenance/simulate_coverage.py; a test checks that the text is current -->",
     "<!-- end of tables -->",
 )
 SEEDS = (3, 5, 10)

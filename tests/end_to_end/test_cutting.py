@@ -54,7 +54,7 @@ def text_of(path) -> str:
     return re.sub(r', "log_probability": [^}]*', "", gzip.open(path, "rt").read())
 
 
-def test_cut_is_as_sampled(two_limits):
+def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     world = two_limits
     run = "results/evaluation/tiny/swaps/mini/hard/seed0/swaps_cut.csv.gz"
     targets = [
@@ -166,7 +166,7 @@ def test_one_sample_of_a_probe_chooses(two_limits):
     )
 
 
-def test_completions_without_their_evaluation_are_told(two_limits):
+def test_completions_without_their_evaluation_are_reported(two_limits):
     world = two_limits
     command = [
         sys.executable,

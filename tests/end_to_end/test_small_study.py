@@ -191,7 +191,7 @@ def test_summaries_hold_what_the_evaluations_hold(finished_world):
         )
 
 
-def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_world):
+def test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open(finished_world):
     paper = finished_world.folder / "paper/mini"
     for figure in (
         "pipeline",

@@ -94,7 +94,7 @@ def test_what_a_run_on_worked_solutions_writes(study):
     assert len(solved) == 24 and all("####" in row["solution"] for row in solved)
 
 
-def test_a_study_of_both_has_every_summary_figure_and_table(study):
+def test_a_study_of_grpo_and_sft_has_every_summary_figure_and_table(study):
     tables = {
         path.stem: rows(path) for path in (study.folder / "results/summaries/mini").glob("*.csv")
     }

@@ -313,7 +313,7 @@ def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
         assert_equal_scores(swapped, spoken, 1e-3)
 
 
-def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
+def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_path):
     """SmolLM2-135M-Instruct with its own tokenizer and chat template is probed and graded, and its
     log-probabilities are compared."""
     problems = [

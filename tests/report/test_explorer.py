@@ -163,7 +163,7 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
     assert watched.cells("#summary") == expected(sampled(study.rows))
 
 
-def test_a_link_to_what_is_not_here_says_so(study, watched):
+def test_a_link_to_a_missing_run_or_completion_gives_a_notice(study, watched):
     watched.open(study.url + "#policy=%3Cb%3Enone&test=u&open=m/t/nothing&page=99")
     assert watched.text("#notice") == "The link asks for policy “<b>none”, which is not here."
     assert watched.cells("#summary") == expected(sampled(study.rows[study.rows.test == "u"]))

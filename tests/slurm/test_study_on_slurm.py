@@ -62,7 +62,9 @@ REFUSED = {  # (changes to the profile's section for the cluster, arguments, wor
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_the_cluster_cannot_give_is_said_before_anything_is_submitted(case, on_slurm, slurm):
+def test_requests_that_the_cluster_cannot_fulfil_are_reported_before_anything_is_submitted(
+    case, on_slurm, slurm
+):
     site, arguments, expected = REFUSED[case]
     on_slurm.site(**site)
     before = len(slurm.jobs())

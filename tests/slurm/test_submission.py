@@ -67,7 +67,7 @@ def jobs_of_run(run) -> list[dict]:
     return [job for job in run.cluster.jobs() if job["WorkDir"] == str(run.folder)]
 
 
-def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
+def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
     """The limits are those of the account, the QOS and the partition. Options that Snakemake sets
     itself are also refused."""
     limits("user", "root", "MaxSubmitJobs=1")
@@ -186,7 +186,7 @@ def test_without_accounting_squeue_tells_when_jobs_end(unaccounted, finished_wor
     assert (unaccounted.folder / PROBE).read_bytes() == (finished_world.folder / PROBE).read_bytes()
 
 
-def test_a_squeue_that_forgets_jobs_too_soon_is_told(unaccounted, plain):
+def test_a_squeue_that_forgets_jobs_too_soon_is_reported(unaccounted, plain):
     configure(plain, MinJobAge=60)
     try:
         assert unaccounted.run(PROBE) != 0

@@ -163,7 +163,7 @@ def test_a_row_of_several_models_says_which(tmp_path):
     ]
 
 
-def test_what_is_not_compared_is_said(tmp_path):
+def test_the_report_names_cells_that_are_not_compared(tmp_path):
     """Intervals are counted only among the cells that have one."""
     computed = (
         rows({0: 0.3, 1: 0.31, 2: 0.32})
@@ -186,7 +186,7 @@ def test_what_is_not_compared_is_said(tmp_path):
     )
 
 
-def test_nothing_in_common_is_said(tmp_path):
+def test_results_with_nothing_in_common_are_reported(tmp_path):
     text = " ".join(shown_lines(rows({0: 0.1}), rows({0: 0.1}, policy="old"), tmp_path))
     assert (
         "nothing to compare" in text

@@ -318,7 +318,7 @@ def test_a_decimal_comma_is_never_taken_silently(tmp_path):
     assert done.returncode == 0 and "may have changed answers: 1, '3,5' (row 2)" in done.stdout
 
 
-def test_reference_answers_of_a_pool_that_a_spreadsheet_may_have_changed_are_told(tmp_path):
+def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_path):
     (tmp_path / "pool.csv").write_text("question;answer\na;3,5\nb;01-Feb\nc;7\n")
     arguments = [
         "--task",

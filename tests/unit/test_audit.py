@@ -73,7 +73,7 @@ def test_a_hole_is_named_with_its_lock_and_fix_and_is_an_error(answers, capsys):
         (2, "{}", ""),
     ],
 )
-def test_a_database_that_cannot_be_reached_is_one_line_and_no_success(answers, answer):
+def test_an_unreachable_database_gives_a_one_line_error(answers, answer):
     answers["pip"] = answer
     answers["gpu"] = None  # the program ends before it audits this lock
     with pytest.raises(UserError, match="run `make audit` where"):

@@ -80,7 +80,7 @@ def test_a_copy_has_the_code_and_no_results():
     assert not folder.exists()
 
 
-def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch, capsys):
+def test_benchmarks_that_cannot_run_here_are_reported_and_left_out(tmp_path, monkeypatch, capsys):
     (tmp_path / "measured.py").write_text(
         "import benchmarks\n"
         "def run(options): return [benchmarks.row('a', 's', 1.5, 3.0, target='ratio <= 1'), benchmarks.row('b', 'n', 2, None)]\n"

@@ -211,7 +211,7 @@ def test_the_recordings_of_two_models_must_match(tmp_path):
         (lambda rows: rows[0].pop("answer"), "line 1: 'answer' is missing"),
     ],
 )
-def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
+def test_a_wrong_recording_is_reported_and_leaves_nothing(tmp_path, change, words):
     rows = [
         {"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 6} for n in range(20)
     ]
@@ -233,7 +233,9 @@ def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
         ("qwen3-8b", "test", 0.32, 10, (0.23, 0.49, 0.52, 0.73)),
     ],
 )
-def test_the_recordings_as_measured_before(tmp_path, model, split, overlap, confident, mixed):
+def test_the_recordings_give_the_numbers_measured_before(
+    tmp_path, model, split, overlap, confident, mixed
+):
     path = Path(RECORDINGS) / f"recordings/shuffled_objects_seven/{model}/{split}.jsonl"
     done = compare(tmp_path, path, grader="choice_letter", draws=100)
     assert done.returncode == 0 and f"{confident}% confidently wrong" in done.stdout

@@ -119,7 +119,7 @@ def test_a_difference_may_stand_the_other_way_round_in_the_table():
     )
 
 
-def test_too_few_replicates_decide_nothing_and_are_told():
+def test_too_few_replicates_decide_nothing_and_are_reported():
     tables = lambda *seeds: {
         "differences": [
             minus("hard", "easy", 0.3, seeds=n, task=t, **SMALL) for n, t in zip(seeds, TASKS)
@@ -393,7 +393,7 @@ def test_a_smaller_lead_is_of_a_weaker_model_on_one_task():
     assert judge(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
 
 
-def test_a_lost_lead_is_paired_and_of_the_same_runs_with_room():
+def test_a_lost_lead_is_compared_with_the_same_runs_under_the_ample_limit():
     claim = DIFFERENCE | {"test": "lost_lead"}
     rows = [pair("hard", "easy", 0.4, "test", "ample"), pair("hard", "easy", 0.3, "test", "graded")]
     rows.append(pair("hard", "easy", 0.2, "test", "tight", task="ample"))

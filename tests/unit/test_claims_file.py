@@ -135,7 +135,7 @@ def test_claims_test_what_they_name(published_claims):
         ),
     ],
 )
-def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, message):
+def test_a_wrong_claim_is_reported_with_its_place(tmp_path, change, message):
     right = {
         "id": "one",
         "paper": "HE",
@@ -177,7 +177,7 @@ def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
         claims.read(tmp_path / "claims.yaml")
 
 
-def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
+def test_a_file_that_is_no_list_of_claims_is_reported(tmp_path):
     for text in ("", "a: [", "[1]"):
         (tmp_path / "claims.yaml").write_text(text)
         with pytest.raises(UserError, match=r"claims\.yaml:"):

@@ -76,7 +76,7 @@ def test_the_checksum_changes_with_each_of_these_files_and_with_no_other(project
 
 
 @pytest.mark.slow
-def test_what_python_loads_for_a_program_is_covered():
+def test_every_module_that_python_loads_is_among_the_programs_files():
     """Every module of the package that Python loads for a program is among the program's files. All
     programs run in one process."""
     assert len(PROGRAMS) > 15

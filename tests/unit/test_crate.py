@@ -127,7 +127,7 @@ def test_a_crate_is_what_its_profile_requires(clone):
     )
 
 
-def test_a_study_that_is_not_finished_is_said_in_one_line(clone):
+def test_an_unfinished_study_is_reported_in_one_line(clone):
     done = pack(clone, "results/reference/mini/gains.csv", "paper/mini/verified.txt")
     assert (
         done.returncode == 1 and done.stderr.count("\n") == 1 and not (clone / "crate.zip").exists()
@@ -155,7 +155,7 @@ def test_crates_are_planned_from_committed_summaries_without_a_run(world):
         ({"commit": None, "uncommitted_changes": None}, "commit unknown; "),
     ],
 )
-def test_a_crate_says_of_a_run_what_git_told(facts, words):
+def test_a_crate_describes_the_state_of_git_during_a_run(facts, words):
     description = write_crate.run_action(
         Path("results/training/run"), PROVENANCE | facts, {"@id": "#author"}
     )["description"]

@@ -69,7 +69,7 @@ PATHS += [
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "---x: 1{end}", "pretty_name: a{end}"])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_card_is_taken_apart_as_the_library_does(folder, path, before, end):
+def test_a_card_is_split_from_its_text_as_the_library_does(folder, path, before, end):
     text = CARD.format(
         end=end, before=before.format(end=end), path=path.format(above=folder.parent)
     )
@@ -217,7 +217,7 @@ def test_a_card_that_is_no_regular_file_is_refused(folder, card):
         ("train.py", b"import os\nos.mkdir('pwned')\n"),
     ],
 )
-def test_damaged_and_foreign_files_are_one_line(folder, name, content):
+def test_damaged_and_foreign_files_give_a_one_line_error(folder, name, content):
     (folder / "mine.csv").unlink()
     (folder / name).write_bytes(content)
     is_refused(folder, "no split 'train' of configuration 'None' can be read")
@@ -235,7 +235,7 @@ def test_damaged_and_foreign_files_are_one_line(folder, name, content):
         "a: &a [*a]",
     ],
 )
-def test_cards_that_are_none_are_one_line(folder, text):
+def test_malformed_cards_give_a_one_line_error(folder, text):
     for name, content in ((".huggingface.yaml", text), ("README.md", f"---\n{text}\n---\n")):
         (folder / name).write_text(content)
         is_refused(folder, rf"{name}: ")

@@ -137,7 +137,7 @@ def test_walltime_leaves_room_and_grows_with_the_attempt(attempt):
         assert durations.walltime(ResolvedJob.of(CONFIG, job), "h100", attempt + 1) > minutes
 
 
-def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
+def test_a_model_of_unknown_size_is_reported_as_such(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = copy.deepcopy(CONFIG)
     config["models"]["mine"] = {"source": {"kind": "folder", "path": "mine"}}

@@ -386,7 +386,7 @@ def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
         ),
     ],
 )
-def test_a_full_gpu_is_one_line_that_says_what_to_lower(error):
+def test_a_full_gpu_gives_a_one_line_error_that_says_what_to_lower(error):
     message = errors.explain(error)
     assert (
         "the GPU's memory is full" in message

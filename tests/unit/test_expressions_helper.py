@@ -54,18 +54,18 @@ def ask_what_hangs(pairs):
         assert equal("x^2+2x+1", "(x+1)^2")
 
 
-def test_what_hangs_is_undecided_and_the_next_question_is_answered(impatient):
+def test_a_comparison_that_hangs_is_undecided_and_the_next_one_is_answered(impatient):
     ask_what_hangs(HOSTILE)
 
 
-def test_in_a_thread_too(impatient):
+def test_a_comparison_that_hangs_is_undecided_in_a_thread_too(impatient):
     with ThreadPoolExecutor(1) as pool:
         pool.submit(ask_what_hangs, HOSTILE[:1]).result()
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_in_another_process_too_with_its_own_helper(impatient, method):
+def test_another_process_has_its_own_helper(impatient, method):
     assert equal("a-b", "-b+a")
     parent_helper = expressions._helper
     queue = multiprocessing.get_context(method).SimpleQueue()
@@ -245,7 +245,7 @@ def test_files_of_the_working_folder_are_not_imported(tmp_path):
     assert done.stdout == "True\n", done.stderr
 
 
-def test_without_math_verify_a_user_is_told_what_to_install(impatient, monkeypatch):
+def test_without_math_verify_the_error_says_what_to_install(impatient, monkeypatch):
     expressions._stop_helper()
     monkeypatch.setitem(sys.modules, "math_verify", None)
     assert equal("18", r"18 \text{ cm}"), "comparisons without Math-Verify still work"

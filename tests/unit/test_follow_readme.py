@@ -104,7 +104,7 @@ def test_no_default_is_a_name_that_others_can_guess_and_make():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
-def test_it_is_followed_to_its_end(tmp_path, monkeypatch, capsys):
+def test_the_commands_of_the_readme_are_followed_to_the_end(tmp_path, monkeypatch, capsys):
     """Stand-ins for debootstrap and chroot record their calls."""
     root, commands = tmp_path / "debian", []
 

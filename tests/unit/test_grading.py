@@ -266,14 +266,14 @@ def test_the_numeric_subset_has_answers_that_are_one_number():
     )
 
 
-def test_an_unknown_grader_is_told():
+def test_an_unknown_grader_is_reported():
     with pytest.raises(
         UserError, match="unknown grader 'maths'; expected one of final_word, .*math_strict, math$"
     ):
         check_grader("maths")
 
 
-def test_a_grader_whose_package_is_missing_is_told_before_anything_is_graded(monkeypatch):
+def test_a_missing_package_of_a_grader_is_reported_before_grading(monkeypatch):
     check_grader("math")
     monkeypatch.setitem(sys.modules, "math_verify", None)
     check_grader("number_lenient")

@@ -114,7 +114,7 @@ def fuzz(cases: int, *arguments: str) -> None:
         ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
     ],
 )
-def test_a_line_that_is_no_json_or_says_two_things_is_refused(tmp_path, line, words):
+def test_a_line_that_is_no_json_or_has_a_key_twice_is_refused(tmp_path, line, words):
     (tmp_path / "x.jsonl").write_text(line + "\n")
     with pytest.raises(UserError, match=re.escape(words)):
         files.read_jsonl(tmp_path / "x.jsonl", {"id": int})
@@ -191,7 +191,7 @@ def evaluation_row(**changed) -> dict:
         ([evaluation_row(sample=2**70)], "expected int|not an evaluation"),
     ],
 )
-def test_an_evaluation_that_cannot_be_is_refused(tmp_path, rows, words):
+def test_an_evaluation_with_impossible_values_is_refused(tmp_path, rows, words):
     files.write_rows(tmp_path / "e.csv", evaluations.COLUMNS, rows)
     with pytest.raises(UserError, match=words):
         evaluations.read(str(tmp_path / "e.csv"))
@@ -230,7 +230,7 @@ def test_yaml_that_says_two_things_or_never_ends_is_refused(tmp_path, text, word
     "listed",
     [5, {"x": 5}, {"../x": {"bytes": 3, "sha256": ""}}, {"/x": {"bytes": 3, "sha256": ""}}],
 )
-def test_a_manifest_that_is_none_or_leaves_its_folder_is_refused(tmp_path, listed):
+def test_a_malformed_manifest_or_one_that_leaves_its_folder_is_refused(tmp_path, listed):
     (tmp_path / "manifest.json").write_text(json.dumps({"files": listed, "steps": listed}))
     with pytest.raises(UserError, match="not a manifest"):
         provenance.check_manifest(tmp_path)
@@ -260,7 +260,7 @@ def test_a_manifest_does_not_vouch_for_files_outside_of_its_folder(tmp_path, nam
     )
 
 
-def test_other_state_files_that_are_none_are_refused(tmp_path):
+def test_other_malformed_state_files_are_refused(tmp_path):
     (tmp_path / "spec.yaml").write_text("model: 5\n")
     with pytest.raises(UserError, match="'model' is int, expected str"):
         Spec.read(str(tmp_path / "spec.yaml"))
@@ -297,7 +297,7 @@ def test_a_name_that_ends_in_a_line_feed_is_refused():
 
 
 @pytest.mark.parametrize("place", ["", ".", "P.jsonl/out", "x" * 300])
-def test_an_output_that_cannot_be_is_named(tmp_path, monkeypatch, place):
+def test_an_output_that_cannot_be_written_is_named(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "P.jsonl").write_text('{"id": "a", "question": "q", "answer": "1"}\n')
     with pytest.raises(UserError, match="cannot (be written|write)"):
@@ -428,7 +428,7 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
 
 
 @given(st.text(alphabet="=+-@;'\"\t\n\r1a ,\uff1d", max_size=12))
-def test_what_was_made_inert_comes_back(cell):
+def test_escaped_formulas_are_read_back_unchanged(cell):
     assert spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
 
 

@@ -120,7 +120,7 @@ def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
     return row_errors
 
 
-def test_rows_say_of_the_configuration_what_is_true():
+def test_rows_do_not_contradict_the_configuration():
     assert contradictions(ROWS) == []
 
 

@@ -35,7 +35,7 @@ while not os.path.exists("started"):
         ),
     ],
 )
-def test_a_failure_is_one_line(failure, words, tmp_path):
+def test_a_failure_gives_a_one_line_error(failure, words, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM + failure + "\n")
     command = [
         sys.executable,

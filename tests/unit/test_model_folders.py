@@ -141,7 +141,7 @@ def replacements(times: int, **changes) -> dict:
         {"pre_tokenizer": None, "normalizer": 5},
     ],
 )
-def test_a_tokenizer_that_makes_texts_long_or_is_none_is_refused(folder, settings):
+def test_a_malformed_tokenizer_or_one_that_makes_texts_long_is_refused(folder, settings):
     change(folder, "tokenizer.json", **settings)
     with pytest.raises(UserError) as refused:
         engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})

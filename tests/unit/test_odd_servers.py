@@ -167,7 +167,7 @@ def test_a_plain_completion_without_text_is_no_completion(fails):
         ("sensitive", "content_filter"),
     ],
 )
-def test_other_words_for_the_reason_of_an_end(sample, word, reason):
+def test_other_names_of_finish_reasons_are_understood(sample, word, reason):
     completions = sample(with_usage(LIMIT * SAMPLES, finish_reason=word))
     assert {completion.finish_reason for completion in completions} == {reason}
 
@@ -382,7 +382,7 @@ def test_the_models_of_the_server_are_named_if_it_does_not_have_this_one(
     fails(lambda body, number: answer, "org/name-4B", "its models are org/other-7B, tiny")
 
 
-def test_a_server_with_another_model_alone_is_not_asked(fails, model_server):
+def test_a_server_whose_only_model_is_another_one_gets_no_request(fails, model_server):
     """llama-cpp-python answers with its only model under every name, and repeats the requested
     name."""
     model_server.models, model_server.owner = ["/models/another-7B.gguf"], "me"
@@ -391,7 +391,7 @@ def test_a_server_with_another_model_alone_is_not_asked(fails, model_server):
 
 
 @pytest.mark.parametrize("models", [["/models/name-4b"], ["other-1B", "other-2B"], [], None])
-def test_a_list_without_another_model_alone_ends_nothing(sample, model_server, models):
+def test_other_lists_of_models_do_not_end_the_sampling(sample, model_server, models):
     model_server.models, model_server.owner = models, "me"
     assert len(sample()) == PROMPTS * SAMPLES
 

@@ -125,7 +125,7 @@ def test_a_paragraph_names_the_ends_and_leaves_the_rest_to_the_table():
     assert "0.10/0.00/0.20 (a) points." in alone and " to " not in alone
 
 
-def test_without_rows_nothing_is_said():
+def test_without_rows_there_is_no_text():
     empty = Numbers()
     for name in (
         "judged",

@@ -85,7 +85,7 @@ def test_a_time_limit_in_minutes(text, minutes):
         Request("train", "gpu", constraint="[hbm*2&ib]"),
     ],
 )
-def test_what_a_node_has_is_no_problem(request_):
+def test_requests_that_a_node_fulfils_give_no_problem(request_):
     assert problems(request_) == []
 
 
@@ -143,7 +143,7 @@ def test_what_a_node_has_is_no_problem(request_):
         ),
     ],
 )
-def test_what_no_node_has_is_said_with_what_there_is(request_, message):
+def test_a_request_that_no_node_fulfils_is_reported_with_what_the_nodes_have(request_, message):
     (line,) = problems(request_)
     assert line.startswith("rule train: ") and message in line
 

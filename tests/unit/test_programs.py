@@ -25,11 +25,11 @@ RUN_BY_A_TEST = {
     "check_images": "test_the_sections_of_a_definition_are_executed_in_their_order",
     "check_intact": "test_every_kind_of_damage_in_finished_results_is_found_at_once",
     "compare_choices": "test_the_program_on_a_recording",
-    "compare_probe_sizes": "test_the_program_prints_what_each_probe_buys",
+    "compare_probe_sizes": "test_the_program_prints_the_share_of_mixed_groups_for_each_probe",
     "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",
     "convert_recording": "test_a_study_of_published_files_runs_from_the_originals",
     "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
-    "cut_completions": "test_cut_is_as_sampled",
+    "cut_completions": "test_cut_completions_equal_those_sampled_under_the_limit",
     "draw_ways": "test_the_paper_is_made_and_a_broken_table_stops_it",
     "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
     "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
@@ -37,7 +37,7 @@ RUN_BY_A_TEST = {
     "fetch_model": "test_model_from_the_hub",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
     "fill_mirror": "test_a_dataset_that_is_gone_comes_from_the_mirror",
-    "follow_readme": "test_it_is_followed_to_its_end",
+    "follow_readme": "test_the_commands_of_the_readme_are_followed_to_the_end",
     "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
     "gpu_check": "test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
@@ -46,13 +46,13 @@ RUN_BY_A_TEST = {
     "measure_margins": "test_the_program_measures_base_models_and_last_checkpoints",
     "measure_scale": "test_the_scale_of_plans_is_measured",
     "measure_signals": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
-    "plan": "test_what_if",
+    "plan": "test_plans_for_other_machines_and_prices",
     "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
     "read_annotated": "test_rows_with_an_answer_are_taken_in_and_the_others_named",
     "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
-    "rounding": "test_the_same_machine_rounds_alike_and_every_operation_has_a_line",
-    "show_results": "test_figures_tables_and_numbers_are_made_and_what_to_open_is_said",
+    "rounding": "test_two_runs_on_one_machine_round_alike_and_list_every_operation",
+    "show_results": "test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open",
     "simulate_coverage": "test_the_program_simulates_draws_and_writes",
     "summarize_counts": "test_an_analysis_runs_from_its_files_to_its_page",
     "write_answers": "test_an_analysis_runs_from_its_files_to_its_page",
@@ -103,7 +103,7 @@ def test_the_tests_that_are_named_here_are_there():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", WRITING)
-def test_what_is_generated_comes_out_as_it_is_committed(program, world):
+def test_programs_that_generate_committed_files_write_the_committed_bytes(program, world):
     """The programs run in a copy, which nothing else changes."""
     shutil.copy(ROOT / "README.md", world.folder / "README.md")
     shutil.copytree(ROOT / "docs", world.folder / "docs", dirs_exist_ok=True)

@@ -264,7 +264,7 @@ def test_studies_that_measured_nothing_that_was_published_give_no_rows():
     ]
 
 
-def test_the_recordings_are_what_was_said_of_them():
+def test_one_published_number_differs_from_the_recordings_as_its_note_says():
     """One published number was computed from rounded shares, as its note says."""
     rows = published.compare(
         summaries.read_tables(
@@ -280,7 +280,7 @@ def test_the_recordings_are_what_was_said_of_them():
     assert all(row["inside"] in (True, None) for row in rows)
 
 
-def test_a_broken_file_is_told(tmp_path):
+def test_a_broken_file_is_reported(tmp_path):
     with pytest.raises(UserError, match="no published numbers"):
         published.read(tmp_path)
     files.write_rows(

@@ -254,7 +254,7 @@ def count(folder: Path, commit: str = "0123abc", *arguments):
     )
 
 
-def test_a_file_must_be_that_of_the_lock(tmp_path):
+def test_a_file_must_equal_that_of_the_lock(tmp_path):
     path = write_csv(tmp_path / "numbers.csv", [["a", 0.25, 0.5, 0.75]])
     done = count(tmp_path)
     assert done.returncode == 0, done.stderr

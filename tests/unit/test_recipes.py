@@ -142,7 +142,7 @@ def test_prompts_without_an_answer_are_rewarded_by_their_majority_and_no_others(
         reward(completions[:6], [None] * 6, {}.__setitem__)
 
 
-def test_what_the_paper_writes_is_what_the_trainer_is_told():
+def test_the_trainer_gets_the_settings_that_the_paper_states():
     arguments = recipes.trainer_arguments(SPEC, "out")
     assert arguments["scale_rewards"] == "none", "A = r - mean(r)"
     assert (arguments["num_generations"], arguments["per_device_train_batch_size"]) == (8, 64)

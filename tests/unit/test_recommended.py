@@ -112,7 +112,7 @@ def test_holm_corrects_within_a_case_alone():
     ]  # fmt: skip
 
 
-def test_what_is_worse_anywhere_or_better_only_once_is_not_recommended():
+def test_a_way_that_is_worse_anywhere_or_better_only_once_is_not_recommended():
     better_twice = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001))
     once = table(("hard", "random", 0.09, 0.001))
     worse = table(("unsure", "random", -0.04, 0.001, "long"))

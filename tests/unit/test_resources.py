@@ -248,7 +248,7 @@ def test_a_request_is_what_the_job_asks_of_slurm():
     )
 
 
-def test_what_no_profile_sets_is_no_resource():
+def test_a_job_has_no_resource_that_no_profile_sets():
     """Snakemake calls the function of each resource for each job."""
     always = {"gpu", "cpus_per_task", "place"}
     assert set(machine().for_gpus(lambda wildcards: 1)) == always

@@ -25,12 +25,12 @@ def table(tmp_path, monkeypatch):
     return path.relative_to(tmp_path)
 
 
-def test_what_is_as_it_was_written_is_read(table):
+def test_an_unchanged_file_is_read(table):
     assert seals.seal_path(table).is_file() and files.read_text(table) == "gain\n0.25\n"
 
 
 @pytest.mark.parametrize("kind", ["changed", "cut", "longer"])
-def test_what_was_changed_since_is_named(table, kind):
+def test_a_file_that_was_changed_after_its_seal_is_named(table, kind):
     content = table.read_bytes()
     table.write_bytes(
         {"changed": content.replace(b"2", b"3"), "cut": content[:-1], "longer": content + b"0.5\n"}[

@@ -51,7 +51,7 @@ def test_low_tiers_are_chosen_by_number(tmp_path):
         ([1, 2], {"rule": "low_teirs"}, "--policy: unknown rule 'low_teirs'; expected one of hard,"),
     ],
 )  # fmt: skip
-def test_a_choice_by_tier_that_cannot_be_made_is_one_line(tmp_path, tiers, policy, words):
+def test_an_impossible_choice_by_tier_gives_a_one_line_error(tmp_path, tiers, policy, words):
     done = select(tmp_path, tiers, policy)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(f"error: {words}")

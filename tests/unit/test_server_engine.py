@@ -520,7 +520,9 @@ def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, re
         ({"content": None, "refusal": "I cannot"}, "", "stop"),
     ],
 )
-def test_the_content_alone_counts(study, model_server, message, completion, finish_reason):
+def test_only_the_content_of_a_message_is_the_completion(
+    study, model_server, message, completion, finish_reason
+):
     def answer(body, number):
         answer = completions_of(body)
         for choice in answer["choices"]:

@@ -236,7 +236,9 @@ def test_other_failures_are_no_refusals():
         ("sacct", False, None, "squeue forgets a job ? s"),
     ],
 )
-def test_how_the_states_of_jobs_are_learnt(default, sacct, age, expected, monkeypatch):
+def test_the_command_for_the_states_of_jobs_depends_on_accounting_and_min_job_age(
+    default, sacct, age, expected, monkeypatch
+):
     monkeypatch.setattr(cluster, "_answers", lambda *_: sacct)
     monkeypatch.setattr(cluster, "read_config", lambda: {} if age is None else {"MinJobAge": age})
     if expected in ("sacct", "squeue"):
@@ -247,7 +249,7 @@ def test_how_the_states_of_jobs_are_learnt(default, sacct, age, expected, monkey
         assert expected in str(error.value) and "MinJobAge=200" in str(error.value)
 
 
-def test_a_first_check_after_minutes_needs_a_longer_memory(monkeypatch):
+def test_a_late_first_check_needs_a_longer_min_job_age(monkeypatch):
     monkeypatch.setattr(cluster, "_answers", lambda *_: False)
     monkeypatch.setattr(cluster, "read_config", lambda: {"MinJobAge": "300 sec"})
     with pytest.raises(UserError, match="MinJobAge=360"):

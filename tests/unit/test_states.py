@@ -39,7 +39,7 @@ def test_a_damaged_checkpoint_is_removed_and_named(state, capsys):
     assert not states.checkpoint(state, 6).exists()
 
 
-def test_one_that_was_never_finished_is_removed_without_a_word(state, capsys):
+def test_an_unfinished_checkpoint_is_removed_without_a_message(state, capsys):
     (states.checkpoint(state, 6) / "manifest.json").unlink()
     assert states.resume_point(state, 2) == 4 and capsys.readouterr().out == ""
 

@@ -163,7 +163,7 @@ def test_tiers_that_are_words_stand_behind_numbers_and_problems_without_one_are_
     assert accuracies.tiers(cells(tmp_path / "none", tiers={})) == []
 
 
-def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_path):
+def test_steps_until_a_run_reaches_the_final_accuracy_of_all_prompts_by_hand(tmp_path):
     rows = {(row["policy"], row["recipe"]): row for row in accuracies.catches_up(cells(tmp_path))}
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
@@ -385,7 +385,7 @@ def parity_rows(monkeypatch, updates, held_constant):
     )
 
 
-def test_what_training_cost_is_told_by_policy(monkeypatch):
+def test_costs_of_training_are_shown_by_policy(monkeypatch):
     updates = updates_of(3, 3, 3, 3)
     rows = parity_rows(
         monkeypatch, updates, ["updates", "prompts", "rollouts", "completion_tokens"]

@@ -102,7 +102,7 @@ def with_study(change) -> dict:
         (lambda c: c["studies"]["truncation"].update(arms=[{"policy": "hard", "recipe": "sft"}], tasks=["shuffled_objects_1000"], also_tested_on={}), "no worked solutions"),
     ],
 )  # fmt: skip
-def test_what_a_recipe_cannot_do_is_said_before_anything_runs(change, words):
+def test_an_impossible_recipe_is_reported_before_anything_runs(change, words):
     with pytest.raises(UserError, match=words):
         checks.check(with_study(change), "config.yaml")
 
@@ -383,7 +383,7 @@ def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_argum
     )
 
 
-def test_a_solution_beyond_the_completion_limit_is_left_out_whole_and_said(world, capsys):
+def test_a_solution_beyond_the_completion_limit_is_left_out_and_reported(world, capsys):
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world

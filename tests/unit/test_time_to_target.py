@@ -12,7 +12,7 @@ from hardgrpo.analysis.columns import CELL
 from hardgrpo.study.settings import Run
 
 
-def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
+def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompts():
     """All seeds have the same curve, so there is no spread. Plain GRPO goes from .2 to .6; the
     other arm reaches .6 after half of its rollouts."""
 

@@ -160,7 +160,7 @@ def test_nonsense_for_the_answers_changes_no_byte_of_the_subset(name, probe, tmp
 
 
 @pytest.mark.parametrize("name", UNLABELLED)
-def test_what_was_bought_and_chosen_is_said(name, probe, tmp_path):
+def test_bought_labels_and_chosen_prompts_are_written_to_the_facts(name, probe, tmp_path):
     choose(probe, tmp_path, name)
     facts = files.read_json(tmp_path / name / "subset.json")
     rows = files.read_rows(
@@ -241,7 +241,7 @@ def test_a_sample_of_one_class_tells_nothing_and_says_so(rate, word):
         predicted.predict_pass_rates(known_signals(9), {"p1": rate, "p2": rate})
 
 
-def test_a_sample_is_random_and_never_smaller_than_two():
+def test_a_random_sample_has_at_least_two_prompts():
     ids = [f"p{n}" for n in range(100)]
     assert len(set(predicted.draw_sample(ids, 0.1, 0))) == 10 and predicted.draw_sample(
         ids, 0.1, 0

@@ -137,7 +137,7 @@ print("to stderr", file=sys.stderr)
     assert process.returncode == 0
 
 
-def test_at_its_end_threads_are_waited_for_and_exit_handlers_called(start):
+def test_the_program_waits_for_threads_and_calls_exit_handlers_at_its_end(start):
     code = """
 import atexit, threading
 atexit.register(print, "handler", end="")
@@ -169,7 +169,7 @@ def test_when_nobody_reads_what_it_prints_last_it_fails_without_a_traceback(star
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
     ],
 )
-def test_it_ends_as_the_program_ends(start, code, status, output):
+def test_the_process_ends_with_the_output_and_status_of_the_program(start, code, status, output):
     process, *_ = start(code)
     assert finish(process)[1] == output and process.returncode == status
 
@@ -181,7 +181,7 @@ def test_a_signal_reaches_the_program_once(start):
     assert finish(process) == ("['TERM']\n", "") and process.returncode == 0
 
 
-def test_signals_do_to_the_program_what_they_do_to_any(start):
+def test_signals_have_their_default_effect_on_the_program(start):
     """No signal is blocked or ignored. A signal that arrives before the program can handle it ends
     the program."""
     code = """
@@ -253,7 +253,7 @@ def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts
     world.end()
 
 
-def test_it_ends_with_snakemake_and_leaves_no_socket(tmp_path):
+def test_the_server_ends_with_snakemake_and_leaves_no_socket(tmp_path):
     world = World(tmp_path, TORCH_ALONE)
     process, _, real, parent = world.start(
         "print('ready', flush=True); time.sleep(2); print('whole')"
@@ -330,7 +330,7 @@ def test_streams_of_a_program_that_dies_while_it_asks_are_closed(world):
     assert os.read(reader, 1) == b"", "nobody holds the pipe open any more"
 
 
-def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
+def test_a_server_that_dies_during_a_request_gives_a_one_line_error(monkeypatch, capsys):
     import socket
 
     from hardgrpo.runtime import warm
@@ -345,7 +345,7 @@ def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
     )
 
 
-def test_what_comes_in_two_parts_is_received_whole():
+def test_a_message_in_two_parts_is_received_whole():
     import socket
 
     from hardgrpo.runtime import warm

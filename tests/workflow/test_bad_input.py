@@ -186,7 +186,7 @@ def test_runs_that_spent_differently_stop_the_summary(finished):
     assert "holds updates constant, but mini/hard/seed0 has 4 and mini/random/seed0 has 3" in output
 
 
-def test_a_split_that_a_task_does_not_have_is_told(world):
+def test_a_split_that_a_task_does_not_have_is_reported(world):
     done = world.snakemake("-n", "results/tasks/aime2025/train.jsonl")
     output = done.stdout + done.stderr
     assert (

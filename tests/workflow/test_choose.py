@@ -153,7 +153,7 @@ def test_the_grader_is_the_first_that_reads_the_answers(answers, grader):
         ),
     ],
 )
-def test_a_wrong_call_is_one_line(choose, content, arguments, words):
+def test_a_wrong_call_gives_a_one_line_error(choose, content, arguments, words):
     done = choose(content, *arguments)
     assert done.returncode == 1 and words in done.stderr, done.stderr
     assert done.stderr.count("\n") == 1 and "verysecret" not in done.stderr

@@ -168,7 +168,7 @@ def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monk
     )
 
 
-def test_a_missing_image_is_said_once_and_before_any_job(world, stand_in):
+def test_a_missing_image_is_reported_once_and_before_any_job(world, stand_in):
     world.configure(shrink)
     done = world.snakemake("--sdm", "apptainer", env=stand_in.env)
     said = done.stdout + done.stderr

@@ -147,7 +147,7 @@ def test_a_mirror_with_another_file_or_without_the_file_is_refused(work, locked_
 
 
 @pytest.mark.parametrize("mirror", [GONE, "https://", "http://[", "http://a:b/c", "nowhere", "\t"])
-def test_a_mirror_that_is_no_place_is_one_line(work, locked_original, mirror):
+def test_a_wrong_address_of_a_mirror_gives_a_one_line_error(work, locked_original, mirror):
     done = original(work, GONE, HARDGRPO_MIRROR=mirror)
     assert_refused(done, "cannot download 'a b/test.json'")
     assert ("mirror" in done.stderr) == bool(mirror.strip())

@@ -125,7 +125,7 @@ def test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank(answe
     )
 
 
-def test_what_was_chosen_is_said_and_written_down(answered):
+def test_facts_about_the_chosen_prompts_are_printed_and_written(answered):
     facts = answered.facts
     assert (facts["policy"], facts["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
     assert (facts["pool"], facts["prompts"]) == (20, 10)
@@ -167,7 +167,7 @@ def test_another_policy_chooses_from_the_same_pass_rates(answered):
 # ---------------------------------------------------------------------------------------------
 
 
-def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
+def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained):
     tables = {  # (name of the task and its file, further keys of its source, the rows)
         "column.csv": ({"columns": {"question": "promt"}}, TABLE),
         "blank.csv": ({}, [row | {"gold": ""} if i == 4 else row for i, row in enumerate(TABLE)]),

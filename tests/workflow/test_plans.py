@@ -375,7 +375,7 @@ def test_figures_and_paper_never_run_a_study(finished):
     assert "train_grpo" in finished.plan(), "target `all` runs the study"
 
 
-def test_what_is_drawn_is_a_choice_that_is_said(finished):
+def test_the_log_says_which_summaries_are_drawn(finished):
     def read_dry_run(*config: str) -> str:
         done = finished.snakemake("-n", "figures", "--config", "study=mini", *config)
         return done.stdout + done.stderr

@@ -123,7 +123,7 @@ def test_a_budget_that_a_known_pool_cannot_fill_is_refused_when_planned(planned,
     check_refusal(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")
 
 
-def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
+def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(planned):
     study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "arms": [{"policy": ["random", "own"], "recipe": ["mini"]}], "seeds": [0]}  # fmt: skip
     task = TASK | {
         "source": {"kind": "files", "train": "pool.csv", "test": "test.csv"},
@@ -163,7 +163,7 @@ def test_several_files_are_one_pool(planned):
 
 
 @pytest.mark.parametrize("names", [[], ["pool.csv", "pool.csv"], [5], 5, {"a": "pool.csv"}])
-def test_a_list_of_files_that_is_none_is_refused(planned, names):
+def test_a_malformed_list_of_files_is_refused(planned, names):
     overlay(
         planned,
         {"rule": "hard", "budget": 0.5},

@@ -41,7 +41,7 @@ def test_an_evaluated_study_keeps_the_last_checkpoints(finished):
     )
 
 
-def test_what_another_study_has_yet_to_evaluate_is_kept(finished):
+def test_checkpoints_that_another_study_has_yet_to_evaluate_are_kept(finished):
     def share(config):
         keep_last(config)
         config["studies"]["other"] = config["studies"]["mini"] | {

@@ -111,7 +111,7 @@ def test_gsm8k_has_the_answers_and_steps_of_its_solutions(prepared, split):
     ]
 
 
-def test_the_halves_of_shuffled_objects_share_out_the_dataset(prepared):
+def test_each_problem_of_shuffled_objects_is_in_one_half(prepared):
     every = [
         row["input"]
         for name in ("three", "five", "seven")
@@ -219,7 +219,7 @@ def test_a_changed_answer_stops_until_the_lock_is_updated(copied):
     )
 
 
-def test_a_missing_line_is_told_with_file_and_numbers(copied):
+def test_a_missing_line_is_reported_with_file_and_numbers(copied):
     for name in ("gsm8k/train.jsonl", "aime2025/aime2025-I.jsonl", "math500/test.jsonl"):
         lines = (copied.folder / "data" / name).read_text().splitlines(keepends=True)
         (copied.folder / "data" / name).write_text("".join(lines[:5] + lines[6:]))
@@ -255,7 +255,7 @@ def test_a_missing_line_is_told_with_file_and_numbers(copied):
     assert not any((copied.folder / target(*split)).exists() for split in splits)
 
 
-def test_a_file_that_was_cut_off_is_told_with_its_line(copied):
+def test_a_file_that_was_cut_off_is_reported_with_its_line(copied):
     path = copied.folder / "data/gsm8k/test.jsonl"
     path.write_bytes(path.read_bytes()[:-50])
     status, (line,) = prepare(copied, ("gsm8k", "test"))

@@ -98,7 +98,7 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
     assert followed.plan("--config", STUDY) == {}
 
 
-def test_what_is_wrong_with_a_file_is_told(followed):
+def test_the_fault_of_a_file_is_reported(followed):
     write(followed.folder / "data/mine/run.csv.gz", [("a", epoch, 5, 4) for epoch in range(6)])
     done = followed.snakemake("--config", STUDY)
     assert (

@@ -224,7 +224,7 @@ def test_the_named_column_of_ids_is_also_that_of_the_file_of_answers(read_proble
     )
 
 
-def test_a_wrong_call_is_one_line_and_writes_nothing(tmp_path):
+def test_a_wrong_call_gives_a_one_line_error_and_writes_nothing(tmp_path):
     world = World(tmp_path / "world")
     write(tmp_path / "before.jsonl", ROWS)
     done = call(tmp_path, "before.jsonl", "after.jsonl", world=world)

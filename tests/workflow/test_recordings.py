@@ -148,7 +148,7 @@ def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties
 NUMBERS = dict.fromkeys(["gain", "finishing", "correctness", "base_accuracy"], float)
 
 
-def test_recordings_that_are_not_there_are_told(world):
+def test_missing_recordings_are_reported(world):
     world.configure(configure)
     done = world.snakemake("-n", "--config", "study=recordings", "data=nowhere")
     output = done.stdout + done.stderr

@@ -45,7 +45,7 @@ def add(world) -> None:
     (world.folder / "src/hardgrpo/report/figures/best.py").write_text(MAKE_FIGURE)
 
 
-def test_what_is_added_is_found_in_summaries_paper_and_report(finished):
+def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished):
     add(finished)
     planned = finished.plan()
     assert {

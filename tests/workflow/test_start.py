@@ -37,7 +37,7 @@ def place(tmp_path_factory) -> World:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_snakemake_would_show_a_traceback_for_is_one_line(case, place):
+def test_entries_that_give_snakemake_a_traceback_give_a_one_line_error(case, place):
     arguments, written, expected = REFUSED[case]
     before = {path: path.read_bytes() for name in written if (path := place.folder / name).exists()}
     for name, content in written.items():

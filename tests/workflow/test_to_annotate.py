@@ -69,7 +69,7 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
     check_order(unanswered.rows, shares, by="agreement")
 
 
-def test_what_a_choice_without_answers_goes_by_and_costs_is_said(unanswered):
+def test_the_signal_and_the_labels_of_a_choice_without_answers_are_reported(unanswered):
     assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
     assert "mean agreement" in unanswered.output and "pass rate" not in unanswered.output
     assert (
@@ -223,7 +223,7 @@ def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
         ([("p0", "", "1")], ("name", "question", "answer"), "A.csv: row 2: no column 'id'"),
     ],
 )
-def test_what_is_wrong_with_a_filled_in_file_is_one_line(tmp_path, rows, header, message):
+def test_the_fault_of_a_filled_in_file_is_reported_in_one_line(tmp_path, rows, header, message):
     done = take_in(tmp_path, rows, header or ("id", "question", "answer"))
     assert (
         done.returncode == 1

@@ -694,7 +694,7 @@ def test_a_configuration_that_is_a_program_is_not_run(world):
     assert not (world.folder / "ran").exists()
 
 
-def test_results_that_cannot_be_written_are_told_before_the_first_job(world):
+def test_results_that_cannot_be_written_are_reported_before_the_first_job(world):
     import shutil
 
     shutil.rmtree(world.folder / "results")
@@ -707,7 +707,7 @@ def test_results_that_cannot_be_written_are_told_before_the_first_job(world):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_folder_without_permission_is_told(monkeypatch, tmp_path):
+def test_a_folder_without_permission_is_reported(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root ignores permissions

@@ -76,7 +76,7 @@ OPTIONAL = {
         "|".join(WHOLE_DISTRIBUTION),
         "the server's own settings may cut the distribution of tokens",
     ),
-    # only temperature 1, which is the default of most servers
+    # left out only if it is 1, the default of most servers
     "temperature": (r"\btemperature", "the server samples at its default temperature"),
     # Unlike the other parameters, `stream` is not sent unless a server demands it.
     "stream": (
@@ -139,8 +139,8 @@ class Address:
 
 
 def read_address(settings: dict) -> Address:
-    """The address in the argument --server of a program. Raise a `UserError` that quotes no value
-    if it is no address."""
+    """The address in the argument --server of a program. Raise a `UserError` if the argument is
+    wrong; the message quotes no value, because a value may be secret."""
     try:
         Server.model_validate({"kind": "server", "model": "any"} | settings)
         return Address(**settings)
@@ -438,7 +438,7 @@ class Sampler:
                 failure = read_failure(error)
                 if failure.code == "content_filter":
                     return [Completion("", 0, "content_filter")] * samples, Usage()
-                if self._leaves_out(failure, body):
+                if self._drop_refused_parameter(failure, body):
                     return None, Usage()
                 retry_after, most_tries = read_retry_after(failure.headers), MOST_TRIES
                 if failure.is_permanent or retry_after > LONGEST_RETRY_AFTER:
@@ -479,13 +479,13 @@ class Sampler:
         while (remaining := end - time.monotonic()) > 0 and not self.failure:
             await asyncio.sleep(min(1.0, remaining))
 
-    def _leaves_out(self, failure: "Failure", body: dict) -> bool:
-        """Whether the server refuses an optional parameter of a request. All further requests leave
-        it out."""
+    def _drop_refused_parameter(self, failure: "Failure", body: dict) -> bool:
+        """Whether the server refuses an optional parameter of a request. If so, all further requests
+        leave the parameter out."""
         if not failure.is_about_request or failure.is_about_context:
             return False
         for name, (pattern, _) in OPTIONAL.items():
-            if failure.status == 500:  # the words may be about something else
+            if failure.status == 500:  # a message may name a parameter without refusing it
                 pattern = rf"(?:{pattern})\W+(?:is|are) not supported"
             is_sent = name in body if name != "stream" else name not in body
             if name == "temperature":
@@ -573,8 +573,8 @@ class Sampler:
         return {}
 
     async def _check_model(self) -> None:
-        """Raise a `UserError` if the server is llama-cpp-python's and has another model alone, because
-        it accepts every name and repeats it in its answers."""
+        """Raise a `UserError` if the only model of a llama-cpp-python server is another one. Such a
+        server accepts every name of a model and repeats the name in its answers."""
         models = await self._models_at(self.address.url.rstrip("/"))
         if list(models.values()) != [LLAMA_CPP_PYTHON]:
             return
@@ -846,7 +846,7 @@ class Failure:
 
     @property
     def is_about_request(self) -> bool:
-        """Whether a server may refuse a parameter by this failure. llama-cpp-python does with status
+        """Whether the failure may be the refusal of a parameter. llama-cpp-python refuses with status
         500."""
         return self.status in (400, 403, 422, 500, 501)
 

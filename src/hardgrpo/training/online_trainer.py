@@ -105,7 +105,7 @@ class OnlineTrainer(Trainer):
         size = self.num_generations
         rollouts = sum(len(rewards) for _, _, rewards in calls)
         fills_updates, replay = (
-            self.settings.get("kind") in selector_settings.FILLS,
+            self.settings.get("kind") in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY,
             self.settings.get("replay", 0),
         )
         if not fills_updates and not replay and len(calls) == 1 and calls[0][0].trains:
@@ -195,7 +195,7 @@ class OnlineTrainer(Trainer):
         number of micro-batches."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
         update_groups = []
-        if kind in selector_settings.FILLS:
+        if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY:
             update_groups = [self.settings["groups"]]
         elif kind == "targeted":
             update_groups = selector_settings.new_groups_per_step(self.recipe)
@@ -204,7 +204,7 @@ class OnlineTrainer(Trainer):
             if rows % micro_batches:
                 raise UserError(
                     f"recipe: an update has {rows} new rollouts, which do not divide evenly into {micro_batches} micro-batches; set another"
-                    f" gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.{'groups' if kind in selector_settings.FILLS else 'reference'}"
+                    f" gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.{'groups' if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY else 'reference'}"
                 )
 
     # --- sampling, loss and log
