@@ -47,7 +47,7 @@ PARTS = (
     "summaries",
     "../paper/mini",
 )
-OWN_WORDS = re.compile(
+ERROR_LINE = re.compile(
     r"\s*(error: |Error: |Outputs of incorrect type|.*is a directory|.*Is a directory)"
 )
 
@@ -118,7 +118,7 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
     if damaged is not None and not is_reported:  # no job had to read the file
         name = str(damaged.relative_to(world.folder))
         if world_files.get(name) != expected_files.get(name):
-            assert is_known(damaged), f"{name} is damaged, and whoever reads it would not know"
+            assert is_detected(damaged), f"{name} is damaged, and no program would notice"
         for contents in (world_files, expected_files):
             for path in [p for p in contents if p == name or p.startswith(f"{name}/")]:
                 del contents[path]
@@ -139,7 +139,7 @@ def disturb(world: World, fault) -> None:
     assert not chaos.traceback_in(disturbed.output), disturbed.output
 
 
-def is_known(path: Path) -> bool:
+def is_detected(path: Path) -> bool:
     """Whether a program that reads a damaged file would stop."""
     try:
         seals.check(path)
@@ -175,7 +175,7 @@ def finish(world: World, damaged: Path | None) -> bool:
         assert damaged is not None, output
         is_reported = True
         follow(world, damaged, output)
-    raise AssertionError("four reruns do not end it")
+    raise AssertionError("the study is not finished after four reruns")
 
 
 def follow(world: World, damaged: Path, output: str) -> None:
@@ -189,10 +189,12 @@ def follow(world: World, damaged: Path, output: str) -> None:
     ):
         os.utime(damaged)  # Snakemake's message about a file with a time in the future
         return
-    messages = [line for line in output.splitlines() if OWN_WORDS.match(line) and name in line] or [
+    messages = [
+        line for line in output.splitlines() if ERROR_LINE.match(line) and name in line
+    ] or [
         line
         for line in output.splitlines()
-        if OWN_WORDS.match(line) and any(f"delete {folder} " in line for folder in parents(name))
+        if ERROR_LINE.match(line) and any(f"delete {folder} " in line for folder in parents(name))
     ]
     assert messages, f"{name} is damaged, and nothing says so:\n{output}"
     remedy = re.search(r"delete (\S+) and run again", messages[0])

@@ -49,8 +49,8 @@ def content(path) -> list[dict]:
 
 
 def text_of(path) -> str:
-    """The files without log-probabilities, which are means over tokens that truncation has
-    removed."""
+    """The text of a file without log-probabilities. That of a cut completion is unknown, because it
+    is a mean over the tokens, some of which are removed."""
     return re.sub(r', "log_probability": [^}]*', "", gzip.open(path, "rt").read())
 
 
@@ -160,9 +160,9 @@ def test_one_sample_of_a_probe_chooses(two_limits):
         }
     assert {row["id"]: (row["held_out"], row["held_out_correct"]) for row in rows} == held_out
     with open(world.folder / subset) as table:
-        wrong = [first_grades[row["id"]] for row in csv.DictReader(table)]
-    assert sum(wrong) == max(0, len(wrong) - list(first_grades.values()).count(0)), (
-        "incorrect completions come first"
+        grades = [first_grades[row["id"]] for row in csv.DictReader(table)]
+    assert sum(grades) == max(0, len(grades) - list(first_grades.values()).count(0)), (
+        "prompts with an incorrect completion are chosen first"
     )
 
 

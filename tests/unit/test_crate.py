@@ -65,15 +65,15 @@ def test_a_crate_is_what_its_profile_requires(clone):
     entities = {entity["@id"]: entity for entity in metadata["@graph"]}
     assert len(entities) == len(metadata["@graph"]), "no two entities with one identifier"
     assert metadata["@context"][0] == "https://w3id.org/ro/crate/1.1/context"
-    every = lambda value: value if isinstance(value, list) else [value]
-    types = lambda entity: every(entity["@type"])
+    as_list = lambda value: value if isinstance(value, list) else [value]
+    types = lambda entity: as_list(entity["@type"])
     # Every reference leads to an entity; every entity has a type.
     for entity in entities.values():
         assert types(entity)
         for value in (
             value
             for values in entity.values()
-            for value in every(values)
+            for value in as_list(values)
             if isinstance(value, dict)
         ):
             assert value["@id"] in entities or value["@id"] == "https://w3id.org/ro/crate/1.1", (

@@ -214,7 +214,7 @@ def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(wo
     check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "error: policy 'own': task 'mine': ",
-        "a line needs at least two",
+        "the fit needs at least two",
     )
     overlay(world, PREDICTED | {"budget": {"prompts": 4}, "calibrated_on": 0.2})
     check_refusal(
