@@ -14,9 +14,9 @@ from conftest import path_of
 from hardgrpo.runtime import warm
 
 # a program with this environment runs in the process that the test starts, not in a fork
-COLD = os.environ | {warm.SOCKET: warm.OFF}
+WITHOUT_SERVER = os.environ | {warm.SOCKET: warm.OFF}
 KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of each kind of run; .ci/run: ten
-often = pytest.mark.skipif(
+with_many_kills = pytest.mark.skipif(
     KILLS < 2, reason="HARDGRPO_KILLS=10 kills more often, in every stage and in several processes"
 )
 # EVERY: updates between the checkpoints of runs that a test stops between two checkpoints
@@ -55,8 +55,8 @@ def start(
     with open(folder / f"{name}.log", "a") as log:
         # The run has the lowest priority, because on a busy machine the test must not be slower
         # than the training that it stops.
-        gently = ["nice", "-n", "19", *command(name, *arguments, spec=spec)]
-        return subprocess.Popen(gently, cwd=folder, stderr=log, **{"stdout": log, **kwargs})
+        low_priority = ["nice", "-n", "19", *command(name, *arguments, spec=spec)]
+        return subprocess.Popen(low_priority, cwd=folder, stderr=log, **{"stdout": log, **kwargs})
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 from conftest import path_of
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import base_weights
-from interruptible_run import often, wait_for
+from interruptible_run import wait_for, with_many_kills
 
 UPDATES = 6
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
@@ -144,7 +144,7 @@ def two(folder) -> Path:
     return folder / "two"
 
 
-@often
+@with_many_kills
 def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
     """The test signals the launching process. A second call resumes from the saved state."""
     with open(folder / "stopped.log", "w") as log:
@@ -164,7 +164,7 @@ def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
     assert contents(folder / "stopped") == contents(two)
 
 
-def test_two_processes_share_out_the_same_work(folder, clean, two):
+def test_two_processes_divide_the_same_work(folder, clean, two):
     """With `--track`, the training curves also go to TensorBoard."""
     assert list((folder / "curves").rglob("events.out.tfevents.*"))
     columns = ("step", "prompts", "rollouts", "learning_rate")
@@ -189,7 +189,7 @@ def test_a_tracker_that_is_not_installed_is_an_error(folder, monkeypatch):
     assert not (folder / "tracked").exists()
 
 
-def test_completions_that_cannot_be_shared_out_are_an_error(folder):
+def test_completions_that_cannot_be_divided_evenly_are_an_error(folder):
     done = subprocess.run(
         command("five", "--processes", "5"), cwd=folder, capture_output=True, text=True, check=False
     )

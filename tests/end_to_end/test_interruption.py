@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from interruptible_run import (
-    COLD,
     EVERY,
     KILLS,
     UPDATES,
+    WITHOUT_SERVER,
     command,
     complete_checkpoints,
     contents,
@@ -97,7 +97,7 @@ def test_half_written_checkpoints_are_recognised_and_thrown_away(run):
 
 
 def test_a_second_process_on_the_same_run_is_turned_away(run):
-    first = start(run, "locked", env=COLD)
+    first = start(run, "locked", env=WITHOUT_SERVER)
     wait_for(lambda: states(run, "locked"), first)
     first.send_signal(signal.SIGSTOP)  # the first process must still run when the second starts
     second = subprocess.run(command("locked"), cwd=run, capture_output=True, text=True, check=False)
@@ -288,7 +288,7 @@ def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
     def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    process = start(run, name, preexec_fn=small_disk, env=COLD)
+    process = start(run, name, preexec_fn=small_disk, env=WITHOUT_SERVER)
     assert process.wait() == 1
     last_line = (run / "full.log").read_text().strip().splitlines()[-1]
     assert (

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from conftest import ROOT, path_of
 from hardgrpo.runtime import user_settings
-from interruptible_run import COLD, contents, often, states, wait_for
+from interruptible_run import WITHOUT_SERVER, contents, states, wait_for, with_many_kills
 
 TELLING = """
 import json, os
@@ -98,7 +98,7 @@ class Place:
             capture_output=True,
             text=True,
             check=False,
-            env=COLD | (env or {}),
+            env=WITHOUT_SERVER | (env or {}),
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
         return done.stdout
@@ -164,12 +164,16 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
     assert place.updates("bf16")[0]["kl"] < 1e-4, "both compute in bf16"
 
 
-@often
+@with_many_kills
 def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
     with open(place.folder / "log", "w") as log:
         command = ["nice", "-n", "19", *place.command("killed"), *TWO]
         process = subprocess.Popen(
-            command, cwd=place.folder, stdout=log, stderr=log, env=COLD | place.told("killed")
+            command,
+            cwd=place.folder,
+            stdout=log,
+            stderr=log,
+            env=WITHOUT_SERVER | place.told("killed"),
         )
         wait_for(
             lambda: any(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interruptible_run import contents, latest, often, start, wait_for
+from interruptible_run import contents, latest, start, wait_for, with_many_kills
 
 UPDATES, EVERY = 60, 20
 RUN = "results/training/tiny/swaps/mini_sft/hard/seed0"
@@ -193,7 +193,7 @@ def test_the_loss_falls_and_the_log_says_so(run):
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
 
 
-@often
+@with_many_kills
 def test_two_processes_train_as_one(run):
     """Each process has half of an update's texts. Solutions differ in length, and the loss is the
     mean over all tokens."""

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from interruptible_run import COLD, command, contents, start, states, wait_for
+from interruptible_run import WITHOUT_SERVER, command, contents, start, states, wait_for
 
 
 def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
-    orphan = start(run, "taken", env=COLD)
+    orphan = start(run, "taken", env=WITHOUT_SERVER)
     wait_for(lambda: states(run, "taken"), orphan)
     # the process must still run when it receives the request to stop
     orphan.send_signal(signal.SIGSTOP)

@@ -66,7 +66,7 @@ class Parsed(Exception):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_call_that_is_made_hostile_is_one_that_its_program_takes(name, monkeypatch):
+def test_every_call_is_accepted_by_its_program_before_it_is_made_hostile(name, monkeypatch):
     """Otherwise the parser would refuse every case, and every refusal counts as a good end."""
     parse = argparse.ArgumentParser.parse_args
 
@@ -133,7 +133,7 @@ def test_a_line_that_is_no_json_or_has_a_key_twice_is_refused(tmp_path, line, wo
         ("id,rate\na,\x1b[31m\n", r"is '\x1b[31m'"),
     ],
 )
-def test_a_table_that_says_two_things_is_refused(tmp_path, text, words):
+def test_a_malformed_table_or_one_with_a_column_twice_is_refused(tmp_path, text, words):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(UserError, match=re.escape(words)):
         files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float})
@@ -220,7 +220,7 @@ def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
         ),
     ],
 )
-def test_yaml_that_says_two_things_or_never_ends_is_refused(tmp_path, text, words):
+def test_malformed_yaml_and_yaml_with_a_key_twice_or_aliases_is_refused(tmp_path, text, words):
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(UserError, match=re.escape(words)):
         files.read_yaml(tmp_path / "x.yaml")
@@ -278,7 +278,7 @@ def test_other_malformed_state_files_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("row", [{"tokens": [-1]}, {"tokens": ["3"]}, {"finish_reasons": [5]}])
-def test_a_recording_whose_numbers_are_none_is_refused(tmp_path, row):
+def test_a_recording_with_malformed_numbers_is_refused(tmp_path, row):
     files.write_jsonl(tmp_path / "R.jsonl", [{"question": "q", "completions": ["x"]} | row])
     with pytest.raises(UserError, match="row 1: '(tokens|finish_reasons)' must hold"):
         completions.read_recording(str(tmp_path / "R.jsonl"), [{"id": "p", "question": "q"}])

@@ -15,7 +15,7 @@ from test_recipes import SPEC
 from conftest import ROOT, path_of
 from hardgrpo.runtime import node, user_settings
 from hardgrpo.runtime.errors import UserError
-from interruptible_run import COLD
+from interruptible_run import WITHOUT_SERVER
 
 # A stand-in for a torch for GPUs, with everything that the programs use before they load libraries.
 # It records which GPUs are visible when CUDA starts.
@@ -66,7 +66,7 @@ class Node:
         """The line with which a program ends."""
         inherited = {
             name: value
-            for name, value in COLD.items()
+            for name, value in WITHOUT_SERVER.items()
             if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)
         }
         own = {

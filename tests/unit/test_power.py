@@ -105,7 +105,7 @@ def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_ha
     )
 
 
-def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():
+def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published_difference():
     rows = required_seeds("paper")
     assert {(row["claim"], row["model"], row["task"]) for row in rows} >= {
         ("hard_over_random", "qwen3-4b", "gsm8k"), ("hard_over_easy", "llama-3.1-8b-instruct", "gsm8k"),
@@ -135,7 +135,7 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
         for model in ("qwen3-4b", "qwen3-14b")
     )
     assert cheap["gpu_hours"] / cheap["takes"] < dear["gpu_hours"] / dear["takes"], (
-        "a larger model costs more a seed"
+        "a larger model costs more per seed"
     )
 
 

@@ -111,7 +111,7 @@ def test_requests_that_a_node_fulfils_give_no_problem(request_):
         ),
         (
             Request("train", "gpu", gpus=2, gpu_name="1g.10gb"),
-            "gpu: 2 slices 1g.10gb requested, and CUDA shows a process one MIG slice",
+            "gpu: 2 slices 1g.10gb requested, but CUDA shows only one MIG slice to a process",
         ),
         (
             Request("train", "sxm", gpus=1, gpu_name="a+b"),

@@ -223,7 +223,7 @@ def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monk
 
 
 @pytest.mark.parametrize("content", [b"", bytes(65)])
-def test_a_seal_that_a_power_cut_has_left_empty_is_none(table, content):
+def test_an_empty_seal_after_a_power_cut_counts_as_no_seal(table, content):
     seals.seal_path(table).write_bytes(content)
     assert files.read_text(table) == "gain\n0.25\n"
 

@@ -235,7 +235,7 @@ def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
 
 
 @given(st.integers(1, 40), st.data())
-def test_only_and_except_of_one_list_share_out_the_rows(count, data):
+def test_only_and_except_of_one_list_divide_the_rows(count, data):
     rows = [{"question": f"q{n}"} for n in range(count)]
     row_numbers = data.draw(st.lists(st.integers(0, count - 1), max_size=count))
     selected, excepted = (
@@ -246,7 +246,7 @@ def test_only_and_except_of_one_list_share_out_the_rows(count, data):
 
 
 @given(st.integers(1, 40), st.integers(1, 6))
-def test_every_nth_row_from_each_first_one_shares_out_the_rows(count, every):
+def test_every_nth_row_from_each_first_one_divides_the_rows(count, every):
     rows = [{"question": f"q{n}"} for n in range(count)]
     parts = [
         sources.choose_rows(rows, {"every": every, "first": first}, "f") for first in range(every)

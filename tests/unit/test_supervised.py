@@ -346,7 +346,7 @@ def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretra
         ), "as pretrained"
 
 
-def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_arguments_reach_it(
+def test_chat_arguments_reach_the_template_and_text_after_the_end_token_is_not_trained_on(
     world,
 ):
     """In Qwen3's template, an argument decides the text before the answer, and a turn ends with
@@ -403,7 +403,7 @@ def test_a_solution_beyond_the_completion_limit_is_left_out_and_reported(world, 
     ), "a solution that reaches the limit with its end token must be kept"
     output = capsys.readouterr().out
     assert (
-        f"{12 - len(texts_within_limit)} of 12 chosen prompts have one of more than {limit} tokens: t-train-"
+        f"{12 - len(texts_within_limit)} of 12 chosen prompts have a worked solution of more than {limit} tokens: t-train-"
         in output
         and "left out" in output
     )
@@ -493,7 +493,7 @@ def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is
 
 
 @pytest.mark.slow
-def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_shared_out(
+def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_with_and_without_micro_batches(
     world, tmp_path
 ):
     from transformers import AutoModelForCausalLM

@@ -219,7 +219,7 @@ def test_two_conditions_of_a_dataset_share_their_ids(data):
 
 @given(st.sets(st.integers(0, 9), min_size=1, max_size=9))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_halves_by_only_and_except_of_one_list_share_out_the_questions(data, row_numbers):
+def test_only_and_except_of_one_list_divide_the_questions_into_two_halves(data, row_numbers):
     rows = sorted(row_numbers)
     source = MATHS | {
         "train": [part("one.jsonl", {"only": rows})],

@@ -18,7 +18,7 @@ import yaml
 import fork_server
 from conftest import World, path_of
 from hardgrpo.runtime import files
-from interruptible_run import KILLS, contents, often, wait_for
+from interruptible_run import KILLS, contents, wait_for, with_many_kills
 from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, read_answers
 
 SOURCE = {
@@ -395,7 +395,7 @@ TRAINING = (
 )
 
 
-@often
+@with_many_kills
 def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated, tmp_path):
     world = annotated.copy(tmp_path / "world")
     expected = result_checksums(annotated)

@@ -185,7 +185,7 @@ def granted_gpus(requested: int) -> int:
         raise UserError(
             f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); "
             + (
-                "CUDA shows a process one MIG slice: ask for whole GPUs, or lower count"
+                "CUDA shows only one MIG slice to a process: ask for whole GPUs, or lower count"
                 if "MIG-" in visible
                 else "check partition and GPUs of the job (slurm/config.yaml), or list that many GPUs in CUDA_VISIBLE_DEVICES"
             )

@@ -27,7 +27,7 @@ const SORTS = {
   down: ["most right → wrong", (a, b) => b.down - a.down],
   lowest: ["lowest share correct", (a, b) => a.correct / a.rows - b.correct / b.rows],
 };
-const first = (table) => Object.entries(table).map(([value, [name]]) => [value, name]);
+const optionsOf = (table) => Object.entries(table).map(([value, [name]]) => [value, name]);
 const numbersFirst = (a, b) => a - b || (isNaN(a) - isNaN(b)) || (a < b ? -1 : a > b ? 1 : 0);
 
 let isSampled; // whether any completion is sampled; if so, the default is to show only sampled completions
@@ -49,11 +49,11 @@ function arrangeControls() {
     ["policy", "policy", [[BASE, "base model (untrained)"], ...same(distinct(blocks.map((b) => b.policy)))]],
     ["seed", "seed", same(distinct(blocks.map((b) => b.seed)).sort(numbersFirst))],
     ["tier", "tier", same(distinct(tiers).sort(numbersFirst))],
-    ["p", "p̂ of the base", first(PASS)],
+    ["p", "p̂ of the base", optionsOf(PASS)],
     ["decoding", "decoding", decodings()],
-    ["grade", "grade", first(GRADES)],
-    ["change", "against the base", first(CHANGES)],
-    ["sort", "order", first(SORTS)],
+    ["grade", "grade", optionsOf(GRADES)],
+    ["change", "against the base", optionsOf(CHANGES)],
+    ["sort", "order", optionsOf(SORTS)],
   ];
   const form = $("filters"), narrow = matchMedia("(max-width: 700px)");
   const fold = () => { $("fold").open = !narrow.matches; };
@@ -84,14 +84,14 @@ function arrangeControls() {
 
 const read = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
-function written(state) {
+function addressOf(state) {
   const kept = Object.entries(state).filter(([, value]) => value !== "" && value !== undefined && value !== null);
   return "#" + new URLSearchParams(kept).toString();
 }
 
 /** Change the selection; `quietly` adds no entry to the history of the browser. */
 function go(changes, quietly = false) {
-  const address = written({ ...read(), ...changes });
+  const address = addressOf({ ...read(), ...changes });
   if (quietly) location.replace(address);
   else location.hash = address;
 }
@@ -128,7 +128,7 @@ async function search(state, current) {
     $("status").textContent = `Searching the completions: ${i} of ${wanted.length} files …`;
     const { completion } = await textsOf(block);
     if (!current()) return null;
-    masks.set(block, Uint8Array.from(completion, (written) => written.toLowerCase().includes(text)));
+    masks.set(block, Uint8Array.from(completion, (words) => words.toLowerCase().includes(text)));
   }
   return masks;
 }

@@ -75,7 +75,7 @@ function showList(state, entries) {
     const { group } = entry, problem = group.problems[entry.problem], line = put(body, "tr");
     const name = put(line, "td", "question"), link = put(name, "a");
     line.dataset.open = nameOf(entry);
-    link.href = written({ ...state, open: nameOf(entry), row: "" });
+    link.href = addressOf({ ...state, open: nameOf(entry), row: "" });
     show(put(link, "bdi"), cut(problem.id, 120));
     if (many || tests) put(name, "span", "narrow", [many && group.name, tests && group.test].filter(Boolean).join(", "));
     show(put(put(name, "small"), "bdi"), cut(String(problem.question ?? ""), 220));
@@ -225,7 +225,7 @@ function showPairs(parent, rows, at, state) {
   const draw = (until) => {
     for (const [block, i] of rows.slice(drawn, until)) {
       const line = put(body, "tr", drawn++ === at ? "chosen" : ""), cell = put(line, "td", "t"), link = put(cell, "a");
-      link.href = written({ ...state, row: rowName(block, i) });
+      link.href = addressOf({ ...state, row: rowName(block, i) });
       show(link, block.policy === null ? "base model" : describe(block));
       put(line, "td", "t", block.greedy[i] ? "greedy" : "sampled");
       put(line, "td", "", block.sample[i]);
