@@ -10,7 +10,7 @@ import audit_locks
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
 
-HOLE = {
+VULNERABILITY = {
     "id": "PYSEC-1",
     "aliases": ["CVE-2025-1"],
     "fix_versions": ["2.0"],
@@ -54,8 +54,8 @@ def test_locks_without_vulnerabilities_are_counted(answers, capsys):
     ]
 
 
-def test_a_hole_is_named_with_its_lock_and_fix_and_is_an_error(answers, capsys):
-    answers["gpu"][0]["vulns"] = [HOLE]
+def test_a_vulnerability_is_an_error_that_names_its_lock_and_fix(answers, capsys):
+    answers["gpu"][0]["vulns"] = [VULNERABILITY]
     with pytest.raises(UserError, match="1 known vulnerabilities"):
         audit_locks.main()
     assert (

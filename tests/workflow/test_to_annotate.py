@@ -163,7 +163,7 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
 POOL = [{"id": f"p{i}", "question": f"q{i}", "answer": None, "tier": None} for i in range(4)]
 
 
-def take_in(folder, rows, header=("id", "question", "answer")):
+def read_annotated(folder, rows, header=("id", "question", "answer")):
     files.write_jsonl(folder / "P.jsonl", POOL)
     with open(folder / "A.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
@@ -181,7 +181,7 @@ def take_in(folder, rows, header=("id", "question", "answer")):
 
 
 def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
-    done = take_in(
+    done = read_annotated(
         tmp_path, [("p2", "", "7"), ("p0", "q0", " "), ("p1", "changed", " 1,000 "), ("p3", "", "")]
     )
     assert done.returncode == 0, done.stderr
@@ -224,7 +224,7 @@ def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
     ],
 )
 def test_the_fault_of_a_filled_in_file_is_reported_in_one_line(tmp_path, rows, header, message):
-    done = take_in(tmp_path, rows, header or ("id", "question", "answer"))
+    done = read_annotated(tmp_path, rows, header or ("id", "question", "answer"))
     assert (
         done.returncode == 1
         and done.stderr.startswith(f"error: {message}")
