@@ -294,7 +294,7 @@ def test_gpus_are_counted_as_cuda_shows_them(entries, count, environment):
         environment(CUDA_VISIBLE_DEVICES=entries, **rehearsal)
         with pytest.raises(
             UserError,
-            match="one MIG slice: ask for whole GPUs"
+            match="one MIG slice to a process: ask for whole GPUs"
             if "MIG" in entries
             else "check partition and GPUs",
         ):
