@@ -309,7 +309,7 @@ def test_a_share_a_number_and_money_that_pay_for_as_many_prompts_choose_the_same
         (
             "hard",
             {"budget": {"prompts": 4}},
-            r"the budget \(4 prompts\) pays for 4 prompts, and the pool has 3; lower it",
+            r"the budget \(4 prompts\) pays for 4 prompts, and the pool has 3; lower the budget",
         ),
         ("hard", {"budget": {"prompts": 0}}, "expected a share .*, .prompts: 50., or .money"),
         (

@@ -64,11 +64,11 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
     [
         (
             {"rule": "hard", "budget": {"prompts": 21}},
-            "pays for 21 prompts, and the pool has 20; lower it",
+            "pays for 21 prompts, and the pool has 20; lower the budget",
         ),
         (
             {"rule": "random", "budget": {"prompts": 1000}},
-            "pays for 1000 prompts, and the pool has 20; lower it",
+            "pays for 1000 prompts, and the pool has 20; lower the budget",
         ),
         (
             SIGNAL | {"budget": {"money": 50, "label_price": 2}},
