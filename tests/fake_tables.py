@@ -1,5 +1,5 @@
-"""Made-up summary tables of any configured study, with the columns and keys of the real ones, to
-draw studies that were never run."""
+"""Made-up summary tables of any configured study, with the columns and keys of real tables, to draw
+figures of studies that were never run."""
 
 import random
 
@@ -13,7 +13,7 @@ STEPS = 6  # checkpoints, or points of a curve
 
 def write(config: dict, study: str, folder) -> None:
     """Write every table that a figure is drawn from."""
-    chance = random.Random(study)
+    rng = random.Random(study)
     study = ResolvedStudy.of(config, study)
     runs = study.runs
     arms = list(dict.fromkeys((run.model, run.task, run.policy, run.recipe) for run in runs))
@@ -21,11 +21,11 @@ def write(config: dict, study: str, folder) -> None:
     recorded = all(run.recipe == "recorded" for run in runs)  # also if there are no runs
     seeds = 1 if recorded and runs else len(study.seeds)
 
-    def interval(name: str, value: float, half: float, known: bool = True) -> dict:
+    def interval(name: str, value: float, half_width: float, has_bounds: bool = True) -> dict:
         return {
             name: value,
-            f"{name}_low": value - half if known else None,
-            f"{name}_high": value + half if known else None,
+            f"{name}_low": value - half_width if has_bounds else None,
+            f"{name}_high": value + half_width if has_bounds else None,
         }
 
     tables = {name: [] for name in registry.SUMMARIES}
@@ -35,11 +35,11 @@ def write(config: dict, study: str, folder) -> None:
         tight = config["tasks"][test].get("cut_from") is not None
         base, gain = (
             (0.3 if tight else 0.85),
-            (chance.uniform(0.1, 0.5) if tight else chance.uniform(-0.06, 0.08)),
+            (rng.uniform(0.1, 0.5) if tight else rng.uniform(-0.06, 0.08)),
         )
         finishing = gain * (0.9 if tight else 0.1)
         for step in range(STEPS + 1):
-            tokens = 200 - 20 * step + chance.uniform(-9, 9)
+            tokens = 200 - 20 * step + rng.uniform(-9, 9)
             tables["accuracy"].append(
                 keys | {"decoding": "sampled", "step": 50 * step} | interval("accuracy", base + gain * step / STEPS, 0.04)
                 | {"answered_mean": 0.9, "truncated_mean": 0.1, "tokens_mean": tokens} | count
@@ -73,12 +73,12 @@ def write(config: dict, study: str, folder) -> None:
         for seed in (
             range(10) if policy == "hard" and settings.is_first_recipe(study.entry, recipe) else ()
         ):
-            known = {
-                name: chance.random()
+            base_measures = {
+                name: rng.random()
                 for name in ("base_accuracy", "greedy_gap", "zero_share", "mixed_share")
             }
             tables["leads"] += [
-                keys | {"minus": minus, "seed": seed, "lead": chance.gauss(0, 0.03)} | known
+                keys | {"minus": minus, "seed": seed, "lead": rng.gauss(0, 0.03)} | base_measures
                 for minus in ("random", "easy")
             ]
         for minus in study.policy_names if policy == "hard" else ():
@@ -89,7 +89,7 @@ def write(config: dict, study: str, folder) -> None:
                     "problems": 150,
                     "seeds": seeds,
                 }
-                lead = pair | interval("difference", chance.gauss(0, 0.03), 0.04)
+                lead = pair | interval("difference", rng.gauss(0, 0.03), 0.04)
                 tables["differences"].append(lead)
                 tables["paired"] += [
                     lead | {"what": "checkpoint", "at": 50 * step} for step in range(1, STEPS)
@@ -103,7 +103,7 @@ def write(config: dict, study: str, folder) -> None:
         keys = {"model": model, "task": task, "policy": policy, "recipe": recipe}
         tables["learnable"].append(
             keys
-            | interval("learnable", chance.uniform(0.1, 0.9), 0.05)
+            | interval("learnable", rng.uniform(0.1, 0.9), 0.05)
             | {"updates": 300, "seeds": seeds}
         )
         for step in range(1, 21):
@@ -111,11 +111,11 @@ def write(config: dict, study: str, folder) -> None:
             shares = {"truncated_share": 0.5 / step, "reward_mean": 0.5, "learnable_share": 0.4}
             shares |= {"all_right_share": 0.02 * step, "all_wrong_share": 0.6 - 0.02 * step}
             for name, value in (
-                {"tokens_mean": 200 - 5 * step + chance.uniform(-5, 5)} | shares
+                {"tokens_mean": 200 - 5 * step + rng.uniform(-5, 5)} | shares
             ).items():
                 curve |= interval(name, value, 0.1 * value, seeds > 1)
             tables["curves"].append(keys | curve)
-        spent = {"rollouts": 19200, "labels": chance.choice([750, 7473]), "updates": 300}
+        spent = {"rollouts": 19200, "labels": rng.choice([750, 7473]), "updates": 300}
         tables["spent"].append(keys | spent | {"seeds": seeds})
         for seed in study.seeds:
             tables["parity"].append(
@@ -124,7 +124,7 @@ def write(config: dict, study: str, folder) -> None:
     for model, prompts in study.trajectory_prompts:
         for policy in study.policy_names:
             for stretch in (None, *range(1, 11)):
-                mixed, wrong = chance.uniform(0.1, 0.6), chance.uniform(0.0, 0.4)
+                mixed, wrong = rng.uniform(0.1, 0.6), rng.uniform(0.0, 0.4)
                 begin, end = (0.0, 1.0) if stretch is None else ((stretch - 1) / 10, stretch / 10)
                 shares = {
                     "mixed": mixed,
@@ -157,17 +157,17 @@ def write(config: dict, study: str, folder) -> None:
         ]
         tables["difficulty"] += pool
         for policy in study.policy_names:
-            asked = config["policies"][policy]
-            share = asked.get("budget", 1)
+            entry = config["policies"][policy]
+            share = entry.get("budget", 1)
             facts = {
-                "rule": asked["rule"],
-                "budget": asked.get("budget"),
+                "rule": entry["rule"],
+                "budget": entry.get("budget"),
                 "pool": 1100,
                 "prompts": 1100 * share,
                 "seeds": seeds,
             }
             tables["subsets"].append({"model": model, "task": task, "policy": policy} | facts)
-            start = chance.randrange(8)
+            start = rng.randrange(8)
             tables["difficulty"] += [
                 row | {"group": policy, "problems": 30} for row in pool[start : start + 3]
             ]
@@ -187,17 +187,17 @@ def write(config: dict, study: str, folder) -> None:
     rows = []
     for row in tables["gains"]:
         for quantity in ("gain", "learnable"):
-            here = {
+            values = {
                 "quantity": quantity,
                 "published": row["gain"] + 0.02,
                 "here": row["gain"],
                 "low": row["gain_low"],
             }
-            kept = {key: row[key] for key in ("model", "task", "eval_task", "policy", "seeds")}
+            keys = {key: row[key] for key in ("model", "task", "eval_task", "policy", "seeds")}
             rows.append(
                 {"paper": "HE", "place": "Table 1"}
-                | kept
-                | here
+                | keys
+                | values
                 | {"high": row["gain_high"], "inside": 1}
             )
     if rows:

@@ -1,5 +1,5 @@
-"""A stand-in for vLLM beside TRL's trainer, for tests without vLLM. It starts, takes weights and
-samples as vLLM does, by transformers."""
+"""A stand-in for vLLM in TRL's trainer, for tests without vLLM. It starts, receives weights and
+samples as vLLM does, with transformers."""
 
 from types import SimpleNamespace
 
@@ -9,8 +9,8 @@ from trl.generation import vllm_generation
 
 
 class StandIn:
-    """The engine, as far as TRL uses it. `offset` is added to the log-probability that it reports
-    of each token."""
+    """The parts of the engine that TRL uses. `offset` is added to every log-probability that the
+    stand-in reports."""
 
     def __init__(self, folder: str, dtype: torch.dtype, offset: float):
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
@@ -21,12 +21,12 @@ class StandIn:
             model_executor=SimpleNamespace(driver_worker=worker),
             model_config=SimpleNamespace(max_model_len=512),
         )
-        # vLLM's start seeds all generators with its own seed, for which TRL takes the rank
+        # At its start vLLM seeds all generators with its own seed, which TRL sets to the rank.
         set_seed(0)
 
     @classmethod
     def install(cls, monkeypatch, offset: float = 0.0) -> None:
-        """Let TRL's trainers use it for vLLM until the test ends."""
+        """Make TRL's trainers use this class as vLLM until the test ends."""
 
         def start(generation) -> None:
             generation.llm = cls(generation.model.name_or_path, generation.model.dtype, offset)
@@ -38,7 +38,7 @@ class StandIn:
         self.sent |= {name: weights.detach().clone() for name, weights in pairs}
 
     def reset_prefix_cache(self) -> None:
-        """The end of a sync."""
+        """TRL calls this method at the end of a sync."""
         self.model.load_state_dict(self.sent, strict=False)
 
     @torch.no_grad()

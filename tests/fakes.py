@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import user_settings
 
-# Like apptainer, as far as Snakemake and spython call it: commands run on this machine, without the
+# The calls of apptainer that Snakemake and spython make. Commands run on this machine, without the
 # modules that the image would lack.
 APPTAINER = """#!{python}
 import json, os, sys
@@ -59,20 +59,21 @@ sys.addaudithook(record)
 
 
 def names_in(lock: Path) -> set[str]:
-    """Packages that a lock names, as `normal` writes them."""
+    """Normalized names of the packages in a lock."""
     return {
-        normal(name)
+        normalized(name)
         for name in re.findall(r"^([\w.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE)
     }
 
 
-def normal(name: str) -> str:
+def normalized(name: str) -> str:
+    """The name of a package as PEP 503 normalizes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> "Apptainer":
-    """A folder to put on PATH, with the stand-in; modules of packages that an image's lock does not
-    name are hidden in it."""
+    """A folder for PATH with the stand-in, which hides modules of packages that an image's lock
+    does not name."""
     folder.mkdir()
     stand_in = Apptainer(folder)
     program = folder / name
@@ -85,7 +86,9 @@ def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> 
         )
     )
     program.chmod(0o755)
-    if not (shutil.which("latexmk") or shutil.which("tectonic")):  # the image has TeX
+    if not (
+        shutil.which("latexmk") or shutil.which("tectonic")
+    ):  # this computer has no TeX but the real image does
         (folder / "latexmk").write_text(LATEXMK)
         (folder / "latexmk").chmod(0o755)
     (folder / "sitecustomize.py").write_text(HIDE)
@@ -95,7 +98,7 @@ def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> 
         hidden = [
             module
             for module, packages in modules.items()
-            if not {normal(package) for package in packages} & locked_names
+            if not {normalized(package) for package in packages} & locked_names
         ]
         (folder / f"{image}.hidden").write_text("\n".join(hidden))
     return stand_in
@@ -114,7 +117,7 @@ class Apptainer:
         )
 
 
-# Like latexmk, as far as compile_paper.py calls it: a PDF of no pages in the folder that it names.
+# The calls of latexmk that compile_paper.py makes: write a PDF without pages to the output folder.
 LATEXMK = """#!/bin/sh
 for argument; do case $argument in -outdir=*) printf '%%PDF-1.5 made by a stand-in' > "${argument#-outdir=}/paper.pdf";; esac; done
 """
@@ -129,7 +132,7 @@ def latexmk(folder: Path) -> str:
 
 
 def without_tex(folder: Path) -> str:
-    """PATH with links to all programs of this machine but latexmk and tectonic."""
+    """PATH with links to all programs of this machine except latexmk and tectonic."""
     folder.mkdir()
     for program in (
         path for part in os.get_exec_path() if Path(part).is_dir() for path in Path(part).iterdir()
@@ -140,8 +143,8 @@ def without_tex(folder: Path) -> str:
 
 
 def without_network() -> list[str]:
-    """Start of a command that runs in a network namespace with no interface; empty where this is
-    not allowed."""
+    """The start of a command that runs in a network namespace without interfaces; empty if this
+    machine does not allow namespaces."""
     for start in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
         try:
             if subprocess.run([*start, "true"], capture_output=True, check=False).returncode == 0:
@@ -152,8 +155,8 @@ def without_network() -> list[str]:
 
 
 def record_connections(folder: Path) -> tuple[dict, Path]:
-    """(environment, file): programs run with it append their connections and name lookups to the
-    file; proxies lead nowhere."""
+    """(environment, file): programs in this environment append their connections and name lookups
+    to the file. Proxies lead nowhere."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORD)
     nowhere = "http://127.0.0.1:9"

@@ -33,11 +33,9 @@ CONTEXT.set_forkserver_preload(
 def run(
     program: str, arguments: list[str], folder: Path, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess:
-    """Run `python PROGRAM ARGUMENTS` in a folder, or `.venv/bin/snakemake ARGUMENTS` where the
-    program is "snakemake".
-
-    By default the environment is this process's, and the package this clone's.
-    """
+    """Run `python PROGRAM ARGUMENTS` in a folder, or `.venv/bin/snakemake ARGUMENTS` if the program
+    is "snakemake". By default the environment is that of this process, and the package is this
+    clone's."""
     environment = os.environ | {"PYTHONPATH": SOURCES} if environment is None else environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         streams = [CONTEXT.reducer.DupFd(stream.fileno()) for stream in (out, err)]
@@ -57,14 +55,16 @@ def ended(command: list[str], status: int, *streams: IO[str]) -> subprocess.Comp
 
 def run_by_program(command: list[str], **how) -> subprocess.CompletedProcess:
     """`subprocess.run` for a program that starts Snakemake: a fork of the program, which has
-    imported Snakemake, becomes it."""
+    already imported Snakemake, runs Snakemake."""
     if command[:3] != [sys.executable, "-m", "snakemake"]:
         return run_process(command, **how)
-    assert how.keys() == {"env", "capture_output", "text", "check"}, "no more is made the same here"
+    assert how.keys() == {"env", "capture_output", "text", "check"}, (
+        "only these options of subprocess.run are supported"
+    )
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if not child:
-            # what the program does at its end, such as removing its temporary folders
+            # exit handlers of the program, for example to remove its temporary folders
             atexit._clear()
             become("snakemake", command[3:], os.getcwd(), how["env"], (out.fileno(), err.fileno()))
         return ended(command, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), out, err)
@@ -104,10 +104,10 @@ def become(
     status = 0
     try:
         if program == "snakemake":
-            # Snakemake reads config.yaml with FullLoader; the one in C is eight times as fast
+            # Snakemake reads config.yaml with FullLoader; CFullLoader is eight times as fast
             yaml.FullLoader = yaml.CFullLoader
             sys.path.insert(0, os.path.join(folder, "src"))
-            # as .venv/bin/snakemake does
+            # do what .venv/bin/snakemake does
             runpy.run_module("hardgrpo.runtime.start", run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(program, run_name="__main__")
@@ -118,6 +118,6 @@ def become(
     except BaseException:
         traceback.print_exc()
         status = 1
-    atexit._run_exitfuncs()  # processes of multiprocessing do not run them
+    atexit._run_exitfuncs()  # processes of multiprocessing do not run exit handlers
     sys.stdout.flush()
     os._exit(status)

@@ -17,7 +17,7 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-NAMES = {  # of a layer's weights
+NAMES = {  # names of a layer's weights
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
@@ -66,8 +66,8 @@ def write_qwen2(
     rules: str | None = "qwen2",
     quantised: bool = False,
 ) -> None:
-    """Write a model as a GGUF file. `without` names weights that are left out; `rules` are those of
-    the tokenizer."""
+    """Write a model as a GGUF file, without the weights in `without`. `rules` are the tokenizer's
+    rules of pre-tokenization."""
     config, weights, tokens = model.config, model.state_dict(), vocabulary()
     names = {
         "token_embd.weight": "model.embed_tokens.weight",
@@ -118,7 +118,8 @@ def write_qwen2(
 
 def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
     """Write a model that this project has pretrained (a Qwen3 with a token for each word and digit)
-    as a GGUF file. A prompt begins with a space there: its first token has one."""
+    as a GGUF file. Prompts for the file begin with a space, because the first token begins with
+    one."""
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)  # fmt: skip
     config, weights, vocabulary = model.config, model.state_dict(), tokenizer.get_vocab()
     tokens = [token.replace("\u2581", " ") for token in sorted(vocabulary, key=vocabulary.get)]
@@ -165,7 +166,7 @@ def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
 
 
 def write_wheel(folder: Path, package: str, version: str, **members: bytes) -> Path:
-    """A wheel with files `data/NAME.bin`, and with a program that nothing may run."""
+    """Write a wheel with the files `data/NAME.bin`, and with a program that must never run."""
     folder.mkdir(exist_ok=True)
     module = package.replace("-", "_")
     path, info = folder / f"{module}-{version}-py3-none-any.whl", f"{module}-{version}.dist-info"

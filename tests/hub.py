@@ -31,8 +31,8 @@ class Repository:
 class Hub:
     def __init__(self):
         self.repositories: dict[tuple[str, str], Repository] = {}
-        self.requests: list[tuple[str, str]] = []  # (method, path) of each
-        self.broken = False  # every answer is then status 500
+        self.requests: list[tuple[str, str]] = []  # (method, path) of each request
+        self.broken = False  # if set, every answer has status 500
         # a file whose download stops half-way, until the hub is closed
         self.stall: str | None = None
         self.stalled, self.closing = threading.Event(), threading.Event()
@@ -45,8 +45,8 @@ class Hub:
         return commit
 
     def environment(self, home: Path, token: str | None = None) -> dict[str, str]:
-        """The environment of a program that is to use this hub, without a cache of earlier
-        downloads and without another token."""
+        """The environment of a program that uses this hub, without a cache of earlier downloads and
+        without other tokens."""
         environment = {
             key: value
             for key, value in os.environ.items()

@@ -13,27 +13,27 @@ import yaml
 from conftest import path_of
 from hardgrpo.runtime import warm
 
-# for a program that must run in the very process that a test starts
-COLD = os.environ | {warm.SOCKET: warm.OFF}
+# a program with this environment runs in the process that the test starts, not in a fork
+WITHOUT_SERVER = os.environ | {warm.SOCKET: warm.OFF}
 KILLS = int(os.environ.get("HARDGRPO_KILLS", "1"))  # kills of each kind of run; .ci/run: ten
-often = pytest.mark.skipif(
+with_many_kills = pytest.mark.skipif(
     KILLS < 2, reason="HARDGRPO_KILLS=10 kills more often, in every stage and in several processes"
 )
-# EVERY: updates between checkpoints of the runs that are told to stop between two
+# EVERY: updates between the checkpoints of runs that a test stops between two checkpoints
 UPDATES, EVERY = 24, 8
 
 
 @pytest.fixture(scope="module")
 def run(finished_world, tmp_path_factory):
-    """A folder with spec.yaml, the specification of a run of 24 updates with a checkpoint after
-    every one, and its uninterrupted result `clean`. sparse.yaml specifies the same run with a
-    checkpoint after every eighth."""
+    """A folder with `clean`, the uninterrupted result of a run of 24 updates, and two
+    specifications of the run: spec.yaml with a checkpoint after every update, sparse.yaml with a
+    checkpoint after every eighth update."""
     folder = tmp_path_factory.mktemp("interruption")
     (folder / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(
         (folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
-    # instead of 56: sampling takes most of the time, and some answers still fit
+    # instead of 56, because sampling takes most of the time; some answers still fit
     spec["completion_tokens"] = 32
     spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
     (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
@@ -53,14 +53,14 @@ def start(
     folder: Path, name: str, *arguments: str, spec: str = "spec.yaml", **kwargs
 ) -> subprocess.Popen:
     with open(folder / f"{name}.log", "a") as log:
-        # With the lowest priority: on a busy machine the test must not be slower than the training
-        # that it is to stop.
-        gently = ["nice", "-n", "19", *command(name, *arguments, spec=spec)]
-        return subprocess.Popen(gently, cwd=folder, stderr=log, **{"stdout": log, **kwargs})
+        # The run has the lowest priority, because on a busy machine the test must not be slower
+        # than the training that it stops.
+        low_priority = ["nice", "-n", "19", *command(name, *arguments, spec=spec)]
+        return subprocess.Popen(low_priority, cwd=folder, stderr=log, **{"stdout": log, **kwargs})
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """{path: checksum} of all files of a run but those with times."""
+    """{path: checksum} of all files of a run except files that contain times."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -69,8 +69,8 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def scheduled_contents(run: Path) -> dict[str, str]:
-    """The part of `contents` that a run with a checkpoint after every eighth update has, too. The
-    manifests of checkpoints differ, because they name the run's specification."""
+    """The part of `contents` that a run with a checkpoint after every eighth update also has,
+    without the checkpoints' manifests, because these name the run's specification."""
     shared_names = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
     return {
         name: checksum
@@ -90,7 +90,7 @@ def wait_for(condition, process, seconds=600):
 
 
 def complete_checkpoints(folder: Path, name: str) -> list[Path]:
-    """Complete checkpoints in the state of a run, the oldest first."""
+    """The complete checkpoints in the state of a run, oldest first."""
     checkpoints = [path for path in states(folder, name) if (path / "manifest.json").exists()]
     return sorted(checkpoints, key=lambda path: int(path.name.split("-")[1]))
 

@@ -1,5 +1,5 @@
-"""A small model that has learned some arithmetic, and whether a server gives the pass rates and the
-log-probabilities of its weights."""
+"""A small model that has learned some arithmetic, and checks of a server's pass rates and
+log-probabilities against those of the model's weights."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling import engines
 from hardgrpo.sampling.requests import Request
 
-NAME = "learned"  # of the model, on servers
+NAME = "learned"  # the model's name on servers
 PROBLEMS = "results/tasks/arithmetic/train.jsonl"
 
 
@@ -36,7 +36,7 @@ def one_task(config: dict) -> None:
         updates=4, prompts_per_update=4, group_size=4, checkpoint_every=2, learning_rate=5e-3
     )
     config["recipes"]["mini"]["adapter"] = {"rank": 4, "alpha": 16, "dropout": 0.0}
-    # the others ask for what this model is not shown
+    # this model is not pretrained on the tasks of the other studies
     config["studies"] = {"mini": config["studies"]["mini"]}
     config["studies"]["mini"].update(
         tasks=["arithmetic"],
@@ -48,7 +48,7 @@ def one_task(config: dict) -> None:
 
 
 def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    """A program by hand; it goes on in vLLM's environment by itself."""
+    """Run a program, which restarts itself in vLLM's environment if necessary."""
     done = subprocess.run(
         [sys.executable, path_of(program), *arguments],
         cwd=folder,
@@ -79,7 +79,7 @@ def is_listening(port: int) -> bool:
 
 
 def scores_by_transformers(model_folder: Path, adapters: list, prompts: list, spoken: list) -> list:
-    """Log-probabilities of the tokens that vLLM spoke."""
+    """The log-probabilities, computed by transformers, of the tokens that vLLM sampled."""
     model = engines.load(str(model_folder))
     log_probabilities = []
     for (_, adapted), completions in zip(engines.adapted_models(model, adapters), spoken):
@@ -109,8 +109,8 @@ def probe_command(
     settings: dict | None = None,
     model: str = NAME,
 ) -> list[str]:
-    """The arguments of probe.py for the learned model behind a server. `settings` are those of the
-    source."""
+    """The arguments of probe.py for the learned model behind a server. `settings` are keys of the
+    model's source."""
     served = folder / "results/models/served"
     served.mkdir(exist_ok=True)
     provenance.write_manifest(served, model="served", source={"kind": "server", "model": model})
@@ -131,7 +131,7 @@ def probe_through_server(
     tokens: int = 40,
     settings: dict | None = None,
 ) -> tuple[dict, list[dict]]:
-    """What the provenance says of the server, and the rows of a probe."""
+    """(the server's facts in the provenance, the rows) of a probe."""
     run("probe.py", folder, *probe_command(folder, url, output, samples, tokens, settings))
     keys = {"id": str, "completion": str, "tokens": int, "finish_reason": str}
     rows = files.read_jsonl(folder / f"{output}.jsonl", keys)
@@ -139,7 +139,8 @@ def probe_through_server(
 
 
 def assert_pass_rate_of_weights(folder: Path, output: str = "served") -> None:
-    """The pass rate of a probe is that of the model's weights, up to the noise of sampling."""
+    """Assert that the pass rate of a probe equals that of the model's weights, up to sampling
+    noise."""
     grading = ["--problems", PROBLEMS, "--grader", "final_number", "--samples", "6"]
     arguments = ["--completions", f"{output}.jsonl", "--output", f"{output}.csv"]
     run("measure_difficulty.py", folder, *grading, *arguments)
@@ -152,8 +153,8 @@ def assert_pass_rate_of_weights(folder: Path, output: str = "served") -> None:
 
 
 def assert_log_probabilities_of_weights(folder: Path, rows: list[dict]) -> None:
-    """The tokens and mean log-probabilities of finished completions, with the end token, are those
-    of the weights."""
+    """Assert that finished completions, with the end token, have the number of tokens and the mean
+    log-probabilities that the weights give."""
     assert rows, "no completion is finished"
     questions = problems_of(folder)
     tokenizer = engines.load_tokenizer(folder / "results/models/tiny")

@@ -1,5 +1,5 @@
-"""Run `snakemake --lint`; ignore that rules `image` and `plan` name no container: they run outside
-of containers."""
+"""Run `snakemake --lint`, but accept that the rules `image` and `plan` name no container, because
+they run outside of containers."""
 
 import subprocess
 import sys

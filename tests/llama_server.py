@@ -15,5 +15,5 @@ params = xllamacpp.CommonParams()
 params.model.path, params.model_alias = weights, {name}
 params.port, params.n_parallel, params.n_ctx = int(port), int(slots), int(context) * int(slots)
 params.n_gpu_layers, params.cpuparams.n_threads, params.warmup = 0, 1, False
-server = xllamacpp.Server(params)  # stops when it is deleted
+server = xllamacpp.Server(params)  # the server stops when this object is deleted
 signal.pause()

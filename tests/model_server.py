@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-CUT = "cut"  # an answer that ends in the middle, because the connection is cut
+CUT = "cut"  # an answer that is cut off, because the connection closes
 RAW = "raw"  # (RAW, bytes): a response byte for byte
 WORDS = ["red", "blue", "green"]
 
@@ -35,7 +35,7 @@ class ModelServer:
             set(),
         )
         self.models: list[str] | None = None
-        self.owner = "vllm"  # of the models
+        self.owner = "vllm"  # owner of the listed models
         self.lock, self.in_flight, self.most_in_flight = threading.Lock(), 0, 0
         owner = self
 
@@ -163,7 +163,7 @@ def refusal(message: str, status: int = 400, **fields) -> tuple[int, dict]:
 
 
 def at_random(share: float, seed: int, failures: list) -> Callable:
-    """Answers of which a random share fails, each in one of the given ways."""
+    """Answers of which a random share fails, each in one of these ways."""
     rng, lock = random.Random(seed), threading.Lock()
 
     def answer(body: dict, number: int):

@@ -31,7 +31,7 @@ PROGRAMS = [
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
 ACCOUNT = "study"
 NODES = ("node1", "node2")
-GPU = "nvidia_fake-sxm4-80gb"  # as Slurm names what it detects itself
+GPU = "nvidia_fake-sxm4-80gb"  # the form of names that Slurm gives to detected GPUs
 
 SLURM_CONF = """\
 ClusterName=test
@@ -103,7 +103,7 @@ PidFile={base}/slurmdbd.pid
 
 
 def missing() -> str | None:
-    """Why no cluster can be started here; None where it can."""
+    """The reason why no cluster can start here; None if a cluster can start."""
     if os.geteuid():
         return "a cluster of its own needs root"
     absent = [program for program in PROGRAMS if not find(program)]
@@ -244,7 +244,7 @@ class Cluster:
             )  # fmt: skip
 
     def call(self, *command: str, check: bool = True, timeout: float = 600) -> str:
-        """Run a command and return its output; Slurm's commands ask this cluster."""
+        """Run a command and return its output. Slurm's commands query this cluster."""
         done = subprocess.run(
             [find(command[0]) or command[0], *command[1:]],
             env=os.environ | self.env, capture_output=True, text=True, timeout=timeout, check=False,
@@ -282,7 +282,7 @@ class Cluster:
         return self.call("squeue", "-h", "-t", "PD,R,S,CF", "-o", "%A").split()
 
     def clear(self) -> None:
-        """Cancel the jobs that a test left, and wait until they are gone."""
+        """Cancel the remaining jobs of a test, and wait until they have ended."""
         end = time.monotonic() + 600
         while (remaining_jobs := self.running()) and time.monotonic() < end:
             self.call("scancel", "--full", *remaining_jobs, check=False)

@@ -1,5 +1,5 @@
-"""One training on a test's Slurm through whatever stops it: its files are those of a run that nothing
-stopped, byte for byte."""
+"""One training on Slurm that a test stops: its files equal those of an undisturbed run, byte for
+byte."""
 
 import json
 import re
@@ -15,8 +15,8 @@ UPDATES = 240
 
 
 def study(config: dict) -> None:
-    """The small world with a model that solves some problems, trained long enough to be stopped on
-    the way."""
+    """The small world with a model that solves some problems, trained long enough to be stopped
+    during the training."""
     shrink(config)
     config["models"]["tiny"]["source"]["steps"] = 400
     config["recipes"]["mini"].update(updates=UPDATES, checkpoint_every=UPDATES // 6)
@@ -24,8 +24,8 @@ def study(config: dict) -> None:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory) -> World:
-    """The training and all that precedes it, without Slurm and without a fault, by the first worker
-    that asks. Not to be changed."""
+    """The training and everything before it, without Slurm and without a fault, by the first worker
+    that asks. Tests must not change it."""
     with one_worker_at_a_time(tmp_path_factory, "undisturbed") as folder:
         if not (folder / "done").exists():
             world = World(folder / "world")
@@ -42,7 +42,7 @@ def undisturbed(tmp_path_factory) -> World:
 
 @pytest.fixture
 def slurm_run(undisturbed, slurm, tmp_path):
-    """A world on Slurm in which everything before the training is there."""
+    """A world on Slurm that contains everything before the training."""
     world = undisturbed.copy(tmp_path / "world")
     shutil.rmtree(world.folder / "results/training")
     shutil.rmtree(world.folder / "results/logs")
@@ -53,7 +53,7 @@ def slurm_run(undisturbed, slurm, tmp_path):
 
 
 def jobs(run) -> list[dict]:
-    """The Slurm jobs of this test, as far as the accounting database has heard of them."""
+    """The Slurm jobs of this test in the accounting database."""
     return [job for job in run.cluster.jobs() if job["WorkDir"] == str(run.folder)]
 
 
@@ -67,7 +67,7 @@ def log(run) -> str:
 
 
 def under_way(run) -> str:
-    """Wait until the training has left its first checkpoint behind; its job's id."""
+    """Wait until the training has written its first checkpoint. Return the id of its job."""
     until(
         lambda: list(run.folder.glob("results/state/*/checkpoint-40")), what="the first checkpoint"
     )
@@ -76,14 +76,14 @@ def under_way(run) -> str:
 
 
 def process(run) -> int:
-    """The training program, by what it wrote into its lock."""
+    """The training process, found by the process id in its lock."""
     (lock,) = run.folder.glob("results/state/*/lock")
     return int(re.match(r"process (\d+)", lock.read_text())[1])
 
 
 def check(run, undisturbed, attempts: int, state_suffix: str = "") -> None:
-    """The files are those of the undisturbed run, and the last attempt did not start at the
-    beginning."""
+    """Assert that the files equal those of the undisturbed run, and that the last attempt
+    resumed."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
     states = [job["State"].split()[0] for job in jobs(run)]
     assert len(states) == attempts and states[-1] == "COMPLETED", states

@@ -1,7 +1,7 @@
-"""Run by the tests in vLLM's own environment: two engines one after another, each split over two
-workers, as full checkpoints on two GPUs.
+"""A program that tests run in vLLM's environment: it starts two engines one after another, each
+with two workers, as for full checkpoints on two GPUs.
 
-python vllm_engines.py MODEL: prints how many workers are left after each engine.
+python vllm_engines.py MODEL: prints the number of workers that remain after each engine.
 """
 
 import functools

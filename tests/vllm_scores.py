@@ -1,9 +1,11 @@
-"""Run by the tests in vLLM's own environment: greedy completions and the log-probabilities of their
-tokens.
+"""A program that tests run in vLLM's environment: greedy completions and the log-probabilities of
+their tokens.
 
-python vllm_scores.py ASKED.json ANSWER.json ASKED: {"model": folder, "adapters": [folder or null],
-"prompts": [token ids], "tokens": most tokens of a completion} ANSWER: for each adapter, for each
-prompt, [token ids, log-probabilities]
+python vllm_scores.py JOB.json SAMPLED.json
+
+JOB: {"model": folder, "adapters": [folder or null], "prompts": [token ids], "tokens": largest
+number of tokens of a completion}. SAMPLED: for each adapter, for each prompt, [token ids,
+log-probabilities].
 """
 
 import json

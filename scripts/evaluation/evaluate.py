@@ -127,8 +127,8 @@ def find_checkpoints(folder: Path) -> dict[int, str]:
     if pruned:
         raise errors.UserError(
             f"{folder}: the weights after {', '.join(map(str, pruned))} updates were removed when the study was evaluated"
-            " (keep_checkpoints: last), so nothing more can be tested on them; set keep_checkpoints: all, delete"
-            f" {folder / 'manifest.json'} and run again to train them anew"
+            " (keep_checkpoints: last), so these checkpoints cannot be evaluated again; set keep_checkpoints: all, delete"
+            f" {folder / 'manifest.json'} and run again, which repeats the training"
         )
     return {step: str(path) for step, path in checkpoints.items()}
 

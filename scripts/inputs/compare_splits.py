@@ -97,7 +97,7 @@ def compare_test(
     }
     print(
         f"test of {args.test} after training on {args.task}: of {counts['problems']} questions {counts['equal']} are in the pool,"
-        f" {counts['near']} are near one of the pool, {counts['sharing']} share an n-gram with one; {counts['repeated']} stand in the test twice",
+        f" {counts['near']} are near a question of the pool, {counts['sharing']} share an n-gram with a question of the pool; {counts['repeated']} occur in the test twice",
         flush=True,
     )
     equal = [
@@ -106,7 +106,7 @@ def compare_test(
     if len(equal) == len(problems) or equal and args.contamination == "refuse":
         print("\n".join(equal), flush=True)
         remedy = (
-            "give the test questions of its own"
+            "give the test other questions"
             if len(equal) == len(problems)
             else f"take them out of one split, or set tasks.{args.task}.contamination to report"
         )

@@ -81,8 +81,8 @@ def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[st
         if not fnmatch.filter(data, pattern):
             examples = ", ".join((data or names)[:10]) or "nothing"
             raise errors.UserError(
-                f"dataset {dataset}: no data file ({', '.join(ENDINGS)}) matches '{pattern}'; it has {examples};"
-                " name other files, or a revision that has them (hubs keep converted ones under refs/convert/parquet)"
+                f"dataset {dataset}: no data file ({', '.join(ENDINGS)}) matches '{pattern}'; the dataset has {examples};"
+                " name other files, or a revision with such files (hubs keep converted files under refs/convert/parquet)"
             )
     return sorted(
         {name for pattern in patterns for name in fnmatch.filter(data, pattern)}

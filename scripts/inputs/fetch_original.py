@@ -64,7 +64,7 @@ def download(repository: str, commit: str, name: str, path: Path) -> None:
     """Download a file into `path`. Raise a `DownloadError` if the server does not deliver it."""
     server = os.environ.get("HARDGRPO_GITHUB", SERVER).rstrip("/")
     address = f"{server}/{repository}/{commit}/{urllib.parse.quote(name)}"
-    remedy = f"{inputs.WHERE}, or copy the file of this commit into the folder that `local` names in the configuration"
+    remedy = f"{inputs.WHERE_TO_DOWNLOAD}, or copy the file of this commit into the folder that `local` names in the configuration"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         mirror.download_address(address, path, LARGEST)

@@ -82,7 +82,7 @@ def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
             path = Path(temporary, file)
             if not path.is_file() or files.sha256(path) != facts["sha256"]:
                 raise UserError(
-                    f"{section}/{name}: {file} is not what the lock says, so it is not kept; look for it elsewhere"
+                    f"{section}/{name}: {file} differs from the lock and is not stored; find this file elsewhere"
                 )
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             path.replace(folder / file)

@@ -42,10 +42,10 @@ def main() -> None:
     )
     for note in filled.notes:
         print(f"warning: {args.annotated}: {note}")
-    if filled.empty:
-        ids = errors.printable(", ".join(filled.empty))
+    if filled.unanswered:
+        ids = errors.printable(", ".join(filled.unanswered))
         print(
-            f"warning: {args.annotated}: {len(filled.empty)} rows have no answer and are left out: {ids}"
+            f"warning: {args.annotated}: {len(filled.unanswered)} rows have no answer and are left out: {ids}"
         )
     print(f"{args.output}: {len(filled.answers)} problems have answers")
 

@@ -19,9 +19,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# locks of builds that no index lists, with versions that are also in other locks
-OTHER_BUILDS = ("torch-cpu",)
-WHERE = "run `make audit` where the package index can be reached"
+# Locks that are not audited: no package index lists their builds, and other locks have the same
+# versions.
+UNAUDITED_LOCKS = ("torch-cpu",)
+REMEDY = "run `make audit` where the package index can be reached"
 
 
 def main() -> None:
@@ -29,35 +30,30 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.parse_args()
-    locks = [path for path in (ROOT / "envs").glob("*.lock") if path.stem not in OTHER_BUILDS]
-    locks.sort(
-        key=lambda path: (path.stem != "pip", path.stem)
-    )  # the smallest lock first, which shows whether the database answers
-    holes, packages, skipped_labels, today = (
-        [],
-        set(),
-        set(),
-        datetime.datetime.now(datetime.UTC).date(),
-    )
+    locks = [path for path in (ROOT / "envs").glob("*.lock") if path.stem not in UNAUDITED_LOCKS]
+    # The smallest lock comes first, to find out quickly whether the database answers.
+    locks.sort(key=lambda path: (path.stem != "pip", path.stem))
+    vulnerabilities, packages, skipped_labels = [], set(), set()
+    today = datetime.datetime.now(datetime.UTC).date()
     for lock in locks:
         for package in audit_lock(lock):
             label = f"{package['name']} {package.get('version', '')}".strip()
             (skipped_labels if "skip_reason" in package else packages).add(label)
-            for hole in package.get("vulns", []):
-                fixed_versions = ", ".join(hole["fix_versions"]) or "no version yet"
-                holes.append(
-                    f"envs/{lock.name}: {label}: {', '.join([hole['id'], *hole.get('aliases', [])])}; fixed in {fixed_versions}"
+            for entry in package.get("vulns", []):
+                fixed_versions = ", ".join(entry["fix_versions"]) or "no version yet"
+                vulnerabilities.append(
+                    f"envs/{lock.name}: {label}: {', '.join([entry['id'], *entry.get('aliases', [])])}; fixed in {fixed_versions}"
                 )
         if not packages:
             raise UserError(
-                f"{today}: nothing was audited: the database cannot be reached, or knows no package of envs/{lock.name}; {WHERE}"
+                f"{today}: nothing was audited: the database cannot be reached, or lists no package of envs/{lock.name}; {REMEDY}"
             )
-    for line in [*holes, *(f"not audited: {label}" for label in sorted(skipped_labels))]:
+    for line in [*vulnerabilities, *(f"not audited: {label}" for label in sorted(skipped_labels))]:
         print(errors.printable(line))
-    counts = f"{today}: {len(packages)} packages of {len(locks)} locks, {len(holes)} known holes, {len(skipped_labels)} packages not audited"
-    if holes:
+    counts = f"{today}: {len(packages)} packages of {len(locks)} locks, {len(vulnerabilities)} known vulnerabilities, {len(skipped_labels)} packages not audited"
+    if vulnerabilities:
         raise UserError(
-            f"{counts}; pin a version without them in envs/*.txt, then run `make locks`"
+            f"{counts}; pin versions without these vulnerabilities in envs/*.txt, then run `make locks`"
         )
     print(counts)
 
@@ -79,7 +75,7 @@ def audit_lock(lock: Path) -> list[dict]:
             -1
         ]
         raise UserError(
-            f"envs/{lock.name}: pip-audit has no result ({last_line}); {WHERE}"
+            f"envs/{lock.name}: pip-audit has no result ({last_line}); {REMEDY}"
         ) from None
 
 

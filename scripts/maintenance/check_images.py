@@ -9,8 +9,8 @@ without options, with the environment). The base is the definition's pinned imag
 can be reached, it is a Debian 12 from debootstrap with its Python 3.11, which the locks support.
 In the image for figures, a small study is then drawn from its committed summaries, with its paper.
 
-pip gets this machine's settings of where packages come from, while the image is built and not in
-the result. The sections run as root in a chroot, which does not confine root. Therefore the program
+While an image is built, pip uses this machine's settings for package indexes and proxies. The result
+does not contain them. The sections run as root in a chroot, which does not confine root. Therefore the program
 refuses a folder that another account owns or can write to.
 """
 
@@ -33,7 +33,7 @@ STUDY = "mini"
 # further file of this folder.
 ENVIRONMENT_FILE = "/.singularity.d/env/92-definition.sh"
 TEST_FILE = "/.singularity.d/test"
-DEBIAN = "python3,python3-venv,ca-certificates"
+DEBIAN_PACKAGES = "python3,python3-venv,ca-certificates"
 COMPLETE = ".debootstrap-complete"  # beside the folder of the Debian, after debootstrap
 
 
@@ -145,7 +145,9 @@ def make_container(definition: Definition, folder: Path) -> tuple[str, str]:
     if not (folder / COMPLETE).is_file():
         step("Debian 12 by debootstrap")
         shutil.rmtree(debian, ignore_errors=True)
-        call(["debootstrap", "--variant=minbase", f"--include={DEBIAN}", "bookworm", debian])
+        call(
+            ["debootstrap", "--variant=minbase", f"--include={DEBIAN_PACKAGES}", "bookworm", debian]
+        )
         (folder / COMPLETE).touch()
     container = buildah(folder, "from", "scratch")
     buildah(folder, "add", "--quiet", container, debian, "/")
@@ -155,8 +157,8 @@ def make_container(definition: Definition, folder: Path) -> tuple[str, str]:
 
 
 def build_settings() -> list[str]:
-    """Options of `buildah run` that give pip this machine's settings of where packages come from,
-    and the files that these settings name."""
+    """Options of `buildah run` that give pip this machine's settings for package indexes and
+    proxies, and the files that these settings name."""
     variables = {
         name: value
         for name, value in pip_settings.environment("install").items()
@@ -233,19 +235,20 @@ def test_archive(definition: Definition, folder: Path, archive: Path) -> None:
 def run(
     folder: Path,
     container: str,
-    place: str,
+    script_name: str,
     script: str,
     options: str = "-e",
     settings: list[str] = (),
 ) -> None:
-    """Run a script in a container with /bin/sh. Raise a `UserError` that names `place`."""
+    """Run a script in a container with /bin/sh. Raise a `UserError` that names the script
+    if it fails."""
     process = subprocess.run(
         [*command(folder), "run", "--isolation", "chroot", *settings, container]
         + ["--", "/bin/sh", options, "-c", script],
         check=False,
     )
     if process.returncode:
-        raise UserError(f"{place}: exit status {process.returncode}; the lines above say why")
+        raise UserError(f"{script_name}: exit status {process.returncode}; the lines above say why")
 
 
 def command(folder: Path) -> list[str]:

@@ -83,7 +83,7 @@ def main() -> None:
     args = parser.parse_args()
     folder = args.output.absolute()
     if folder.exists():
-        raise errors.UserError(f"{args.output} exists; name a folder that does not")
+        raise errors.UserError(f"{args.output} exists; name a folder that does not exist")
     environments.prepare_exact()
     if not environments.is_exact():
         raise errors.UserError("this processor has no AVX2, or this system is not Linux")

@@ -7,8 +7,8 @@ every result from 0 to 99. The *margin* of a step is the probability of the most
 minus that of the second most probable result. Greedy decoding takes the most probable result, so
 training changes it as soon as it moves the two probabilities by more than the margin.
 
-The study's base models must be in results/models; its last checkpoints are measured where they are
-in results/training. Writes the study's rows of docs/margins.csv, one for each operation of the base
+The study's base models must be in results/models. The last checkpoints of its runs are measured if
+they are in results/training. Writes the study's rows of docs/margins.csv, one for each operation of the base
 models (no policy) and of the runs of each arm.
 """
 

@@ -1,12 +1,12 @@
-"""Measure what a plan costs by the number of runs: processor time and memory of `snakemake -n`.
+"""Measure the processor time and memory that `snakemake -n` needs to plan a given number of runs.
 
     python scripts/maintenance/measure_scale.py --runs 100 1000 10000 --label now --output docs/scale.csv
     python scripts/maintenance/measure_scale.py --commit f63bc585 --label before --output docs/scale.csv
 
-The plans are those of study `paper` with more seeds, in a copy of this clone's files or of a commit,
-without results. --output replaces the rows of a file that have the label, and keeps other rows.
-Processor time counts, because it does not depend on other processes; the memory is the most that a
-process used at a time.
+The program plans study `paper` with as many seeds as give these runs, in a copy of a commit's files
+without results. It replaces the rows of --output that have the label, and keeps the other rows.
+It measures processor time instead of elapsed time, because processor time does not depend on other
+processes. The memory is the peak of a single process.
 """
 
 import benchmarks
@@ -44,10 +44,10 @@ def main() -> None:
         type=int,
         nargs="+",
         default=[100, 1_000, 10_000],
-        help="least numbers of runs (default: %(default)s)",
+        help="minimum numbers of runs, a plan for each (default: %(default)s)",
     )
     parser.add_argument(
-        "--commit", default="HEAD", help="measure this commit (default: %(default)s)"
+        "--commit", default="HEAD", help="commit whose files are measured (default: %(default)s)"
     )
     parser.add_argument("--label", required=True, help="name of the rows")
     parser.add_argument("--output", type=Path, required=True, help="CSV file")
@@ -58,11 +58,12 @@ def main() -> None:
         for runs in args.runs:
             row = measure(folder, runs)
             row |= {"label": args.label, "commit": commit}
-            rows = [
-                earlier
-                for earlier in rows
-                if (earlier["label"], earlier["runs"]) != (row["label"], row["runs"])
-            ] + [row]
+            other_rows = [
+                other
+                for other in rows
+                if (other["label"], other["runs"]) != (row["label"], row["runs"])
+            ]
+            rows = [*other_rows, row]
             files.write_rows(args.output, list(COLUMNS), rows)
             print(
                 f"{args.label}: {row['runs']} runs, {row['jobs']} jobs, {row['processor_seconds']} processor seconds, {row['memory_mb']} MB",
@@ -91,11 +92,11 @@ def git(command: str, *arguments: str) -> bytes:
     return process.stdout
 
 
-def measure(folder: Path, least_runs: int) -> dict:
-    """Runs, jobs, processor seconds and memory of the plan of at least `least_runs` runs. Raise a
+def measure(folder: Path, min_runs: int) -> dict:
+    """Runs, jobs, processor seconds and memory of the plan of at least `min_runs` runs. Raise a
     `UserError` if the plan fails."""
-    jobs = plan(folder, 1)[0]["train_grpo"]
-    seeds = -(-least_runs // jobs)
+    runs_per_seed = plan(folder, 1)[0]["train_grpo"]
+    seeds = -(-min_runs // runs_per_seed)
     counts, usage = plan(folder, seeds)
     return {
         "runs": counts["train_grpo"],
@@ -106,7 +107,7 @@ def measure(folder: Path, least_runs: int) -> dict:
 
 
 def plan(folder: Path, seeds: int):
-    """({rule: number of jobs}, resource usage) of the plan with so many seeds."""
+    """({rule: number of jobs}, resource usage) of the plan with `seeds` seeds."""
     configuration = folder / "scale.json"
     configuration.write_text(json.dumps({"studies": {STUDY: {"seeds": list(range(seeds))}}}))
     options = ["-n", "--quiet", "rules", "--configfile", str(configuration)]

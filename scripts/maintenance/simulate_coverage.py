@@ -29,7 +29,7 @@ from scipy import stats
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BEGIN, END = (
-    "<!-- tables: made by scripts/maintenance/simulate_coverage.py; a test compares -->",
+    "<!-- tables: made by scripts/maintenance/simulate_coverage.py; a test checks that the text is current -->",
     "<!-- end of tables -->",
 )
 SEEDS = (3, 5, 10)
@@ -349,7 +349,7 @@ def tables(
     components: pd.DataFrame, coverage_table: pd.DataFrame, level_table: pd.DataFrame
 ) -> str:
     """The tables of docs/statistics.md, in Markdown."""
-    head = "| trained on | tested on | replicates have | problems | samples | base % | policies % | SD over replicates (points) | of a lead | same problem | same number |"
+    head = "| trained on | tested on | replicates have | problems | samples | base % | policies % | SD over replicates, accuracy (points) | SD over replicates, lead (points) | covariance, same problem | covariance, same sample number |"
     lines = [
         "What the simulated studies are like:",
         "",
@@ -360,7 +360,7 @@ def tables(
         rates = [100 * float(rate) for rate in str(r.accuracies).split()]
         lines.append(
             f"| {r.task} | {r.eval_task} | {r.design} | {r.problems} | {r.samples} | {100 * r.base_accuracy:.1f} | {min(rates):.1f} to {max(rates):.1f}"
-            f" | {_points(r)} | {_between(r.problem):.2f} | +{_between(r.number):.2f} |"
+            f" | {_replicate_sd_cells(r)} | {_mean_covariance(r.problem):.2f} | +{_mean_covariance(r.number):.2f} |"
         )
     lines += [
         "",
@@ -400,20 +400,20 @@ def tables(
     return "\n".join(lines)
 
 
-def _between(text: str) -> float:
+def _mean_covariance(text: str) -> float:
     """The mean covariance over all pairs of policies."""
     matrix = matrix_of(text)[1:, 1:]
     return float(matrix[np.triu_indices(len(matrix), 1)].mean())
 
 
-def _points(row) -> str:
+def _replicate_sd_cells(row) -> str:
     """Cells of a table: standard deviation over replicates of a policy's true accuracy, and of the
     difference of two policies, in points."""
     matrix = matrix_of(row.replicate)[1:, 1:]
     density = stats.norm.pdf(
         stats.norm.ppf(np.mean([float(rate) for rate in str(row.accuracies).split()]))
     )
-    lead = max(2 * (np.diag(matrix).mean() - _between(row.replicate)), 0.0)
+    lead = max(2 * (np.diag(matrix).mean() - _mean_covariance(row.replicate)), 0.0)
     return f"{100 * density * np.sqrt(np.diag(matrix).mean()):.1f} | {100 * density * np.sqrt(lead):.1f}"
 
 

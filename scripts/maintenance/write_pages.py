@@ -135,7 +135,7 @@ def csv(table: pd.DataFrame) -> str:
 
 def fill_block(text: str, block: str, body: str, path: str) -> str:
     """`text` with `body` between the two marks of `block`."""
-    begin = f"<!-- {block}: made by scripts/maintenance/write_pages.py; a test compares -->"
+    begin = f"<!-- {block}: made by scripts/maintenance/write_pages.py; a test checks that the text is current -->"
     end = f"<!-- end of {block} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise errors.UserError(

@@ -69,7 +69,7 @@ def main() -> None:
             command = ["tectonic", "-X", "compile", *options, str(wrapper)]
         else:
             raise errors.UserError(
-                f"no TeX was found; {latex.INSTALL}, and run again; figures and tables do not need it"
+                f"no TeX was found; {latex.INSTALL}, and run again; figures and tables do not need TeX"
             )
         result = subprocess.run(
             command, cwd=paper, capture_output=True, text=True, errors="replace"

@@ -38,14 +38,14 @@ METADATA, WORKFLOW, TRAINER, LANGUAGE = (
     "scripts/training/train_grpo.py",
     "#snakemake",
 )
-DESCRIBED = {
+DESCRIPTIONS = {
     "README.md": "What the workflow does and how to run it",
     "LICENSE": "Licence of the workflow and of its results",
     "CITATION.cff": "How to cite the workflow",
     "config.yaml": "The settings of a user",
     TRAINER: "Trains one run",
 }
-OF_A_RUN = {
+RUN_FILES = {
     "spec.yaml": "Everything that decides the result",
     "updates.csv": "Its training log",
     "provenance.json": "What made it",
@@ -74,20 +74,20 @@ def main() -> None:
     for path in (*args.files, *args.rules, *args.runs):
         if links.is_outside(str(path)):
             raise errors.UserError(
-                f"{path}: a crate holds files of this folder alone; name it by its path from here"
+                f"{path}: a crate holds only files below the current folder; give a path relative to this folder"
             )
     for path in args.files:
         if not path.is_file():
             raise errors.UserError(
                 f"{path}: no such file; finish the study first: .venv/bin/snakemake --profile laptop --config study={args.study['name']}"
             )
-    runs = [folder for folder in args.runs if all((folder / name).is_file() for name in OF_A_RUN)]
-    graph = described(args.study, args.files, args.rules, runs)
+    runs = [folder for folder in args.runs if all((folder / name).is_file() for name in RUN_FILES)]
+    graph = entities_of(args.study, args.files, args.rules, runs)
     crate_files = [
-        *map(Path, [WORKFLOW, *DESCRIBED]),
+        *map(Path, [WORKFLOW, *DESCRIPTIONS]),
         *args.rules,
         *args.files,
-        *(folder / name for folder in runs for name in OF_A_RUN),
+        *(folder / name for folder in runs for name in RUN_FILES),
     ]
     for path in crate_files:
         # `results` and the folders directly in `results` may be links that the user made. Deeper
@@ -109,7 +109,7 @@ def main() -> None:
             )
 
 
-def described(
+def entities_of(
     study: dict, results: list[Path], rules: list[Path], runs: list[Path]
 ) -> list[Entity]:
     """The entities of the crate."""
@@ -120,12 +120,12 @@ def described(
     ]
     records = {folder: json.loads(files.read_text(folder / "provenance.json")) for folder in runs}
     times = [times_of(record) for record in records.values()]
-    run_files = [file(folder / name, text) for folder in runs for name, text in OF_A_RUN.items()]
+    run_files = [file(folder / name, text) for folder in runs for name, text in RUN_FILES.items()]
     result_files = [file(path) for path in results] + run_files
-    parts = [file(path, text) for path, text in DESCRIBED.items() if path != TRAINER] + [
+    parts = [file(path, text) for path, text in DESCRIPTIONS.items() if path != TRAINER] + [
         file(path) for path in rules
     ]
-    trainer = file(TRAINER, DESCRIBED[TRAINER]) | {
+    trainer = file(TRAINER, DESCRIPTIONS[TRAINER]) | {
         "@type": ["File", "SoftwareSourceCode"],
         "name": "train_grpo",
         "version": citation["version"],
@@ -133,12 +133,12 @@ def described(
     workflow = {
         **file(WORKFLOW), "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"], "name": citation["title"],
         "version": citation["version"], "programmingLanguage": {"@id": LANGUAGE}, "license": license_of(citation),
-        "author": listed(authors), "creator": listed(authors), "hasPart": listed([trainer, *map(file, rules)]),
+        "author": references(authors), "creator": references(authors), "hasPart": references([trainer, *map(file, rules)]),
     }  # fmt: skip
     study_action = {
         "@id": identifier(study["name"]), "@type": "CreateAction", "name": f"Study {study['name']}",
         "description": f"snakemake --config study={study['name']}", "instrument": {"@id": WORKFLOW},
-        "agent": {"@id": authors[0]["@id"]}, "object": [{"@id": "config.yaml"}], "result": listed(result_files),
+        "agent": {"@id": authors[0]["@id"]}, "object": [{"@id": "config.yaml"}], "result": references(result_files),
         **({"startTime": min(times)[0], "endTime": max(end for _, end in times)} if times else {}),
     }  # fmt: skip
     actions = [
@@ -147,10 +147,10 @@ def described(
     ]
     root = {
         "@id": "./", "@type": "Dataset", "name": f"{study['title']} (study {study['name']})", "description": citation["abstract"],
-        "datePublished": published(citation, [end for _, end in times]), "license": license_of(citation),
+        "datePublished": publication_date(citation, [end for _, end in times]), "license": license_of(citation),
         "conformsTo": [{"@id": profile} for profile in PROFILES],
-        "mainEntity": {"@id": WORKFLOW}, "mentions": listed(actions), "author": listed(authors),
-        "hasPart": listed([workflow, trainer, *parts, *result_files]),
+        "mainEntity": {"@id": WORKFLOW}, "mentions": references(actions), "author": references(authors),
+        "hasPart": references([workflow, trainer, *parts, *result_files]),
     }  # fmt: skip
     descriptor = {
         "@id": METADATA, "@type": "CreativeWork", "about": {"@id": "./"},
@@ -187,7 +187,7 @@ def described(
     ]
 
 
-def published(citation: dict, ends: list[str]) -> str:
+def publication_date(citation: dict, ends: list[str]) -> str:
     """The mandatory datePublished: the date of the workflow's release; without a release, the day
     on which the crate's last run ended; without runs, today."""
     last_end = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
@@ -245,7 +245,7 @@ def license_of(citation: dict) -> Entity:
     return {"@id": f"https://spdx.org/licenses/{citation['license']}"}
 
 
-def listed(entities: list[Entity]) -> list[Entity]:
+def references(entities: list[Entity]) -> list[Entity]:
     return [{"@id": entity["@id"]} for entity in entities]
 
 

@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument(
         "--grade-prompt-too",
         action="store_true",
-        help="grade prompt + completion, as HE's released code",
+        help="grade prompt and completion together, as HE's released code does",
     )
     parser.add_argument("--output", required=True)
     args = parser.parse_args()

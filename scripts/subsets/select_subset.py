@@ -185,7 +185,7 @@ def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, floa
             )
         if row["id"] is None or row["id"] in pass_rates:
             raise errors.UserError(
-                f"{path}: row {number}: id '{row['id'] or ''}' is empty or stands there twice; give each row an id of its own"
+                f"{path}: row {number}: id '{row['id'] or ''}' is empty or occurs twice; give each row its own id"
             )
         pass_rates[row["id"]] = row["pass_rate"]
     return difficulties, pass_rates
@@ -210,9 +210,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
                     )
     signals = {row["id"]: {signal: row.get(signal) for signal in policies.SIGNALS} for row in rows}
     if len(signals) < len(rows) or None in signals:
-        raise errors.UserError(
-            f"{path}: an id is empty or occurs twice; give each row an id of its own"
-        )
+        raise errors.UserError(f"{path}: an id is empty or occurs twice; give each row its own id")
     sample_share, sample = policy.pop("calibrated_on", None), {}
     try:
         if args.questions:
@@ -347,8 +345,8 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     certainty = (
         "exactly the subset that full probing would choose"
         if is_certain
-        else f"full probing is expected to choose at least {confidence:.4g} of these prompts, and these prompts are expected to be at least"
-        f" {confidence:.4g} of its subset (estimated from the pool's pass rates)"
+        else "compared with the subset that full probing would choose, the expected precision and recall are at least"
+        f" {confidence:.4g} (estimated from the pool's pass rates)"
     )
     return subset, {
         "certainty": certainty

@@ -1,5 +1,5 @@
-"""The library. A program that is interrupted while it still loads modules, or has no memory for
-them, ends at once, without a traceback; `errors.run` then takes over."""
+"""The library. While a program still loads modules, an interruption or a lack of memory ends the
+program at once, without a traceback. After that, `errors.run` handles both."""
 
 import _signal  # `signal` itself takes a while to load, during which Ctrl-C would print a traceback
 import os
@@ -15,7 +15,7 @@ import resource  # noqa: E402
 
 from hardgrpo.runtime import user_settings  # noqa: E402
 
-# Words of the system, of C++ and of Python, in errors of many kinds.
+# messages of the system, of C++ and of Python about a lack of memory, in errors of many kinds
 NO_MEMORY = (
     "Cannot allocate memory",
     "failed to map segment",
@@ -23,8 +23,8 @@ NO_MEMORY = (
     "can't allocate memory",
     "can't start new thread",
 )
-# Words of Python where a library in C failed without a reason: under a limit of memory, an
-# allocation whose failure nobody reported.
+# Python's messages if a C library fails without giving a reason. Under a limit of memory, the reason
+# is a failed allocation.
 NO_REASON = ("error return without exception set", "without setting an exception")
 
 

@@ -1,5 +1,5 @@
-"""LoRA: trained, killed and resumed, evaluated; and the same run in two processes, which is how
-several GPUs are used."""
+"""LoRA: train, kill, resume and evaluate an adapter; train the same run in two processes, as on
+several GPUs."""
 
 import csv
 import gzip
@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 from conftest import path_of
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import base_weights
-from interruptible_run import often, wait_for
+from interruptible_run import wait_for, with_many_kills
 
 UPDATES = 6
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
@@ -27,15 +27,15 @@ ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory) -> Path:
-    """Where the small study's model and tasks are, with the specification of a run with an adapter
-    and a KL term."""
+    """The folder with the small study's model and tasks, and the specification of a run with an
+    adapter and a KL term."""
     path = tmp_path_factory.mktemp("adapters")
     (path / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(
         (path / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text()
     )
-    # The small study's model never answers right, but sometimes answers: a reward for that gives it
-    # something to learn.
+    # The small study's model never answers correctly, but sometimes gives an answer. Rewarding any
+    # answer gives the model something to learn.
     spec["training"] |= {
         "reward": "finished",
         "adapter": ADAPTER,
@@ -110,9 +110,9 @@ def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
     base = AutoModelForCausalLM.from_pretrained(folder / "results/models/tiny", dtype=torch.float32)
     assert json.loads((clean / "provenance.json").read_text())[
         "base_sha256"
-    ] == base_weights.checksum(base), "training left the base"
+    ] == base_weights.checksum(base), "training changed the base weights"
     assert updates(clean)[0]["kl"] == "0.0" and float(updates(clean)[-1]["kl"]) > 0, (
-        "the reference is the base without adapter"
+        "the first update has a KL, so the reference is not the base model"
     )
 
 
@@ -127,7 +127,7 @@ def test_killed_and_started_again_it_ends_with_the_same_adapters(folder, clean):
         written = lambda: len(list((folder / "killed.state").glob("*/checkpoint-*")))
         wait_for(lambda kills=kills, written=written: written() > kills, process)
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+        assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     train(folder, "killed")
     assert json.loads((folder / "killed/provenance.json").read_text())["resumed_from"] > 0
     assert contents(folder / "killed") == contents(clean)
@@ -144,10 +144,9 @@ def two(folder) -> Path:
     return folder / "two"
 
 
-@often
+@with_many_kills
 def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
-    """The signal goes to the process that was started by hand or by Snakemake; the others start
-    again at what was saved."""
+    """The test signals the launching process. A second call resumes from the saved state."""
     with open(folder / "stopped.log", "w") as log:
         process = subprocess.Popen(
             ["nice", "-n", "19", *command("stopped", *TWO)], cwd=folder, stdout=log, stderr=log
@@ -165,8 +164,8 @@ def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
     assert contents(folder / "stopped") == contents(two)
 
 
-def test_two_processes_share_out_the_same_work(folder, clean, two):
-    """And their training curves go to TensorBoard, as it was asked for."""
+def test_two_processes_divide_the_same_work(folder, clean, two):
+    """With `--track`, the training curves also go to TensorBoard."""
     assert list((folder / "curves").rglob("events.out.tfevents.*"))
     columns = ("step", "prompts", "rollouts", "learning_rate")
     assert [[row[k] for k in columns] for row in updates(folder / "two")] == [
@@ -190,13 +189,13 @@ def test_a_tracker_that_is_not_installed_is_an_error(folder, monkeypatch):
     assert not (folder / "tracked").exists()
 
 
-def test_completions_that_cannot_be_shared_out_are_an_error(folder):
+def test_completions_that_cannot_be_divided_evenly_are_an_error(folder):
     done = subprocess.run(
         command("five", "--processes", "5"), cwd=folder, capture_output=True, text=True, check=False
     )
     assert (
         done.returncode == 1
-        and "12 completions an update cannot be shared out over 5 processes" in done.stderr
+        and "12 completions an update do not divide evenly among 5 processes" in done.stderr
     )
     assert done.stderr.count("\n") == 1 and not (folder / "five").exists()
 
@@ -240,7 +239,7 @@ def test_one_engine_evaluates_the_base_and_every_adapter(folder, clean):
     assert [row["tokens"] for row in rows if row["step"] == "0"] == [row["tokens"] for row in base]
     texts = [json.loads(line) for line in gzip.open(folder / "out.jsonl.gz", "rt")]
     of_step = lambda step: [row["completion"] for row in texts if row["step"] == step]
-    assert of_step(UPDATES) != of_step(0), "the adapter changes what is said"
+    assert of_step(UPDATES) != of_step(0), "the adapter does not change the completions"
 
 
 def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):

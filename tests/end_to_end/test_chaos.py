@@ -1,6 +1,6 @@
-"""A study under faults: after each, a plain rerun ends with the files of an undisturbed run, or
-stops with one line that names the damaged file. `make chaos` draws 200 faults; a plain `make test`
-has one of the seeds that once failed, .ci/run all of them."""
+"""A study under faults. After each fault, a plain rerun either ends with the files of an
+undisturbed run, or stops with one line that names the damaged file. `make chaos` draws 200 faults.
+A plain `make test` runs one of the seeds that once failed, .ci/run runs all of them."""
 
 import os
 import random
@@ -19,7 +19,7 @@ from hardgrpo.study.spec import check_run_of_checkpoints
 
 FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "0"))
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
-# (seed, kind) of the faults that were once not survived
+# (seed, kind) of faults that once made a study fail
 ONCE_FAILED = [
     (37, "bit flipped"),
     (4, "Ctrl-C"),
@@ -31,7 +31,7 @@ ONCE_FAILED = [
     (189, "no memory"),
     (194, "two at once"),
 ]
-# What says how long a run took, or lists the checksum of a file that does.
+# Files that hold wall times, or the checksum of such a file.
 TIMED = re.compile(
     r".*/(supplement\.pdf|spent\.html|spent\.tex|worth\.html)|results/models/.*/manifest\.json"
 )
@@ -47,13 +47,14 @@ PARTS = (
     "summaries",
     "../paper/mini",
 )
-OWN_WORDS = re.compile(
+ERROR_LINE = re.compile(
     r"\s*(error: |Error: |Outputs of incorrect type|.*is a directory|.*Is a directory)"
 )
 
 
 def kind_of(seed: int) -> str:
-    """All kinds in turn, in an order that is drawn anew for every turn."""
+    """The kind of fault for a seed. Every block of successive seeds covers all kinds once, in
+    random order."""
     turn, place = divmod(seed, len(KINDS))
     return random.Random(turn).sample(KINDS, len(KINDS))[place]
 
@@ -67,8 +68,8 @@ FAULTS_OF_THIS_RUN = list(
 
 @pytest.fixture
 def world(finished, monkeypatch) -> World:
-    """A copy of the finished study. Each of its Snakemakes has a server of its own: a fault must
-    not reach the rest of this test run."""
+    """A copy of the finished study. Each of its Snakemakes has its own server, so that a fault does
+    not reach other tests."""
     monkeypatch.delenv(warm.SOCKET)
     return finished
 
@@ -91,7 +92,8 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
             disturb(world, lambda workflow: None)
     else:
         jobs = sum(world.plan().values())
-        jobs_before_fault = rng.randrange(max(1, jobs - 1))  # the fault comes after so many of them
+        # the fault comes after this number of jobs
+        jobs_before_fault = rng.randrange(max(1, jobs - 1))
 
         def fault(workflow: chaos.Workflow) -> None:
             nonlocal struck
@@ -100,7 +102,7 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
             struck = chaos.WHILE_RUNNING[kind](workflow, rng)
 
         disturb(world, fault)
-    # tests/conftest.py counts them
+    # tests/conftest.py counts the faults
     record_property("fault", f"{kind}{'' if struck else ', too late'}")
     print(
         f"seed {seed}: {kind}, from {stage} on{f', {damaged.relative_to(world.folder)}' if damaged else ''}"
@@ -113,14 +115,15 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(
     for contents in (world_files, expected_files):
         for path in filter(TIMED.fullmatch, list(contents)):
             del contents[path]
-    if damaged is not None and not is_reported:  # no job had to read it
+    if damaged is not None and not is_reported:  # no job had to read the file
         name = str(damaged.relative_to(world.folder))
         if world_files.get(name) != expected_files.get(name):
-            assert is_known(damaged), f"{name} is damaged, and whoever reads it would not know"
+            assert is_detected(damaged), f"{name} is damaged, and no program would notice"
         for contents in (world_files, expected_files):
             for path in [p for p in contents if p == name or p.startswith(f"{name}/")]:
                 del contents[path]
-    # removed, as the line said; no job has to read it any more, so that none made it again
+    # `finish` has removed the file, as the message said. No job reads the file any more, so no job
+    # has made it again.
     if is_reported and not damaged.exists():
         expected_files.pop(str(damaged.relative_to(world.folder)), None)
     assert_same(world_files, expected_files)
@@ -136,7 +139,7 @@ def disturb(world: World, fault) -> None:
     assert not chaos.traceback_in(disturbed.output), disturbed.output
 
 
-def is_known(path: Path) -> bool:
+def is_detected(path: Path) -> bool:
     """Whether a program that reads a damaged file would stop."""
     try:
         seals.check(path)
@@ -153,8 +156,8 @@ def is_known(path: Path) -> bool:
 
 
 def finish(world: World, damaged: Path | None) -> bool:
-    """Run it to its end: again after each line that says what to do, and that is done. Whether the
-    damaged file was named."""
+    """Rerun the workflow until it ends, and follow each message that says what to do. Return
+    whether a message named the damaged file."""
     is_reported = False
     for attempt in range(4):
         rerun = chaos.Workflow(world, f"rerun{attempt}")
@@ -172,24 +175,26 @@ def finish(world: World, damaged: Path | None) -> bool:
         assert damaged is not None, output
         is_reported = True
         follow(world, damaged, output)
-    raise AssertionError("four reruns do not end it")
+    raise AssertionError("the study is not finished after four reruns")
 
 
 def follow(world: World, damaged: Path, output: str) -> None:
-    """Do what a line says that names the damaged file: delete it, or the folder that it is part of;
-    correct its time."""
+    """Follow a message that names the damaged file: delete the file or its folder, or correct its
+    time."""
     name = str(damaged.relative_to(world.folder))
     if re.search(
         rf"^Output .* has older modification time .* than input {re.escape(name)} .*clock skew",
         output,
         re.MULTILINE,
     ):
-        os.utime(damaged)  # Snakemake's own words for a file from the future
+        os.utime(damaged)  # Snakemake's message about a file with a time in the future
         return
-    messages = [line for line in output.splitlines() if OWN_WORDS.match(line) and name in line] or [
+    messages = [
+        line for line in output.splitlines() if ERROR_LINE.match(line) and name in line
+    ] or [
         line
         for line in output.splitlines()
-        if OWN_WORDS.match(line) and any(f"delete {folder} " in line for folder in parents(name))
+        if ERROR_LINE.match(line) and any(f"delete {folder} " in line for folder in parents(name))
     ]
     assert messages, f"{name} is damaged, and nothing says so:\n{output}"
     remedy = re.search(r"delete (\S+) and run again", messages[0])

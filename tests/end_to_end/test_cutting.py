@@ -1,4 +1,5 @@
-"""A task that cuts another's completions gives what sampling under its own limit gives."""
+"""A task that truncates the completions of another task gives the same results as sampling under
+the smaller limit."""
 
 import csv
 import gzip
@@ -48,11 +49,12 @@ def content(path) -> list[dict]:
 
 
 def text_of(path) -> str:
-    """All but how likely completions were, which is a mean over tokens that a cut has removed."""
+    """The text of a file without log-probabilities. That of a cut completion is unknown, because it
+    is a mean over the tokens, some of which are removed."""
     return re.sub(r', "log_probability": [^}]*', "", gzip.open(path, "rt").read())
 
 
-def test_cut_is_as_sampled(two_limits):
+def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     world = two_limits
     run = "results/evaluation/tiny/swaps/mini/hard/seed0/swaps_cut.csv.gz"
     targets = [
@@ -65,7 +67,7 @@ def test_cut_is_as_sampled(two_limits):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "train_grpo" not in done.stdout + done.stderr
 
-    # The base model again, really sampled under the smaller limit, on the same problems.
+    # Sample the base model under the smaller limit, on the same problems.
     task = yaml.safe_load((world.folder / "config.yaml").read_text())["tasks"]["swaps"]
     common = [
         "--model",
@@ -120,10 +122,12 @@ def test_cut_is_as_sampled(two_limits):
     ]
     assert all(
         cut_value in (None, sampled_value) for cut_value, sampled_value in log_probabilities
-    ), "unknown where a completion was cut, else the same"
+    ), "the log-probability is unknown only for truncated completions"
     assert 0 < sum(cut_value is None for cut_value, _ in log_probabilities) < len(log_probabilities)
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
-    assert {int(row["truncated"]) for row in rows} == {0, 1}, "the limit cuts some and spares some"
+    assert {int(row["truncated"]) for row in rows} == {0, 1}, (
+        "the limit truncates all completions or none"
+    )
     assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [
         row["truncated"] for row in rows
     ]
@@ -136,7 +140,7 @@ def test_one_sample_of_a_probe_chooses(two_limits):
         row["id"]: row["answer"]
         for row in map(json.loads, open(world.folder / "results/tasks/swaps/train.jsonl"))
     }
-    # this small model solves nothing, so some right answers are put in
+    # This small model solves nothing, so the test inserts some correct answers.
     right = set(sorted(answers)[::2])
     for shard in (world.folder / "results/probe/tiny/swaps").glob("shard*.jsonl.gz"):
         rows = [json.loads(row) for row in gzip.open(shard, "rt")]
@@ -156,13 +160,13 @@ def test_one_sample_of_a_probe_chooses(two_limits):
         }
     assert {row["id"]: (row["held_out"], row["held_out_correct"]) for row in rows} == held_out
     with open(world.folder / subset) as table:
-        wrong = [first_grades[row["id"]] for row in csv.DictReader(table)]
-    assert sum(wrong) == max(0, len(wrong) - list(first_grades.values()).count(0)), (
-        "wrong ones first"
+        grades = [first_grades[row["id"]] for row in csv.DictReader(table)]
+    assert sum(grades) == max(0, len(grades) - list(first_grades.values()).count(0)), (
+        "prompts with an incorrect completion are chosen first"
     )
 
 
-def test_completions_without_their_evaluation_are_told(two_limits):
+def test_completions_without_their_evaluation_are_reported(two_limits):
     world = two_limits
     command = [
         sys.executable,

@@ -65,8 +65,8 @@ def test_a_damaged_folder_of_weights_is_named(run, tmp_path, kind, damage):
 
 
 def test_a_model_is_made_again_in_the_place_of_the_old_one(finished):
-    """Snakemake removes the declared output, the manifest, before it runs the rule; the rest of the
-    folder is still there."""
+    """Before Snakemake runs the rule, it removes only the declared output, the manifest. The other
+    files of the folder remain."""
     finished.configure(lambda config: config["models"]["tiny"]["source"].update(steps=2))
     done = finished.snakemake("results/models/tiny/manifest.json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -87,8 +87,8 @@ def test_a_recipe_with_other_checkpoints_replaces_the_old_ones(finished):
 
 @pytest.mark.parametrize("what", ["checkpoints", "checkpoints/step-4"])
 def test_checkpoints_of_another_run_are_refused(finished, what):
-    """Their manifests and checksums are valid, so only the recorded specification tells whose they
-    are."""
+    """Manifests and checksums of these checkpoints are valid. Only the recorded specification shows
+    that they belong to another run."""
     runs = finished.folder / "results/training/tiny/swaps/mini"
     checkpoints, other_checkpoints = runs / "hard/seed0/checkpoints", runs / "random/seed0" / what
     folder = checkpoints.parent / what

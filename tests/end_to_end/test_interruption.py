@@ -1,5 +1,5 @@
-"""A training that is killed or told to stop, and started again, ends with the files of an
-uninterrupted one."""
+"""A training that is killed or stopped and then started again ends with the files of an
+uninterrupted training."""
 
 import json
 import os
@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from interruptible_run import (
-    COLD,
     EVERY,
     KILLS,
     UPDATES,
+    WITHOUT_SERVER,
     command,
     complete_checkpoints,
     contents,
@@ -41,7 +41,7 @@ def test_the_same_run_twice_gives_the_same_files(run):
 
 @pytest.mark.parametrize("part", range(KILLS // 5 or 1))
 def test_killed_at_random_moments_it_ends_the_same(run, part):
-    """Each kill comes a random while after a new checkpoint has begun to be written."""
+    """Each kill comes a random time after the training has begun to write a new checkpoint."""
     rng, name = random.Random(part), f"random{part}"
     for _ in range(min(5, KILLS)):
         process = start(run, name)
@@ -49,19 +49,19 @@ def test_killed_at_random_moments_it_ends_the_same(run, part):
         wait_for(lambda before=before: len(states(run, name)) > before, process)
         time.sleep(rng.uniform(0, 0.1))
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+        assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
     assert contents(run / name) == contents(run / "clean")
 
 
 def test_killed_without_a_signal_it_loses_no_more_than_since_the_last_save(run):
-    """As `scancel` ends a training whose update takes longer than Slurm waits. States are saved
-    between scheduled checkpoints."""
+    """`scancel` ends a training like this if an update takes longer than Slurm waits. States are
+    also saved between scheduled checkpoints."""
     name, often = "timed", ("--save-minutes", "0")
     process = start(run, name, *often, spec="sparse.yaml")
     wait_for(lambda: latest(run, name) % EVERY, process)
     process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+    assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     saved = latest(run, name)
     assert start(run, name, *often, spec="sparse.yaml").wait() == 0, (
         run / f"{name}.log"
@@ -90,16 +90,16 @@ def test_half_written_checkpoints_are_recognised_and_thrown_away(run):
     ordered = sorted(states(run, name), key=lambda path: int(path.name.split("-")[1]))
     newest = [path for path in ordered if (path / "manifest.json").exists()][-1]
     weights = newest / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])  # cut off although its manifest was written
-    (ordered[3] / "manifest.json").unlink()  # never finished
+    weights.write_bytes(weights.read_bytes()[:-100])  # a truncated file despite a complete manifest
+    (ordered[3] / "manifest.json").unlink()  # an unfinished checkpoint
     assert start(run, name).wait() == 0, (run / "half.log").read_text()
     assert contents(run / name) == contents(run / "clean")
 
 
 def test_a_second_process_on_the_same_run_is_turned_away(run):
-    first = start(run, "locked", env=COLD)
+    first = start(run, "locked", env=WITHOUT_SERVER)
     wait_for(lambda: states(run, "locked"), first)
-    first.send_signal(signal.SIGSTOP)  # so that it is not done before the second has started
+    first.send_signal(signal.SIGSTOP)  # the first process must still run when the second starts
     second = subprocess.run(command("locked"), cwd=run, capture_output=True, text=True, check=False)
     first.send_signal(signal.SIGCONT)
     assert second.returncode != 0
@@ -109,20 +109,21 @@ def test_a_second_process_on_the_same_run_is_turned_away(run):
 
 
 def count_reports(log: Path) -> int:
-    """How often a process has said how many updates are done; all attempts write into one log."""
+    """The number of lines that report the number of finished updates. All attempts write to one
+    log."""
     return len(re.findall(rf"seed0: \d+ of {UPDATES}", log.read_text())) if log.exists() else 0
 
 
 @pytest.mark.parametrize("then_killed", [False, True], ids=["saves", "killed while it saves"])
 def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
-    """SIGTERM between two checkpoints of the schedule, again and again; twice, as Slurm and a user
-    may send it."""
+    """The test sends SIGTERM several times between two scheduled checkpoints, and sends it twice,
+    as Slurm and a user may do."""
     rng, name = random.Random(then_killed), f"told{then_killed}"
     for _ in range(3):
         before, log = latest(run, name), run / f"{name}.log"
         report_count = count_reports(log)
         process = start(run, name, spec="sparse.yaml")
-        # It says how many updates are done just before it loads its state.
+        # The program reports the number of finished updates just before it loads its state.
         wait_for(
             lambda log=log, report_count=report_count: count_reports(log) > report_count, process
         )
@@ -143,7 +144,7 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
         last_line = (run / f"{name}.log").read_text().strip().splitlines()[-1]
         assert last_line.startswith("error: stopped by SIGTERM")
         match = re.search(rf"after update (\d+) of {UPDATES}, state saved in (\S+);", last_line)
-        if match is None:  # before it had begun an update
+        if match is None:  # before the first update of this attempt
             assert latest(run, name) == before
             continue
         assert int(match[1]) == latest(run, name) > before
@@ -152,7 +153,7 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
             assert (path / "optimizer.pt").exists()
         for path in complete_checkpoints(run, name)[:-2]:
             assert int(path.name.split("-")[1]) % EVERY == 0, (
-                "an older one off the schedule is of no use"
+                "an older checkpoint outside the schedule was kept"
             )
             names = {file.name for file in path.iterdir()}
             assert "model.safetensors" in names and not names & {
@@ -180,7 +181,7 @@ def test_told_to_stop_while_it_loads_it_stops_at_once(run):
 
 
 def test_told_to_stop_it_saves_although_nobody_reads_what_it_says(run):
-    """Slurm's signal also ends the `tee` that the job writes to."""
+    """Slurm's signal also ends the `tee` that reads the job's output."""
     process = start(run, "unread", stdout=subprocess.PIPE)
     wait_for(lambda: states(run, "unread"), process)
     process.stdout.close()
@@ -219,8 +220,8 @@ def test_where_the_newest_checkpoint_is_damaged_it_goes_on_from_the_one_before(r
 
 
 def test_a_whole_job_told_to_stop_saves_and_its_retry_goes_on(finished):
-    """The signal reaches all processes of a job, as Slurm sends it: Snakemake, the shell, the
-    program and `tee`."""
+    """As Slurm does, the test signals all processes of a job: Snakemake, the shell, the program and
+    `tee`."""
     finished.configure(
         lambda config: config["recipes"]["mini"].update(updates=40, checkpoint_every=4)
     )
@@ -253,39 +254,41 @@ def test_a_whole_job_told_to_stop_saves_and_its_retry_goes_on(finished):
 
 
 def test_an_output_that_is_removed_after_the_run_is_written_again_without_training(run):
-    """Snakemake does so where it was killed while the job went on and finished."""
+    """Snakemake removes the output if it was killed while the job continued and finished."""
     name = "unseen"
     assert start(run, name, "--keep-finished").wait() == 0
     (finished_state,) = (run / f"{name}.state").glob("*")
     assert finished_state.suffix == ".finished"
-    assert not list(finished_state.rglob("optimizer*")), "what training alone needs is gone"
+    assert not list(finished_state.rglob("optimizer*")), "files that only training needs were kept"
     weights = f"step-{UPDATES}/model.safetensors"
     assert os.path.samefile(
         finished_state / f"checkpoint-{UPDATES}/model.safetensors",
         run / name / "checkpoints" / weights,
-    ), "no room taken"
+    ), "the kept weights are a copy, not a hard link"
     shutil.rmtree(run / name)
     log = run / f"{name}.log"
     log.unlink()
     assert start(run, name, "--keep-finished").wait() == 0, log.read_text()
-    assert "of 24 updates" not in log.read_text(), "nothing was trained"
+    assert "of 24 updates" not in log.read_text(), "the run was trained again"
     assert contents(run / name) == contents(run / "clean")
     shutil.rmtree(run / name)
     assert start(run, name).wait() == 0
     assert contents(run / name) == contents(run / "clean")
-    assert not list((run / f"{name}.state").glob("*")), "by hand nothing is kept"
+    assert not list((run / f"{name}.state").glob("*")), (
+        "without --keep-finished the state is removed"
+    )
 
 
 def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
-    """A limit on the size of files stands for the full disk: writing the weights fails in the
-    middle."""
+    """A limit on the size of files simulates the full disk: the write of the weights fails before
+    its end."""
     name = "full"
     limit = (run / "clean/checkpoints/step-1/model.safetensors").stat().st_size // 2
 
     def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    process = start(run, name, preexec_fn=small_disk, env=COLD)
+    process = start(run, name, preexec_fn=small_disk, env=WITHOUT_SERVER)
     assert process.wait() == 1
     last_line = (run / "full.log").read_text().strip().splitlines()[-1]
     assert (

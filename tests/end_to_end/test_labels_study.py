@@ -1,5 +1,5 @@
-"""A study that asks which prompts to annotate, really run: by pass rates, without labels, by a
-small labelled sample, by another model, and with the majority's answers for reward."""
+"""A trained study about the prompts to annotate: it chooses by pass rates, without labels, by a
+small labelled sample, by another model, and trains with majority rewards."""
 
 import csv
 import json
@@ -49,8 +49,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with these policies, and once with a reward that needs no labels; made once,
-    not to be changed."""
+    """The small study with these policies, and one run with a reward that needs no labels. Tests
+    must not change it."""
     world = finished_world.copy(tmp_path_factory.mktemp("labels") / "world")
 
     def ask(config):
@@ -88,12 +88,12 @@ def test_labels_bought_are_counted_for_every_run_and_traced_to_its_rows(study):
         subset = study.folder / f"results/subsets/tiny/swaps/{policy}/seed0.csv"
         if row["recipe"] != "mini_majority" and LABELS[policy, row["recipe"]] < POOL:
             assert int(row["labels"]) == len(rows(subset)), (
-                "the answers of the chosen prompts, and no others"
+                "only the answers of the chosen prompts are bought"
             )
     sample = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.sample.csv")
     chosen = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.csv")
     assert {row["id"] for row in sample} < {row["id"] for row in chosen}, (
-        "what was annotated for the fit is trained on"
+        "prompts that were annotated for the fit are missing from the subset"
     )
 
 
@@ -142,7 +142,7 @@ def test_majority_rewards_are_those_of_the_group(study):
     run = study.folder / "results/training/tiny/swaps/mini_majority/random/seed0"
     updates = rows(run / "updates.csv")
     assert any(float(row["reward_mean"]) != float(row["correct_share"]) for row in updates), (
-        "a majority may be wrong"
+        "at least one majority answer is wrong"
     )
     assert json.loads((run / "provenance.json").read_text())["completion_tokens"] > 0
 

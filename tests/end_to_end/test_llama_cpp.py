@@ -1,5 +1,5 @@
-"""A real llama.cpp with a small model of this project, behind two servers: its own, from the package
-xllamacpp, and that of llama-cpp-python, which answers one request at a time."""
+"""A small model of this project behind two servers of llama.cpp: llama.cpp's own server (package
+xllamacpp), and the server of llama-cpp-python, which answers one request at a time."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ CONTEXT = 256  # tokens; llama.cpp rounds up to a multiple of 256
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory) -> World:
-    """Pretrained and probed by transformers, and written as a GGUF file."""
+    """A model that is pretrained, probed by transformers, and written as a GGUF file."""
     world = World(tmp_path_factory.mktemp("learned") / "world")
     world.configure(one_task)
     done = world.snakemake("results/difficulty/tiny/arithmetic.csv")
@@ -46,7 +46,7 @@ def learned(tmp_path_factory) -> World:
 
 @pytest.fixture(scope="module", params=["xllamacpp", "llama_cpp"])
 def kind(request) -> str:
-    """The package of a server."""
+    """The package that provides the server."""
     find = f"import importlib.util as u, sys; sys.exit(u.find_spec('{request.param}') is None)"
     if subprocess.run([LLAMA_PYTHON, "-c", find], check=False).returncode:
         pytest.skip(f"{LLAMA_PYTHON} has no package {request.param}")
@@ -83,8 +83,8 @@ def url(kind, learned):
 
 
 def test_pass_rates_and_log_probabilities_are_those_of_the_weights(kind, url, learned):
-    """The server of llama-cpp-python ignores n, which is noticed, and gives no log-probabilities of
-    chats."""
+    """The server of llama-cpp-python ignores n, which the program reports, and returns no
+    log-probabilities of chats."""
     facts, rows = probe_through_server(learned.folder, url, kind)
     assert facts["not_supported"] == (["n"] if kind == "llama_cpp" else [])
     assert facts["answered_by"] == [NAME]
@@ -114,7 +114,8 @@ def test_a_completion_ends_at_the_limit(kind, url, learned):
 
 @pytest.mark.parametrize("tokens", [CONTEXT - 10, CONTEXT + 10])
 def test_a_context_that_is_too_small_names_the_prompt(kind, url, learned, tokens):
-    """The prompt fits, but no completion of 40 tokens after it; or not even the prompt fits."""
+    """Two cases: the prompt fits but leaves no room for 40 tokens, or the prompt alone is too
+    long."""
     sentence = next(iter(problems_of(learned.folder).values())).partition(".")[0] + "."
     tokenizer = engines.load_tokenizer(learned.folder / "results/models/tiny")
     question = " ".join([sentence] * (tokens // len(tokenizer(sentence)["input_ids"])))
@@ -143,7 +144,7 @@ def assert_fails(learned: World, arguments: list[str], *words: str) -> None:
 
 
 def test_prompts_are_chosen_by_one_command(kind, tmp_path):
-    """With random weights, whose tokens are bytes."""
+    """The model has random weights, and its tokens are bytes."""
     write_qwen2(tmp_path / "random.gguf", build_qwen2(tied=True))
     world = World(tmp_path / "world")
     rows = "".join(f"n{n},Which colour has ball {n}?\n" for n in range(6))

@@ -1,4 +1,4 @@
-"""Compute nodes have no internet: after `snakemake inputs` a study is made without any network."""
+"""Compute nodes have no internet: after `snakemake inputs`, a study runs without a network."""
 
 import os
 import re
@@ -34,7 +34,8 @@ def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess
 
 
 def network_calls(calls) -> list[str]:
-    """What programs of the workflow asked of the network (Snakemake's own loopback aside)."""
+    """The network calls that programs of the workflow attempted, without Snakemake's own calls of
+    the loopback address."""
     lines = calls.read_text().splitlines() if calls.exists() else []
     return [line for line in lines if line.startswith(REACHES_OUT)]
 
@@ -65,7 +66,7 @@ def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_pa
 
 
 def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
-    """So the recorder sees what there is to see, and the ban is needed."""
+    """The recorder therefore detects network calls, and the programs need the ban."""
     finished.edit(
         "src/hardgrpo/runtime/environments.py",
         lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text),

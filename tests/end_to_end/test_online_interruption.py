@@ -1,5 +1,5 @@
-"""A run with a selector, or with process rewards, that is killed and started again ends with the
-files of an uninterrupted one."""
+"""A run with a selector or process rewards that is killed and started again ends with the files of
+an uninterrupted run."""
 
 import random
 import signal
@@ -39,8 +39,8 @@ UPDATES = 5 * KILLS + 3
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory):
-    """A folder with a specification for each kind: sampling steps over the whole pool, a checkpoint
-    after every one."""
+    """A folder with a specification for each kind. Each run samples from the whole pool and writes
+    a checkpoint after every step."""
     specs_folder = tmp_path_factory.mktemp("online")
     (specs_folder / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load(
@@ -60,9 +60,9 @@ def folder(finished_world, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ONLINE)
 def test_killed_at_random_moments_it_ends_the_same(folder, kind):
-    """Each kill comes a random while after a new checkpoint has begun to be written; every second
-    one as soon as a file of the selector or of the reward model begins to be written, in turn the
-    one and the other."""
+    """Each kill comes a random time after the run has begun to write a checkpoint. Every second
+    kill comes as soon as the run begins to write the selector's file or, alternately, the reward
+    model's file."""
     spec, rng, name = f"{kind}.yaml", random.Random(kind), f"{kind}-killed"
     assert start(folder, kind, spec=spec).wait() == 0, (folder / f"{kind}.log").read_text()
     own = ["process.state" if "process" in kind else "groups.state", "selector.json"]
@@ -81,7 +81,7 @@ def test_killed_at_random_moments_it_ends_the_same(folder, kind):
         wait_for(begun, process)
         time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.2))
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+        assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     assert start(folder, name, spec=spec).wait() == 0, (folder / f"{name}.log").read_text()
     assert contents(folder / name) == contents(folder / kind)
     assert "Traceback" not in (folder / f"{name}.log").read_text()

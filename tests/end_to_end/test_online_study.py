@@ -1,5 +1,5 @@
-"""A study of choosing prompts while training, really run: every selector, replay and process
-rewards, beside plain GRPO."""
+"""A trained study of choosing prompts during training: every selector, replay and process rewards,
+beside plain GRPO."""
 
 import csv
 from pathlib import Path
@@ -31,8 +31,7 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with all prompts of the pool and these recipes; made once, not to be
-    changed."""
+    """The small study with all prompts of the pool and these recipes. Tests must not change it."""
     world = finished_world.copy(tmp_path_factory.mktemp("online") / "world")
 
     def ask(config):
@@ -87,7 +86,9 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
 def test_labels_are_those_of_the_prompts_that_were_sampled(study):
     table = rows(study.folder / "results/summaries/mini/spent.csv")
     spent = {row["recipe"]: float(row["labels"]) for row in table if row["policy"] == "all"}
-    assert spent["small_easy_first"] == POOL, "sorted by pass rates, which need every answer"
+    assert spent["small_easy_first"] == POOL, (
+        "a curriculum sorts by pass rates, which need every answer"
+    )
     assert spent["small_plain"] == ROUNDS * 3 < POOL, (
         "in shuffled epochs of the pool no prompt comes twice"
     )
@@ -112,7 +113,7 @@ def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with
     ]
     all_ids = [row["id"] for row in rows(run / "second.csv")]
     assert len(first_ids) == 7 and all_ids[:7] == first_ids and len(set(all_ids)) == 15, (
-        "half of the budget, rounded down; then all of it"
+        "the first round has half of the budget, rounded down; the second the whole budget"
     )
     measured, of_base = (
         rows(run / "first/signals.csv"),
@@ -121,7 +122,7 @@ def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with
     assert [row["id"] for row in measured] == [row["id"] for row in of_base]
     assert [row["log_probability"] for row in measured] != [
         row["log_probability"] for row in of_base
-    ], "of the trained model"
+    ], "the second round must use signals of the trained model"
     now = {row["id"]: float(row["agreement"]) for row in measured}
     unchosen_ids = [name for name in now if name not in all_ids]
     assert min(now[name] for name in all_ids[7:]) >= max(now[name] for name in unchosen_ids)
@@ -164,7 +165,7 @@ def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
         for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")
     }
     assert reached <= {arm for arm, gain in gains.items() if gain > 0}, (
-        "what gains nothing is no target"
+        "an arm without a gain gives no target"
     )
     assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()

@@ -1,12 +1,12 @@
-"""Each replicate pretrains, probes, trains and evaluates a base of its own; the summaries compare
-each run with its own base."""
+"""Each replicate pretrains, probes, trains and evaluates its own base model. The summaries compare
+each run with its own base model."""
 
 from hardgrpo.runtime import files
 
 
 def own(config: dict) -> None:
     config["models"]["tiny"]["source"].update(seed="own", steps=10)
-    for task in ("swaps", "swaps_once"):  # one takes the other's probe
+    for task in ("swaps", "swaps_once"):  # one task takes the probe of the other task
         config["tasks"][task]["probe"]["held_out"] = 2
     config["recipes"]["mini"].update(updates=2, checkpoint_every=2)
     config["studies"]["mini"].update(
@@ -30,7 +30,7 @@ def test_replicates_with_bases_of_their_own(finished):
     weights = [
         (results / f"models/tiny-seed{seed}/model.safetensors").read_bytes() for seed in (0, 3)
     ]
-    assert weights[0] != weights[1], "two draws"
+    assert weights[0] != weights[1], "two different base models"
     accuracies = {}
     for seed in (0, 3):
         for what in ("base", f"swaps/mini/hard/seed{seed}"):

@@ -1,6 +1,6 @@
-"""All weights trained in two processes that share them (FSDP2), on the CPU. accelerate does so on
-GPUs alone; a stand-in tells it that these processes have GPUs, and notes how they start and sum
-their gradients."""
+"""Train all weights in two processes that shard them (FSDP2), on the CPU. accelerate shards only on
+GPUs, so a sitecustomize.py makes accelerate believe that the processes have GPUs, and records how they
+start and sum their gradients."""
 
 import csv
 import json
@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 
 from conftest import ROOT, path_of
 from hardgrpo.runtime import user_settings
-from interruptible_run import COLD, contents, often, states, wait_for
+from interruptible_run import WITHOUT_SERVER, contents, states, wait_for, with_many_kills
 
-TELLING = """
+SITECUSTOMIZE = """
 import json, os
 if "RANK" in os.environ:
     import accelerate, torch
@@ -28,7 +28,7 @@ if "RANK" in os.environ:
             notes.write(json.dumps(facts) + "\\n")
     begin, group, wait = state.PartialState.__init__, torch.distributed.init_process_group, accelerate.Accelerator.no_sync
     shard = fsdp.fully_shard
-    def told(self, *arguments, **named):
+    def begin_with_gpus(self, *arguments, **named):
         is_new = not self.initialized
         begin(self, *arguments, **named)
         if is_new and self.distributed_type == state.DistributedType.MULTI_CPU:
@@ -43,7 +43,7 @@ if "RANK" in os.environ:
         note(layer=type(arguments[0]).__name__, types=[str(kind) for kind in (mp_policy.param_dtype, mp_policy.reduce_dtype, mp_policy.output_dtype)])
         return shard(*arguments, mp_policy=mp_policy, **named)
     fsdp.fully_shard = sharded
-    state.PartialState.__init__, torch.distributed.init_process_group, accelerate.Accelerator.no_sync = told, grouped, waited
+    state.PartialState.__init__, torch.distributed.init_process_group, accelerate.Accelerator.no_sync = begin_with_gpus, grouped, waited
 """
 TWO = ("--processes", "2", "--micro-batch", "3")
 
@@ -55,13 +55,14 @@ class Place:
     def __init__(self, folder: Path, results: Path):
         self.folder = folder
         (folder / "results").symlink_to(results)
-        (folder / "told").mkdir()
-        (folder / "told/sitecustomize.py").write_text(TELLING)
+        (folder / "site").mkdir()
+        (folder / "site/sitecustomize.py").write_text(SITECUSTOMIZE)
 
-    def told(self, name: str) -> dict:
-        """Environment of a run whose processes are told that they have GPUs, and make notes."""
+    def environment(self, name: str) -> dict:
+        """The environment of a run whose processes believe that they have GPUs and record their
+        calls."""
         return {
-            "PYTHONPATH": f"{self.folder}/told:{ROOT / 'src'}",
+            "PYTHONPATH": f"{self.folder}/site:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
             "NOTES": str(self.folder / f"{name}.notes"),
         }
@@ -97,7 +98,7 @@ class Place:
             capture_output=True,
             text=True,
             check=False,
-            env=COLD | (env or {}),
+            env=WITHOUT_SERVER | (env or {}),
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
         return done.stdout
@@ -119,12 +120,12 @@ def place(finished_world, tmp_path_factory) -> Place:
 
 @pytest.fixture(scope="module")
 def sharded(place) -> Path:
-    said = place.train("sharded", *TWO, env=place.told("sharded"))
-    assert "2 processes, all weights sharded over them (FSDP2)" in said
+    output = place.train("sharded", *TWO, env=place.environment("sharded"))
+    assert "2 processes, all weights sharded over them (FSDP2)" in output
     return place.folder / "sharded"
 
 
-def test_weights_that_are_shared_are_trained_as_weights_that_each_process_holds(place, sharded):
+def test_sharded_weights_are_trained_like_weights_that_each_process_holds(place, sharded):
     assert "all weights held by each" in place.train("whole", *TWO)
     for ours, theirs in zip(place.updates("sharded"), place.updates("whole"), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-5)
@@ -142,20 +143,20 @@ def test_weights_that_are_shared_are_trained_as_weights_that_each_process_holds(
 
 
 def test_processes_wait_for_hours_and_hold_no_whole_gradients(place, sharded):
-    """The first process reads all checkpoints while the others wait; a gradient is shared out after
-    each micro-batch."""
+    """The other processes wait while the first process reads all checkpoints. A gradient is sharded
+    after each micro-batch."""
     notes = place.notes("sharded")
     assert {note["hours"] for note in notes if "hours" in note} == {3}
     assert not [note for note in notes if "waited" in note]
 
 
 def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float32(place, sharded):
-    """accelerate's own policy rounds both to bf16, which a single process does not."""
-    place.train("bf16", *TWO, env=place.told("bf16"), precision="bf16")
+    """accelerate's default rounds both to bf16. A run of one process does not."""
+    place.train("bf16", *TWO, env=place.environment("bf16"), precision="bf16")
     notes = [note for note in place.notes("bf16") if "types" in note]
     assert {tuple(note["types"]) for note in notes} == {
         ("torch.bfloat16", "torch.float32", "None")
-    }, "of policy and reference"
+    }, "one call for the policy, one for the reference"
     layers = [note["layer"] for note in notes]
     assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, (
         "two layers of two models in two processes"
@@ -163,12 +164,16 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
     assert place.updates("bf16")[0]["kl"] < 1e-4, "both compute in bf16"
 
 
-@often
+@with_many_kills
 def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
     with open(place.folder / "log", "w") as log:
         command = ["nice", "-n", "19", *place.command("killed"), *TWO]
         process = subprocess.Popen(
-            command, cwd=place.folder, stdout=log, stderr=log, env=COLD | place.told("killed")
+            command,
+            cwd=place.folder,
+            stdout=log,
+            stderr=log,
+            env=WITHOUT_SERVER | place.environment("killed"),
         )
         wait_for(
             lambda: any(
@@ -181,7 +186,7 @@ def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
             part.kill()
         psutil.wait_procs(parts, timeout=60)
         assert process.wait() == 1, (place.folder / "log").read_text()[-3000:]
-    place.train("killed", *TWO, env=place.told("killed"))
+    place.train("killed", *TWO, env=place.environment("killed"))
     assert json.loads((place.folder / "killed/provenance.json").read_text())["resumed_from"] >= 2
     assert contents(place.folder / "killed") == contents(sharded)
 
@@ -191,7 +196,7 @@ def test_vllm_gets_the_whole_weights_of_shards(place):
     place.train(
         "vllm",
         *TWO,
-        env=place.told("vllm"),
+        env=place.environment("vllm"),
         generation="vllm",
         precision="bf16",
         learning_rate=2e-2,

@@ -1,4 +1,4 @@
-"""The small study that the session's fixture really ran: are its files what the contracts say?"""
+"""The files of the small study that the fixture has run are as documented."""
 
 import csv
 import gzip
@@ -191,7 +191,7 @@ def test_summaries_hold_what_the_evaluations_hold(finished_world):
         )
 
 
-def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_world):
+def test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open(finished_world):
     paper = finished_world.folder / "paper/mini"
     for figure in (
         "pipeline",
@@ -236,7 +236,8 @@ def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_w
 
 
 def test_a_figure_and_the_tables_are_drawn_without_torch(finished, tmp_path):
-    """Snakemake does without it, too. tests/workflow/test_containers.py draws everything so."""
+    """Snakemake does not load torch either. tests/workflow/test_containers.py draws all figures
+    without torch."""
     for package in ("torch", "transformers", "trl", "datasets"):
         (tmp_path / f"{package}.py").write_text(
             "raise ImportError('not in the light environment')\n"
@@ -271,7 +272,7 @@ def test_the_paper_compiles(finished_world):
 
 
 def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finished, tmp_path):
-    """It says how to make the PDF; the report does without it until then."""
+    """The study says how to make the PDF. The report does not include the PDF until then."""
     with_tex, without_tex = fakes.latexmk(tmp_path / "tex"), fakes.without_tex(tmp_path / "no_tex")
     paper, report = finished.folder / "paper/mini", finished.folder / "report.html"
 

@@ -1,5 +1,5 @@
-"""Training on worked solutions, really done: alone, interrupted, and beside GRPO in one study, from
-the problems to its tables."""
+"""Training on worked solutions: alone, interrupted, and beside GRPO in one study, from the problems
+to the study's tables."""
 
 import csv
 import itertools
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interruptible_run import contents, latest, often, start, wait_for
+from interruptible_run import contents, latest, start, wait_for, with_many_kills
 
 UPDATES, EVERY = 60, 20
 RUN = "results/training/tiny/swaps/mini_sft/hard/seed0"
@@ -23,8 +23,8 @@ def rows(path: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def study(finished_world, tmp_path_factory):
-    """The small study with a second recipe, which trains on worked solutions; made once, not to be
-    changed."""
+    """The small study with a second recipe, which trains on worked solutions. Tests must not change
+    it."""
     world = finished_world.copy(tmp_path_factory.mktemp("supervised") / "world")
 
     def add(config):
@@ -94,7 +94,7 @@ def test_what_a_run_on_worked_solutions_writes(study):
     assert len(solved) == 24 and all("####" in row["solution"] for row in solved)
 
 
-def test_a_study_of_both_has_every_summary_figure_and_table(study):
+def test_a_study_of_grpo_and_sft_has_every_summary_figure_and_table(study):
     tables = {
         path.stem: rows(path) for path in (study.folder / "results/summaries/mini").glob("*.csv")
     }
@@ -110,7 +110,7 @@ def test_a_study_of_both_has_every_summary_figure_and_table(study):
         assert {(row["policy"], row["recipe"]) for row in tables[name]} == {
             ("hard", "mini"),
             ("random", "mini"),
-        }, "about rollouts"
+        }, "tables about rollouts have rows only for GRPO"
     for row in tables["parity"]:
         supervised = row["recipe"] == "mini_sft"
         assert (row["updates"], row["prompts"]) == ("4", "12")
@@ -153,7 +153,8 @@ def test_a_study_on_worked_solutions_alone_is_summarised_and_drawn(study, tmp_pa
 
 @pytest.fixture(scope="module")
 def run(study, tmp_path_factory) -> Path:
-    """A folder with the specification of a longer run on worked solutions, and its clean result."""
+    """A folder with the specification of a longer run on worked solutions, and its uninterrupted
+    result."""
     folder = tmp_path_factory.mktemp("interrupted_sft")
     (folder / "results").symlink_to(study.folder / "results")
     spec = yaml.safe_load((folder / RUN / "spec.yaml").read_text())
@@ -192,10 +193,10 @@ def test_the_loss_falls_and_the_log_says_so(run):
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
 
 
-@often
+@with_many_kills
 def test_two_processes_train_as_one(run):
-    """Each has half of an update's texts; solutions differ in length, and the loss is the mean over
-    all tokens."""
+    """Each process has half of an update's texts. Solutions differ in length, and the loss is the
+    mean over all tokens."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())
     spec["training"] |= {"updates": 6, "checkpoint_every": 6, "prompts_per_update": 4}
     spec["training"]["adapter"]["dropout"] = 0.0

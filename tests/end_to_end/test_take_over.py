@@ -1,4 +1,5 @@
-"""A job that is run again takes its training over from the process that still holds it."""
+"""A job that runs again takes over the training from the process that still holds the run's
+lock."""
 
 import json
 import os
@@ -10,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from interruptible_run import COLD, command, contents, start, states, wait_for
+from interruptible_run import WITHOUT_SERVER, command, contents, start, states, wait_for
 
 
 def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
-    orphan = start(run, "taken", env=COLD)
+    orphan = start(run, "taken", env=WITHOUT_SERVER)
     wait_for(lambda: states(run, "taken"), orphan)
-    orphan.send_signal(signal.SIGSTOP)  # so that it is not done before it is asked to stop
+    # the process must still run when it receives the request to stop
+    orphan.send_signal(signal.SIGSTOP)
     log = run / "taking.log"
     with open(log, "w") as stream:
         taking = subprocess.Popen(
@@ -31,7 +33,8 @@ def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
     assert contents(run / "taken") == contents(run / "clean")
 
 
-# A process that holds the lock on a state, under any name, and at SIGTERM does what it was told.
+# A process that holds the lock of a state, under any program name, and acts at SIGTERM as the test
+# says.
 HOLDER = """
 import fcntl, os, shutil, signal, sys, time
 state, text, flock, at_sigterm = sys.argv[1:]
@@ -53,7 +56,8 @@ FINISH = "time.sleep(0.3); shutil.copytree('clean', state.split('.state')[0]); s
 
 @pytest.fixture
 def held(run):
-    """Start a process that holds the state of a run called `name`; it is ended after the test."""
+    """Start a process that holds the state of a run called `name`. The process ends after the
+    test."""
     digest, started = json.loads((run / "clean/provenance.json").read_text())["state"], []
 
     def hold(name: str, text: str, at_sigterm: str, flock: str = "flock") -> subprocess.Popen:
@@ -116,8 +120,8 @@ def test_a_holder_elsewhere_that_slurm_does_not_know_is_an_error(run, held):
 
 
 def slurm(folder: Path, process: int, state: str, owner: str = "") -> Path:
-    """A folder with a squeue that tells state, owner and work folder of job 77, and a scancel that
-    signals the process that stands for it."""
+    """A folder with a squeue that prints state, owner and work folder of job 77, and a scancel that
+    signals the process in place of job 77."""
     folder.mkdir()
     answers = f'case "$*" in "-h -j 77 -o %T") echo {state};; "-h -j 77 -o %U %Z") echo {owner or "$(id -u) $PWD"};; *) exit 1;; esac\n'
     (folder / "squeue").write_text(f'#!/bin/sh\necho "squeue $*" >> {folder}/calls\n{answers}')
@@ -133,8 +137,8 @@ def slurm(folder: Path, process: int, state: str, owner: str = "") -> Path:
     ("flock", "state"), [("flock", "RUNNING"), ("unseen", "RUNNING"), ("unseen", "COMPLETING")]
 )
 def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock, state):
-    """Also where the file system does not carry its lock to this node, and only the lock file's
-    text tells of it. A job that is completing may still save."""
+    """Two cases: this node sees the other node's lock, or only the text of the lock file names the
+    job. A job that is completing may still save its state."""
     name = f"job-{flock}-{state}"
     holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH, flock)
     done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, state))
@@ -160,7 +164,7 @@ def test_a_job_that_is_not_of_this_clone_is_not_signalled(run, held, tmp_path, o
 
 def test_a_lock_file_of_a_job_that_is_over_is_no_lock(run, held, tmp_path):
     holder = held("stale", "process 1 on elsewhere, Slurm job 77", "pass", "unseen")
-    shutil.copytree(run / "clean", run / "stale")  # so that nothing is left to train
+    shutil.copytree(run / "clean", run / "stale")  # the run has no updates left
     done = take_over(run, "stale", path=slurm(tmp_path / "slurm", holder.pid, "COMPLETED"))
     assert done.returncode == 0 and "is training" not in done.stdout + done.stderr
     assert "scancel" not in (tmp_path / "slurm/calls").read_text()

@@ -1,5 +1,5 @@
-"""vLLM on the CPU against transformers: the same law, the same log-probabilities, one start for a
-base and its adapters."""
+"""vLLM on the CPU compared with transformers: the same distribution, the same log-probabilities,
+and one start for a base model and its adapters."""
 
 import csv
 import gzip
@@ -47,7 +47,8 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory) -> World:
-    """Pretrained, probed and evaluated by transformers, and trained with an adapter."""
+    """A model that is pretrained, probed and evaluated by transformers, and trained with an
+    adapter."""
     world = World(tmp_path_factory.mktemp("learned") / "world")
     world.configure(one_task)
     run = "tiny/arithmetic/mini/random/seed0"
@@ -74,7 +75,7 @@ def read(path: Path) -> list[dict]:
 
 
 def test_pass_rates_of_the_engines_agree(learned):
-    """The probe by the rule, with vLLM as the model's engine, in shards."""
+    """The workflow's rule probes the model with vLLM, in shards."""
     folder = learned.folder
     by_transformers = files.read_rows(
         folder / "results/difficulty/tiny/arithmetic.csv",
@@ -136,7 +137,7 @@ def test_pass_rates_of_the_engines_agree(learned):
     ]
     (transformers_correct, n), (vllm_correct, m) = totals
     assert n == m == 360 and 0.05 < transformers_correct / n < 0.95, (
-        "a model that solves some and not all: only then do shares tell something"
+        "shares are only informative if the model solves some problems and not all"
     )
     assert agree((transformers_correct / n, n), (vllm_correct / m, m))
     seeds = [
@@ -151,7 +152,7 @@ def test_pass_rates_of_the_engines_agree(learned):
     )
     for row in rows:
         texts.setdefault(row["id"], set()).add(row["completion"])
-    assert max(map(len, texts.values())) > 1, "samples of a prompt are drawn apart"
+    assert max(map(len, texts.values())) > 1, "samples of a prompt are equal"
 
     tokenizer, questions = (
         engines.load_tokenizer(folder / "results/models/tiny"),
@@ -172,7 +173,7 @@ def test_pass_rates_of_the_engines_agree(learned):
         for row in finished
     ]
     assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished], (
-        "else these are not the tokens that were sampled"
+        "the tokens are not those that were sampled"
     )
     (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
     for row, tokens in zip(finished, scores):
@@ -181,7 +182,7 @@ def test_pass_rates_of_the_engines_agree(learned):
 
 @pytest.fixture
 def vllm_server(learned):
-    """The address of a vLLM server with the learned model, under the name `learned`."""
+    """The address of a vLLM server that serves the learned model under the name `learned`."""
     port = free_port()
     arguments = [
         "--model",
@@ -194,7 +195,7 @@ def vllm_server(learned):
         port,
     ]
     arguments += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "192"]
-    # Without these two, a request with a seed stops vLLM 0.30 on a CPU.
+    # Without these two options, a request with a seed stops vLLM 0.30 on a CPU.
     arguments += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
     variables = {
         "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -270,7 +271,7 @@ def test_one_start_evaluates_the_base_and_every_adapter(learned):
     ]
     equal_count = sum(completion == vllm_completion for completion, vllm_completion in zip(*greedy))
     assert equal_count >= 0.97 * len(greedy[0]), (
-        "greedy decoding may part only where two tokens are as good as equal"
+        "greedy completions differ where two tokens do not have almost equal probabilities"
     )
 
 
@@ -307,14 +308,14 @@ def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
         scores_by_transformers(model, [None, adapter], prompts, spoken), spoken, 1e-3
     )
     swapped = scores_by_transformers(model, [adapter, None], prompts, spoken)
-    # the adapter changes the probabilities, or the comparison would say nothing about it
+    # the adapter must change the probabilities, otherwise the comparison would not test the adapter
     with pytest.raises(AssertionError):
         assert_equal_scores(swapped, spoken, 1e-3)
 
 
-def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
-    """SmolLM2-135M-Instruct with its own tokenizer and chat template: probed, graded, and its
-    log-probabilities compared."""
+def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_path):
+    """SmolLM2-135M-Instruct with its own tokenizer and chat template is probed and graded, and its
+    log-probabilities are compared."""
     problems = [
         {"id": f"q{i}", "question": question, "answer": "x"} for i, question in enumerate(QUESTIONS)
     ]
@@ -351,7 +352,7 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
         spoken = [row["tokens"] for row in rows]
         answered[f"{engine} stops"] = (sum(row["finish_reason"] == "stop" for row in rows) / 64, 64)
         assert min(spoken) >= 1
-    assert answered["transformers"][0] > 0.1, "it knows the capital of France, now and then"
+    assert answered["transformers"][0] > 0.1, "the model never answers with the capital of France"
     for kind in ("", " stops"):
         transformers_share, vllm_share = answered[f"transformers{kind}"], answered[f"vllm{kind}"]
         assert transformers_share == vllm_share or agree(transformers_share, vllm_share)
@@ -391,7 +392,7 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
         )
     )
     assert len(greedy_completions["vllm"]) == 4 and equal_count >= 3, (
-        "greedy decoding may part only where two tokens are as good as equal"
+        "greedy completions differ where two tokens do not have almost equal probabilities"
     )
 
     prompts, spoken = spoken_by_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
@@ -401,7 +402,7 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
 def write_spec(
     learned: World, folder: Path, name: str, subset: str | None = None, seed: int = 0, **changes
 ) -> list[str]:
-    """Arguments of a training whose recipe has other values than that of `learned`."""
+    """Arguments of a training whose recipe differs from the recipe of `learned` in `changes`."""
     spec = yaml.safe_load((learned.run / "spec.yaml").read_text())
     spec["training"] |= changes
     for key in ("model_folder", "problems", "subset"):
@@ -413,7 +414,7 @@ def write_spec(
 
 
 def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
-    """The log of such a training."""
+    """The log of a training with the arguments of `write_spec`."""
     run("train_grpo.py", folder, *write_spec(learned, folder, name, **changes))
     return list(csv.DictReader((folder / name / "updates.csv").read_text().splitlines()))
 
@@ -424,9 +425,9 @@ def train(learned: World, folder: Path, name: str, **changes) -> list[dict]:
     ids=["vllm beside the trainer", "4-bit base"],
 )
 def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
-    """The recipes' GPU parts on the CPU: rollouts by vLLM with the weights put into it after every
-    update, and a 4-bit base."""
-    # so large that old weights in vLLM would show
+    """The parts of recipes that need GPUs, on the CPU: vLLM samples rollouts with the weights that
+    it receives after every update, and the base model has 4 bits."""
+    # so large that outdated weights in vLLM would be noticed
     rows = train(learned, tmp_path, "out", **change, learning_rate=2e-2)
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {
         float(row["rollouts"]) for row in rows
@@ -442,7 +443,7 @@ def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
 
 
 def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(learned, tmp_path):
-    """All runs train on one prompt, so that no order of prompts depends on the seed."""
+    """All runs train on one prompt, so the order of prompts cannot depend on the seed."""
     problem_id = tasks.read_problems(learned.folder / "results/tasks/arithmetic/train.jsonl")[0][
         "id"
     ]
@@ -503,7 +504,7 @@ def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp
 
 
 def test_an_engine_that_is_done_leaves_no_worker(learned):
-    """Workers keep a GPU's memory, and the next checkpoint's engine needs it."""
+    """A worker would keep a GPU's memory, which the engine of the next checkpoint needs."""
     command = [
         VLLM,
         str(ROOT / "tests/vllm_engines.py"),

@@ -1,8 +1,6 @@
-"""Targets: the arguments of every program that can be called here without a model, a network or a
-batch system.
-
-Programs that load a model get a folder that is none. Outputs stay in the case's folder.
-"""
+"""Targets: the arguments of every program that runs here without a model, a network or a batch
+system. Programs that load a model get a folder without a model. Outputs stay in the case's
+folder."""
 
 import copy
 import json
@@ -33,7 +31,7 @@ GENERATED = {
 }
 POLICY = {"rule": "hard", "budget": 0.25}
 TABLES = [str(path) for path in sorted((ROOT / "results/reference/mini").glob("*.csv"))]
-# must not leave the folder
+# outputs must not leave the folder
 OUTPUTS = ("--output", "--later", "--state", "--output-graded", "--captions")
 PLACES = [
     "out",
@@ -145,8 +143,8 @@ def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
 
 
 def changed(rng: random.Random, value):
-    """A nested value with one entry exchanged for something small: what asks for a billion problems
-    gets them, in its time."""
+    """A nested value with one entry replaced by a small value. A large value, such as 10^9
+    problems, would be a valid request that takes hours."""
     found = copy.deepcopy(value)
     path = rng.choice(mutations.places(found))
     parent = found
@@ -160,7 +158,7 @@ def changed(rng: random.Random, value):
 
 
 def text(rng: random.Random) -> str:
-    """What the system passes on as an argument: no NUL, no half characters, not too long."""
+    """Text that the system accepts as an argument: no NUL, no lone surrogates, limited length."""
     return (
         str(rng.choice(mutations.TEXTS))
         .replace("\x00", "")

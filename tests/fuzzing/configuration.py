@@ -1,5 +1,5 @@
-"""Targets: config.yaml with hostile entries, by section. What the checks accept must be planned,
-and what they refuse is named."""
+"""Targets: config.yaml with hostile entries, by section. A configuration that passes the checks
+must be planned; the message about a refused configuration must name the place."""
 
 import copy
 import json
@@ -41,8 +41,8 @@ class Target:
 
 
 def hostile(rng: random.Random, section: str | None) -> dict:
-    """The configuration with one or two changes. One of its studies is that to be run, mostly one
-    that the change concerns."""
+    """The configuration with one or two changes. The study to run is usually one that the changes
+    concern."""
     config = copy.deepcopy(CONFIG)
     outside = {key: value for key, value in config.items() if key not in SECTIONS}
     for _ in range(rng.choice((1, 1, 2))):
@@ -60,7 +60,7 @@ def hostile(rng: random.Random, section: str | None) -> dict:
 
 
 def likely(rng: random.Random, entry: dict, others: dict) -> dict:
-    """An entry with a value that may be right there: that of another entry, or a number near its
+    """An entry with a value that may be valid: the value of another entry, or a number close to its
     own."""
     parent, path = entry, rng.choice(mutations.places(entry))
     other = rng.choice(list(others.values()))
@@ -75,8 +75,8 @@ def likely(rng: random.Random, entry: dict, others: dict) -> dict:
 
 
 def planned(config: dict, folder: Path) -> None:
-    """Everything that is planned from the configuration before a job is made: files, runs, labels,
-    power, what the paper says of it."""
+    """Plan everything that depends on the configuration alone: files, runs, labels, power, the
+    paper's text."""
     studies = resolve_studies(config)
     for study in studies.values():
         assert len({run.path for run in study.runs}) == len(study.runs)
@@ -92,7 +92,7 @@ def planned(config: dict, folder: Path) -> None:
         json.dumps([paths.of_study(study), claim_conditions.conditions(study)])
         for fact in (
             conditions.tests,
-            conditions.lines,
+            conditions.budget_lines,
             conditions.limits,
             conditions.has_reach,
             conditions.has_leads,
@@ -106,7 +106,7 @@ def planned(config: dict, folder: Path) -> None:
 
 
 def dry_run(config: dict, folder: Path) -> None:
-    """Snakemake plans the study, or says in one line why not."""
+    """Snakemake plans the study, or ends with one line that says why not."""
     for name in ("Snakefile", "rules", "scripts", "src", "laptop", "envs", "inputs.lock", "paper"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "results").mkdir()
@@ -140,7 +140,7 @@ def dry_run(config: dict, folder: Path) -> None:
 
 
 def text(rng: random.Random, folder: Path) -> None:
-    """The file itself, before Snakemake has read it."""
+    """The text of config.yaml, before Snakemake reads the file."""
     (folder / "config.yaml").write_bytes(
         mutations.mutated(rng, yaml.safe_dump(SMALL, sort_keys=False).encode(), "yaml")
     )

@@ -1,5 +1,5 @@
-"""Good files of every format, small enough to be mutated a thousand times a minute, and what a
-mutated one says."""
+"""Valid files of every format, small enough to mutate a thousand times a minute, and an independent
+reader of what a mutated file says."""
 
 import csv
 import io
@@ -130,9 +130,7 @@ def says_jsonl(data: bytes) -> list:
 
 def says_json(text: str | bytes):
     def once(pairs):
-        assert len(dict(pairs)) == len(pairs), (
-            f"a key stands there twice: {[key for key, _ in pairs]}"
-        )
+        assert len(dict(pairs)) == len(pairs), f"a key occurs twice: {[key for key, _ in pairs]}"
         return dict(pairs)
 
     def constant(name):
@@ -147,14 +145,16 @@ def says_json(text: str | bytes):
 def says_csv(data: bytes) -> list[dict[str, str]]:
     csv.field_size_limit(2**31)
     header, *rows = filter(None, csv.reader(io.StringIO(says_text(data), newline=""), strict=True))
-    assert len(set(header)) == len(header), f"a column stands there twice: {header}"
-    assert all(len(row) == len(header) for row in rows), "rows have other cells than the header"
+    assert len(set(header)) == len(header), f"a column occurs twice: {header}"
+    assert all(len(row) == len(header) for row in rows), (
+        "rows have more or fewer cells than the header"
+    )
     return [dict(zip(header, row)) for row in rows]
 
 
 def says_table(data: bytes) -> list[dict[str, str]]:
-    """A user's table: a spreadsheet may have written empty cells after the last column, and empty
-    rows."""
+    """Read a user's table, in which a spreadsheet may have written empty cells after the last
+    column, and empty rows."""
     csv.field_size_limit(2**31)
     header, *rows = filter(None, csv.reader(io.StringIO(says_text(data), newline=""), strict=True))
     assert not any("".join(row[len(header) :]).strip() for row in rows), (
@@ -171,7 +171,7 @@ def table_of(rows: list[list[str]]) -> bytes:
 
 
 def number(cell: str) -> float | None:
-    """The number of a cell, None for an empty one."""
+    """The number in a cell; None for an empty cell."""
     assert cell == "" or NUMBER.fullmatch(cell) or cell in ("inf", "-inf"), (
         f"accepted as a number: {cell[:60]!r}"
     )

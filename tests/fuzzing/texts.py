@@ -1,8 +1,6 @@
-"""Targets: hostile completions, as models write them, for graders, signals, files and pages.
-
-Text that does not state the answer is never right, a right answer after hostile text is right, and
-what is written comes back.
-"""
+"""Targets: hostile completions, as models write them, for graders, signals, files and pages. A text
+without the answer must never count as correct, a correct answer after hostile text must count, and
+texts must be read as they were written."""
 
 import contextlib
 import random
@@ -18,8 +16,8 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import printable
 from hardgrpo.selection import signals
 
-# Half a second of the processor decides what a computation of five does; and nothing here needs
-# more.
+# Half a second of processor time is as decisive as five seconds, and no comparison of this module
+# needs more.
 expressions.SECONDS = (0.2, 0.3)
 
 PIECES = [
@@ -71,7 +69,7 @@ def agreement(rng, folder):
 
 
 def evaluation(rng, folder):
-    """What a model states is in its evaluation as it was, but for halves of characters."""
+    """An evaluation holds a model's text unchanged, except for lone surrogates."""
     rows = []
     for sample in range(4):
         text = in_box(rng, "number_lenient")
@@ -115,7 +113,7 @@ def terminal(rng, folder):
 
 
 def pages(rng, folder):
-    """TeX gets no command of the text's, HTML no tag."""
+    """TeX receives no command from the text, and HTML no tag."""
     text = hostile(rng, 2)[:5000]
     bare = latex.escape(text)
     for known in sorted(latex.CHARACTERS.values(), key=len, reverse=True):

@@ -1,5 +1,5 @@
-"""The small study's model through probing, GRPO with an adapter, interruption and evaluation with
-both engines, on the CPU. On GPUs `make gpu-check` does so with real models."""
+"""Probe, train, interrupt and evaluate the small study's model with both engines on the CPU, with
+GRPO and an adapter. On GPUs, `make gpu-check` does the same with real models."""
 
 import csv
 import gzip
@@ -26,10 +26,10 @@ class Place:
 
     def __init__(self, folder: Path, model: Path):
         self.folder, self.model = folder, model
-        self.printed: dict[str, str] = {}  # by what was made
+        self.printed: dict[str, str] = {}  # {name of an output: output of its program}
 
     def run(self, program: str, *arguments) -> str:
-        """What a program prints. It must succeed; its seconds are printed."""
+        """The output of a program, which must succeed. Prints the program's seconds."""
         began = time.monotonic()
         command = [sys.executable, path_of(program), *map(str, arguments)]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
@@ -38,7 +38,8 @@ class Place:
         return done.stdout
 
     def once(self, name: str, program: str, *arguments) -> str:
-        """What a program printed when it made `name`; the first test that needs `name` runs it."""
+        """The output of the program that makes `name`. Only the first test that needs `name` runs
+        the program."""
         if name not in self.printed:
             self.printed[name] = self.run(program, *arguments)
         return self.printed[name]
@@ -48,7 +49,8 @@ class Place:
         return self.folder / f"{engine}-whole"
 
     def evaluated(self, engine: str) -> str:
-        """Evaluate base and adapters: the grades in ENGINE.csv.gz, the texts in ENGINE.jsonl.gz."""
+        """Evaluate the base model and its adapters; write grades to ENGINE.csv.gz and texts to
+        ENGINE.jsonl.gz."""
         return self.once(
             f"{engine}.csv.gz", "evaluate", *self.sampling(engine, "test"), "--checkpoints", self.trained(engine) / "checkpoints",
             "--base", "--greedy", "--grader", "final_word", "--output", f"{engine}.csv.gz", "--completions", f"{engine}.jsonl.gz",
@@ -127,13 +129,15 @@ def test_a_probe_draws_every_sample(place, engine):
     )
     assert len({(row["id"], row["sample"]) for row in rows}) == len(rows) == 24 * SAMPLES
     assert all(0 < row["tokens"] <= 48 for row in rows)
-    assert len({row["completion"] for row in rows}) > 24, "samples of a prompt are drawn apart"
+    assert len({row["completion"] for row in rows}) > 24, "samples of a prompt are equal"
 
 
 def test_an_adapter_is_trained(place, engine, trained):
     rows = updates(trained)
     assert [int(row["step"]) for row in rows] == list(range(1, UPDATES + 1))
-    assert any(float(row["learnable_share"]) > 0 for row in rows), "something can be learned"
+    assert any(float(row["learnable_share"]) > 0 for row in rows), (
+        "all rewards are equal, so nothing can be learned"
+    )
     assert sorted(path.name for path in (trained / "checkpoints").glob("step-*")) == [
         "step-2",
         "step-4",
@@ -149,7 +153,7 @@ def test_an_adapter_is_trained(place, engine, trained):
 
 
 def test_killed_and_started_again_it_goes_on(place, engine, trained):
-    """With transformers every file is the same; vLLM draws other numbers."""
+    """With transformers all files are equal; vLLM draws other random numbers."""
     name = f"{engine}-resumed"
     command = [
         "nice",
@@ -193,13 +197,14 @@ def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
     found = greedy(place.folder / f"{engine}.jsonl.gz")
     problems = {name for _, name in found}
     assert any(found[0, name] != found[UPDATES, name] for name in problems), (
-        "the adapter changes what is said"
+        "the adapter does not change the completions"
     )
 
 
 @pytest.mark.vllm
 def test_greedy_completions_of_the_engines_agree(place):
-    """Other kernels round differently, and one other token changes the rest of a completion."""
+    """The engines' kernels round differently, and one different token changes the remaining
+    completion."""
     for engine in ("transformers", "vllm"):
         place.evaluated(engine)
     ours, theirs = (

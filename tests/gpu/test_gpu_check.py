@@ -1,5 +1,4 @@
-"""`make gpu-check`: its ten checks on the CPU with a small model, and where there are GPUs as they
-are meant."""
+"""`make gpu-check`: its ten checks with a small model on the CPU, and on GPUs if there are any."""
 
 import json
 import os
@@ -45,14 +44,14 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
     ]
     assert all(f"check {number} of {CHECKS}" in done.stdout for number in range(1, CHECKS + 1))
 
-    # as if the base had moved
+    # simulate a base model that has changed
     moved = lambda text: text.replace(written[2]["numbers"]["base_after"], "0" * 64)
     finished.edit("results/gpu-check/trained/provenance.json", moved)
     done = check(finished.folder, "--stand-in", "--from", "5", **NO_VLLM)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert (
         done.stderr.startswith("error: check 5 (Interruption")
-        and "the base of the resumed run is another" in done.stderr
+        and "the resumed run has another base model" in done.stderr
     )
     assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], "later checks are not done"
     assert rows(finished)[4]["failed"] and rows(finished)[4]["numbers"]["resumed_from"] >= 4
@@ -61,11 +60,11 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
 @pytest.mark.parametrize(
     "first, last, kl, reason",
     [
-        (0.0070, 0.0079, 0.0281, None),  # measured with model `tiny`, as all of these
-        # it got them before the first update alone
+        (0.0070, 0.0079, 0.0281, None),  # all numbers of this test were measured with model `tiny`
+        # vLLM received the weights only before the first update
         (0.0070, 0.1959, 0.0394, "vLLM does not get the weights"),
         (0.0070, 0.0593, 0.0036, "vLLM does not get the weights"),
-        # at as_written's rate it never got them either
+        # vLLM never received the weights, at the learning rate of as_written
         (0.0070, 0.0066, 0.00002, "moved too little to tell"),
         (None, None, 0.0281, None),  # without vLLM
     ],
@@ -89,7 +88,7 @@ def test_a_vllm_that_never_gets_the_trained_weights_fails_a_check(
 
 @pytest.mark.parametrize("visible, gib", [("1", 8.0), ("GPU-0,1", 8.0), ("", 64.0)])
 def test_memory_is_measured_of_the_gpus_of_the_job(visible, gib, tmp_path, monkeypatch):
-    """Without device cgroups nvidia-smi shows the GPUs of all jobs of a node."""
+    """Without device cgroups, nvidia-smi lists the GPUs of all jobs on a node."""
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import workbench
 
@@ -135,7 +134,7 @@ def test_the_checks_pass_on_this_machine_s_gpus():
 def test_a_failed_program_is_reported_by_its_error_and_not_by_what_libraries_say_after_it(
     tmp_path, monkeypatch
 ):
-    """NCCL warns at the end of every process that vLLM has used."""
+    """NCCL prints a warning at the end of every process that has used vLLM."""
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
     import workbench
 

@@ -1,5 +1,5 @@
-"""The explorer of completions, opened in a browser: its numbers are the files', its links hold,
-what models wrote is only shown."""
+"""The explorer of completions in a browser: its numbers equal those of the files, its links work,
+and models' texts are shown as text."""
 
 from urllib.parse import quote
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.chromium
 
 
 def sampled(rows):
-    """The rows that are shown without a choice of decoding."""
+    """The rows that the page shows before a decoding is chosen."""
     return rows[rows.decoding == "sampled"]
 
 
@@ -114,7 +114,7 @@ def test_text_is_found_in_questions_and_in_completions(study, watched):
     )
     watched.open(study.url + "#in=completions&search=" + quote("step 5"))
     assert "No completion passes all filters." in watched.text("#problems"), (
-        "of each run the last checkpoint is here"
+        "the page shows only the last checkpoint of each run"
     )
 
 
@@ -163,7 +163,7 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
     assert watched.cells("#summary") == expected(sampled(study.rows))
 
 
-def test_a_link_to_what_is_not_here_says_so(study, watched):
+def test_a_link_to_a_missing_run_or_completion_gives_a_notice(study, watched):
     watched.open(study.url + "#policy=%3Cb%3Enone&test=u&open=m/t/nothing&page=99")
     assert watched.text("#notice") == "The link asks for policy “<b>none”, which is not here."
     assert watched.cells("#summary") == expected(sampled(study.rows[study.rows.test == "u"]))
@@ -192,7 +192,7 @@ def test_the_keyboard_is_enough(study, watched):
     watched.press("/")
     watched.page.keyboard.type("j")
     assert watched.page.locator("#filter-search").input_value() == "j", (
-        "letters typed are no commands"
+        "letters typed into the search field ran commands"
     )
     watched.page.keyboard.press("Escape")
     watched.press("?")

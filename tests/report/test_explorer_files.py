@@ -1,4 +1,4 @@
-"""The explorer of large studies and of recordings; files that do not fit are named."""
+"""The explorer of large studies and of recordings. Errors name the files that do not match."""
 
 import json
 import random
@@ -137,8 +137,8 @@ def test_an_id_that_is_no_problem_and_a_missing_file_are_named(tmp_path):
 
 
 def test_recorded_completions_come_with_their_texts(world, watched):
-    """Through the workflow; the base has four samples, a checkpoint two, and one has a sample that
-    the base has not."""
+    """The workflow makes this explorer. The base model has four samples, a checkpoint two, and one
+    checkpoint has a sample that the base model lacks."""
     data = world.folder / "data/mine"
     data.mkdir(parents=True)
     questions = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(4)]

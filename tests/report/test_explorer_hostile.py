@@ -1,4 +1,4 @@
-"""What models and datasets write is shown in the explorer and never run."""
+"""The explorer shows texts of models and datasets, and never runs them."""
 
 import http.server
 import threading
@@ -37,7 +37,7 @@ HOSTILE = [  # (written, shown)
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """Everything that a dataset or a model may write is hostile: completions, questions, ids,
+    """A study whose texts of models and datasets are all hostile: completions, questions, ids,
     answers, tiers, the title."""
     made = Made(tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"])
     texts = [text.replace("\udcff", "") for text, _ in HOSTILE]
@@ -94,8 +94,8 @@ def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
 
 
 def test_direction_ends_where_a_text_ends(hostile, watched):
-    """Text after a completion with an open right-to-left override stands where it would stand
-    without."""
+    """A text after a completion with an open right-to-left override has the same position as
+    without the override."""
     watched.open(hostile.url + "#open=" + quote("m/t/" + hostile.identity(8), safe=""))
     styles = watched.page.evaluate(
         "[...document.querySelectorAll('.text, bdi, .mark')].map(e => getComputedStyle(e).unicodeBidi)"
@@ -105,7 +105,7 @@ def test_direction_ends_where_a_text_ends(hostile, watched):
     raw = watched.page.evaluate(
         r"/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\ufeff\u0000]/.test(document.body.innerText)"
     )
-    assert raw is False, "no such character reaches the page as itself"
+    assert raw is False, "a hostile character reached the page unescaped"
 
 
 def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
@@ -133,7 +133,7 @@ def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
 
 @pytest.fixture
 def listener():
-    """A server on this machine: (its address, the paths that it was asked for)."""
+    """A server on this machine: (its address, the requested paths)."""
     asked = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -151,7 +151,7 @@ def listener():
 
 
 def test_the_policy_forbids_programs_and_requests(study, chromium, listener):
-    """Even if a text became markup, the browser would refuse to run it or to load what it names."""
+    """Even if a text became markup, the browser would not run the text or load an address in it."""
     address, asked = listener
     page = chromium.new_page()
     page.goto(study.url)

@@ -1,4 +1,4 @@
-"""A training on Slurm whose node or whose Snakemake ends before its job does."""
+"""A training on Slurm whose node or Snakemake ends before the training's job ends."""
 
 import os
 import signal
@@ -12,12 +12,13 @@ pytestmark = pytest.mark.slurm
 
 
 def test_a_node_that_fails(slurm_run, undisturbed, slurm):
-    """Its slurmd dies and the job's processes live on, unseen: the job is submitted again, to the
-    other node, and takes over."""
+    """The node's slurmd dies, but the job's processes continue. The job is submitted again to the
+    other node, and takes over the training."""
     snakemake = slurm_run.start(TARGET)
     under_way(slurm_run)
     node = until(lambda: jobs(slurm_run) and jobs(slurm_run)[0]["NodeList"])
-    os.kill(process(slurm_run), signal.SIGSTOP)  # it must not finish before Slurm has noticed
+    # the job must not finish before Slurm notices the failure
+    os.kill(process(slurm_run), signal.SIGSTOP)
     orphan = process(slurm_run)
     slurm.kill(node)
     try:
@@ -42,12 +43,13 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_start_goes_on(slurm_run, undisturb
 
 
 def test_a_killed_snakemake_and_its_orphan(slurm_run, undisturbed, slurm):
-    """The job runs on without a Snakemake. The next one, after --unlock, starts its own, which asks
-    the orphan to save and stop."""
+    """The job continues without a Snakemake. After --unlock, the next Snakemake submits its own
+    job, which asks the orphaned job to save its state and stop."""
     snakemake = slurm_run.start(TARGET)
     under_way(slurm_run)
     os.killpg(snakemake.pid, signal.SIGKILL)
-    os.kill(process(slurm_run), signal.SIGSTOP)  # it must not finish before the second job is there
+    # the job must not finish before the second job starts
+    os.kill(process(slurm_run), signal.SIGSTOP)
     orphan = process(slurm_run)
     assert slurm_run.run(TARGET) != 0 and "--unlock" in slurm_run.read_output()
     assert slurm_run.run("--unlock") == 0
@@ -61,8 +63,8 @@ def test_a_killed_snakemake_and_its_orphan(slurm_run, undisturbed, slurm):
 
 
 def test_a_job_that_finishes_after_its_snakemake_was_killed(slurm_run, undisturbed, slurm):
-    """The Snakemake within the job has marked its files as whole: the next one takes them as they
-    are."""
+    """The Snakemake within the job has marked the files as complete, so the next Snakemake accepts
+    them."""
     snakemake = slurm_run.start(TARGET)
     under_way(slurm_run)
     os.killpg(snakemake.pid, signal.SIGKILL)
@@ -70,5 +72,5 @@ def test_a_job_that_finishes_after_its_snakemake_was_killed(slurm_run, undisturb
     assert (slurm_run.folder / TARGET).exists()
     assert slurm_run.run("--unlock") == 0
     assert slurm_run.run(TARGET) == 0, slurm_run.read_output()
-    # until a Snakemake that has something to do removes it
+    # a Snakemake that runs a job removes this
     check(slurm_run, undisturbed, attempts=1, state_suffix=".finished")

@@ -1,5 +1,5 @@
-"""A training on Slurm whose controller is gone for a time, or whose job Slurm ends: by scancel, for a
-more urgent job, at the time limit."""
+"""A training on Slurm while the controller is down, or whose job Slurm ends: by scancel, for a job
+of higher priority, or at the time limit."""
 
 import os
 import re
@@ -59,8 +59,8 @@ def test_a_job_that_makes_room_for_a_more_urgent_one(slurm_run, undisturbed, slu
 
 
 def test_the_time_limit(slurm_run, undisturbed, slurm):
-    """The program hangs until Slurm ends it at the limit, here of a minute; it saves in the seconds
-    between SIGTERM and SIGKILL."""
+    """The program hangs until Slurm ends it at the time limit of one minute. The program saves its
+    state between SIGTERM and SIGKILL."""
     snakemake = slurm_run.start(
         TARGET,
         "--set-resources",
@@ -76,12 +76,9 @@ def test_the_time_limit(slurm_run, undisturbed, slurm):
 
 
 def test_the_warning_before_the_time_limit(slurm_run, undisturbed, slurm):
-    """SIGTERM comes early, to every process of the job; the job ends by itself with its state
-    saved, and its retry goes on.
-
-    Slurm sends it up to a minute earlier than it is told to: here one to two minutes after the
-    start.
-    """
+    """Slurm sends SIGTERM early, to every process of the job. The job saves its state and ends, and
+    its retry continues. Slurm sends the signal up to a minute earlier than requested, here one to
+    two minutes after the start."""
     warned = "train_grpo:slurm_extra='--signal=TERM@60' if attempt == 1 else ''"
     snakemake = slurm_run.start(
         TARGET, "--set-resources", "train_grpo:runtime=3 if attempt == 1 else 10", warned
@@ -93,14 +90,13 @@ def test_the_warning_before_the_time_limit(slurm_run, undisturbed, slurm):
     if os.path.exists(f"/proc/{program}"):
         os.kill(program, signal.SIGCONT)
     assert slurm_run.finish(snakemake) == 0, slurm_run.read_output()
-    assert jobs(slurm_run)[0]["State"] == "FAILED", "not TIMEOUT"
+    assert jobs(slurm_run)[0]["State"] == "FAILED", "the job ended at its time limit (TIMEOUT)"
     assert re.search(r"stopped by SIGTERM after update \d+ of", slurm_run.read_output())
     check(slurm_run, undisturbed, attempts=2)
 
 
 def warned_or_gone(pid: int) -> bool:
-    """Whether SIGTERM waits for a stopped process, or the process has been woken, too, and is
-    done."""
+    """Whether SIGTERM is pending for a stopped process, or the process has continued and ended."""
     try:
         status = open(f"/proc/{pid}/status").read()
     except FileNotFoundError:

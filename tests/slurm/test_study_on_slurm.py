@@ -1,5 +1,5 @@
-"""The small study on Slurm: what is submitted, what it gives, what is refused before anything is
-submitted. One training whose disk becomes full."""
+"""The small study on Slurm: the submitted jobs, their results, and errors before any submission.
+One training runs on a disk that becomes full."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(
     assert "rehearsal: 1 GPUs granted, the CPU does the work" in log
 
 
-REFUSED = {  # how the world is made impossible: the site's entries, arguments; what is said of it
+REFUSED = {  # (changes to the profile's section for the cluster, arguments, words of the error)
     "more GPUs than a node has": ({}, ["--set-resources", "train_grpo:gpu=3"],
         r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs requested on one node, at most 1 in partition gpu; .*kinds there: nvidia_fake-sxm4-80gb"),
     "another kind of GPU": ({"gpu_name": "h100"}, [],
@@ -62,7 +62,9 @@ REFUSED = {  # how the world is made impossible: the site's entries, arguments; 
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_the_cluster_cannot_give_is_said_before_anything_is_submitted(case, on_slurm, slurm):
+def test_requests_that_the_cluster_cannot_fulfil_are_reported_before_anything_is_submitted(
+    case, on_slurm, slurm
+):
     site, arguments, expected = REFUSED[case]
     on_slurm.site(**site)
     before = len(slurm.jobs())
@@ -71,7 +73,7 @@ def test_what_the_cluster_cannot_give_is_said_before_anything_is_submitted(case,
     assert re.search(f"^{expected}", output, re.MULTILINE), output
     assert "Traceback" not in output and "has been submitted" not in output
     assert len(slurm.jobs()) == before and not slurm.running()
-    assert not list((on_slurm.folder / "results/tasks").glob("*")), "no local job either"
+    assert not list((on_slurm.folder / "results/tasks").glob("*")), "a job ran locally"
 
 
 def test_without_slurm_one_line_says_so(on_slurm, tmp_path):
@@ -87,8 +89,8 @@ def test_without_slurm_one_line_says_so(on_slurm, tmp_path):
 
 
 def test_a_full_disk(slurm_run, undisturbed, slurm):
-    """The state is on a disk of its own that becomes full; with room again, the same command goes
-    on."""
+    """The state is on a separate disk that becomes full. With free space again, the same command
+    continues."""
     state = slurm_run.folder / "results/state"
     state.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", state], check=True)

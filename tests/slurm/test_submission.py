@@ -1,5 +1,5 @@
-"""A real Slurm that limits a user, takes no further job, or keeps no accounts of jobs: what is
-refused before anything is submitted, what waits, and how the states of jobs are learnt."""
+"""A Slurm that limits a user, accepts no further job, or has no accounting: errors before any
+submission, jobs that wait, and how Snakemake learns the states of jobs."""
 
 import csv
 import re
@@ -23,7 +23,7 @@ PROBE = "results/probe/tiny/swaps/shard0.jsonl.gz"
 
 
 def on_slurm(world: World, cluster: slurm_cluster.Cluster) -> Iterator[OnSlurm]:
-    """The finished study on Slurm, without its probe."""
+    """A copy of the finished study on Slurm, without its probe."""
     run = OnSlurm(world, cluster)
     shutil.rmtree(run.folder / "results/probe")
     yield run
@@ -52,7 +52,7 @@ def limits(slurm):
 
 
 def submit_sleeping_jobs(slurm, count: int) -> list[str]:
-    """Jobs of the same user that take places in the queue."""
+    """Submit jobs of the same user that occupy places in the queue."""
     call = (
         "sbatch",
         "--parsable",
@@ -70,8 +70,9 @@ def jobs_of_run(run) -> list[dict]:
     return [job for job in run.cluster.jobs() if job["WorkDir"] == str(run.folder)]
 
 
-def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
-    """Of the account, the QOS and the partition; and options that Snakemake sets itself."""
+def test_limits_are_reported_before_anything_is_submitted(run, slurm, limits):
+    """The limits are those of the account, the QOS and the partition. Options that Snakemake sets
+    itself are also refused."""
     limits("user", "root", "MaxSubmitJobs=1")
     limits("qos", "normal", "MaxWall=00:05:00", "MaxTRESPerJob=gres/gpu=0")
     slurm.call("scontrol", "update", "partitionname=gpu", "MaxMemPerNode=1500", "MaxCPUsPerNode=2")
@@ -89,16 +90,16 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
         r"rule probe: gpu: 1 GPUs requested, at most 0 allowed by QOS normal",
         r"rule probe: mem_mb: 64000 MB requested on one node, at most 1500 in partition gpu",
         r"rule probe: cpus_per_task: 4 CPUs requested on one node, at most 2 in partition gpu",
-        r"slurm_extra: '--gres' cannot stand there.*; write gpu_name in slurm/config.yaml",
-        r"slurm_extra: '--account' cannot stand there.*; write slurm_account in slurm/config.yaml",
-        r"slurm_extra: '--output' cannot stand there.*; leave it out",
+        r"slurm_extra: '--gres' cannot be set there.*; write gpu_name in slurm/config.yaml",
+        r"slurm_extra: '--account' cannot be set there.*; write slurm_account in slurm/config.yaml",
+        r"slurm_extra: '--output' cannot be set there.*; leave it out",
     ):
         assert re.search(f"^{line}", output, re.MULTILINE), (line, output)
     assert "Traceback" not in output and not jobs_of_run(run)
 
 
 def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm, limits):
-    """The user has other jobs, which leave no room for this one."""
+    """The user's other jobs leave no room for this job."""
     other_jobs = submit_sleeping_jobs(slurm, 2)
     limits("user", "root", "MaxSubmitJobs=2")
     snakemake = run.start(PROBE)
@@ -119,7 +120,7 @@ def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm
     )
     (job,) = jobs_of_run(run)
     assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in output, (
-        "no longer walltime than at first"
+        "the walltime increased, although no attempt failed"
     )
 
 
@@ -176,7 +177,7 @@ def unaccounted(finished, plain):
 
 
 def test_without_accounting_squeue_tells_when_jobs_end(unaccounted, finished_world, plain):
-    """Also that a job was cancelled: it is submitted again."""
+    """squeue also tells that a job was cancelled; the job is submitted again."""
     snakemake = unaccounted.start(
         PROBE, "--set-resources", "probe:slurm_extra='--hold' if attempt == 1 else ''"
     )
@@ -188,7 +189,7 @@ def test_without_accounting_squeue_tells_when_jobs_end(unaccounted, finished_wor
     assert (unaccounted.folder / PROBE).read_bytes() == (finished_world.folder / PROBE).read_bytes()
 
 
-def test_a_squeue_that_forgets_jobs_too_soon_is_told(unaccounted, plain):
+def test_a_squeue_that_forgets_jobs_too_soon_is_reported(unaccounted, plain):
     configure(plain, MinJobAge=60)
     try:
         assert unaccounted.run(PROBE) != 0

@@ -1,4 +1,4 @@
-"""Agreement of a study that was computed here with its committed reference."""
+"""The agreement of a local study with its committed reference."""
 
 import math
 import random
@@ -19,8 +19,8 @@ CELL = {"model": "m", "task": "t", "eval_task": "t", "policy": "hard", "recipe":
 
 
 def rows(gains: dict[int, float], **cell) -> list[dict]:
-    """Rows of `decomposition_runs`: a first checkpoint and another grading stand among them, as
-    they do there."""
+    """Rows of `decomposition_runs`, including an earlier checkpoint and a second grading, as in a
+    real table."""
     run_rows = []
     for seed, gain in gains.items():
         run = CELL | cell | {"seed": seed}
@@ -36,7 +36,9 @@ def test_differences_are_paired_by_seed_and_have_students_interval():
     (row,) = agreement.compare(
         rows({0: 0.10, 1: 0.14, 2: 0.18, 7: 0.5}), rows({0: 0.09, 1: 0.12, 2: 0.15, 8: 0.5})
     )
-    assert (row["seeds"], row["leaves_zero_out"]) == (3, False), "the seeds that both have"
+    assert (row["seeds"], row["leaves_zero_out"]) == (3, False), (
+        "only seeds that both studies have are compared"
+    )
     assert (row["seeds_only_here"], row["seeds_only_reference"]) == (1, 1)
     assert row["gain_here"] == pytest.approx(0.14) and row["gain_reference"] == pytest.approx(0.12)
     half = 4.302652730 * 0.01 / math.sqrt(3)
@@ -58,7 +60,8 @@ def test_equal_runs_agree_and_one_seed_has_no_interval():
 
 
 def test_cells_without_a_common_seed_are_kept_and_not_compared():
-    """A study that was changed may have cells that its reference lacks, and the other way round."""
+    """A study whose configuration has changed may have cells that its reference lacks, and lack
+    cells of the reference."""
     computed = (
         rows({0: 0.1, 1: 0.2})
         + rows({0: 0.3}, policy="only here")
@@ -96,7 +99,8 @@ def test_zero_is_left_out_about_as_often_as_the_level_says():
     chance = random.Random(1)
     draw = lambda: rows({seed: chance.gauss(0.1, 0.02) for seed in range(3)})
     wrong = sum(agreement.compare(draw(), draw())[0]["leaves_zero_out"] for _ in range(2000))
-    assert 60 <= wrong <= 140  # 100 expected of 2,000; four standard deviations
+    # the expected number is 100 of 2,000; the limits are four standard deviations
+    assert 60 <= wrong <= 140
 
 
 @pytest.mark.slow
@@ -128,7 +132,7 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
 
 
 def show(table: Path, folder: Path) -> str:
-    """What `show_results` prints with a table of agreement."""
+    """The output of `show_results` with a table of agreement."""
     tables = [str(path) for path in (ROOT / "results/reference/mini").glob("*.csv")]
     done = fork_server.run(
         path_of("show_results"),
@@ -140,7 +144,7 @@ def show(table: Path, folder: Path) -> str:
 
 
 def shown_lines(computed: list[dict], reference: list[dict], folder: Path) -> list[str]:
-    """The lines of the table of agreement and of what is said below it."""
+    """The printed lines of the table of agreement and of the text below the table."""
     table = folder / "agreement.csv"
     compared_rows = [row | {"files": ""} for row in agreement.compare(computed, reference)]
     files.write_rows(table, agreement.COLUMNS, files.round_floats(compared_rows))
@@ -159,8 +163,8 @@ def test_a_row_of_several_models_says_which(tmp_path):
     ]
 
 
-def test_what_is_not_compared_is_said(tmp_path):
-    """The intervals are counted among the cells that have one."""
+def test_the_report_names_cells_that_are_not_compared(tmp_path):
+    """Intervals are counted only among the cells that have one."""
     computed = (
         rows({0: 0.3, 1: 0.31, 2: 0.32})
         + rows({0: 0.3}, policy="once")
@@ -182,7 +186,7 @@ def test_what_is_not_compared_is_said(tmp_path):
     )
 
 
-def test_nothing_in_common_is_said(tmp_path):
+def test_results_with_nothing_in_common_are_reported(tmp_path):
     text = " ".join(shown_lines(rows({0: 0.1}), rows({0: 0.1}, policy="old"), tmp_path))
     assert (
         "nothing to compare" in text

@@ -1,4 +1,4 @@
-"""The file of rows to annotate goes through a spreadsheet and comes back."""
+"""Answers in a file of rows to annotate that a spreadsheet has saved."""
 
 import csv
 import io
@@ -13,8 +13,8 @@ QUESTIONS = ["How much is 1,5 + 2; in words?", "=1+1, said Größe", 'Say "two",
 IDS = ["0007", "b", "1E5", "12345678901234567"]
 
 
-def ask(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
-    """The file to annotate, for a pool without answers."""
+def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
+    """Write the file to annotate, for a pool without answers."""
     (folder / name).write_bytes(text)
     source = json.dumps({"kind": "files", "train": name})
     done = in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", source, "--files", name, "--unlabelled",
@@ -37,7 +37,7 @@ def ask(folder, text: bytes, name="pool.csv", chosen=None) -> bytes:
     return (folder / output).read_bytes()
 
 
-def take_in(folder, data: bytes, name="back.csv", grader="math"):
+def read_annotated(folder, data: bytes, name="back.csv", grader="math"):
     (folder / name).write_bytes(data)
     arguments = [
         "--problems",
@@ -101,7 +101,7 @@ def rows_of(data: bytes, delimiter=",") -> list[dict]:
     ],
 )
 def test_a_mark_is_written_where_the_pool_has_one_or_the_text_is_not_ascii(tmp_path, text, marked):
-    assert ask(tmp_path, text).startswith("\ufeff".encode()) == marked
+    assert write_annotation_file(tmp_path, text).startswith("\ufeff".encode()) == marked
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_mark_is_written_where_the_pool_has_one_or_the_text_is_not_ascii(tmp_p
 def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     tmp_path, name, delimiter, before
 ):
-    annotation_file = ask(
+    annotation_file = write_annotation_file(
         tmp_path,
         (before + table(["id", "question"], zip("abcd", QUESTIONS), delimiter)).encode(),
         name,
@@ -128,7 +128,7 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     back = rows_of(text.removeprefix(before).encode(), delimiter)
     assert [row["question"].removeprefix("'") for row in back] == QUESTIONS
     assert (
-        take_in(
+        read_annotated(
             tmp_path,
             annotation_file.replace(
                 f"{delimiter}{delimiter}".encode(), f"{delimiter}7{delimiter}".encode()
@@ -144,7 +144,7 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
 
 
 def as_numbers(cell: str) -> str:
-    """What a spreadsheet shows of a cell of IDS."""
+    """The text that a spreadsheet shows for a cell of IDS."""
     return {"0007": "7", "1E5": "1.00E+05", "12345678901234567": "1.23457E+16"}.get(cell, cell)
 
 
@@ -168,10 +168,10 @@ SPREADSHEETS = {
 
 
 @pytest.mark.parametrize("spreadsheet", SPREADSHEETS)
-def test_what_a_spreadsheet_saves_is_matched(tmp_path, spreadsheet):
-    rows = rows_of(ask(tmp_path, POOL.encode()))
+def test_rows_that_a_spreadsheet_saved_are_matched_by_id(tmp_path, spreadsheet):
+    rows = rows_of(write_annotation_file(tmp_path, POOL.encode()))
     filled = [row | {"answer": str(number)} for number, row in enumerate(rows)]
-    done = take_in(tmp_path, SPREADSHEETS[spreadsheet](filled))
+    done = read_annotated(tmp_path, SPREADSHEETS[spreadsheet](filled))
     assert done.returncode == 0, done.stderr
     assert answers(tmp_path) == dict(zip(IDS, "0123"))
     assert (
@@ -197,46 +197,51 @@ def test_what_a_spreadsheet_saves_is_matched(tmp_path, spreadsheet):
     ],
 )
 def test_an_id_that_a_spreadsheet_takes_for_a_number_is_found(tmp_path, pool, shown, expected):
-    ask(
+    write_annotation_file(
         tmp_path,
         table(
             ["id", "question"], [(problem_id, f"q {problem_id}") for problem_id in pool]
         ).encode(),
     )
-    done = take_in(
+    done = read_annotated(
         tmp_path, f"id,answer\n{shown if ',' not in shown else json.dumps(shown)},1\n".encode()
     )
     assert done.returncode == 0, done.stderr
     assert answers(tmp_path) == {expected: "1"}
 
 
-def test_an_id_that_may_be_two_is_decided_by_the_question_or_refused(tmp_path):
-    ask(
+def test_an_ambiguous_id_is_resolved_by_the_question_or_refused(tmp_path):
+    write_annotation_file(
         tmp_path,
         table(["id", "question"], [("7", "seven"), ("0007", "Say\n007"), ("8", "eight")]).encode(),
     )
-    assert take_in(tmp_path, b'id,question,answer\n7,"Say\r\n007",1\n7,seven,2\n').returncode == 0
+    assert (
+        read_annotated(tmp_path, b'id,question,answer\n7,"Say\r\n007",1\n7,seven,2\n').returncode
+        == 0
+    )
     assert answers(tmp_path) == {"0007": "1", "7": "2"}
-    done = take_in(tmp_path, b"id,answer\n8,1\n7,1\n")
+    done = read_annotated(tmp_path, b"id,answer\n8,1\n7,1\n")
     assert check_refusal(
         done,
         "back.csv: row 3: id '7' may be '7' or '0007'; a spreadsheet drops leading zeros",
         "P.jsonl",
     )
-    assert take_in(tmp_path, b"id,answer\n0007,1\n7,2\n").returncode == 0, (
-        "no spreadsheet has changed these"
+    assert read_annotated(tmp_path, b"id,answer\n0007,1\n7,2\n").returncode == 0, (
+        "ids that no spreadsheet changed were matched by their number"
     )
     assert answers(tmp_path) == {"0007": "1", "7": "2"}
     (tmp_path / "back.jsonl").write_text('{"id": "7", "answer": "3"}\n')
-    assert take_in(
+    assert read_annotated(
         tmp_path, b'{"id": "7", "answer": "3"}\n', "back.jsonl"
     ).returncode == 0 and answers(tmp_path) == {"7": "3"}
 
 
 @pytest.mark.parametrize("identity", ["9", "02-Jan", "1.23457E+11"])
 def test_an_id_that_is_not_there_is_refused_with_what_spreadsheets_do(tmp_path, identity):
-    ask(tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode())
-    done = take_in(tmp_path, f"id,answer\n{identity},1\n".encode())
+    write_annotation_file(
+        tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode()
+    )
+    done = read_annotated(tmp_path, f"id,answer\n{identity},1\n".encode())
     assert check_refusal(
         done,
         f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); keep the ids",
@@ -245,7 +250,9 @@ def test_an_id_that_is_not_there_is_refused_with_what_spreadsheets_do(tmp_path, 
 
 
 def test_all_rows_that_do_not_fit_are_counted(tmp_path):
-    ask(tmp_path, table(["id", "question"], [(f"p{n}", f"q{n}") for n in range(9)]).encode())
+    write_annotation_file(
+        tmp_path, table(["id", "question"], [(f"p{n}", f"q{n}") for n in range(9)]).encode()
+    )
     rows = [
         ("x1", "1"),
         ("p1", "1"),
@@ -255,7 +262,7 @@ def test_all_rows_that_do_not_fit_are_counted(tmp_path):
         ("x3", "1"),
         ("x4", "1"),
     ]
-    done = take_in(tmp_path, table(["id", "answer"], rows).encode(), grader="number_lenient")
+    done = read_annotated(tmp_path, table(["id", "answer"], rows).encode(), grader="number_lenient")
     assert check_refusal(
         done,
         "row 2: id 'x1' is not in the pool",
@@ -278,47 +285,45 @@ def test_all_rows_that_do_not_fit_are_counted(tmp_path):
         ("1.23457E+19", "has rounded"),
     ],
 )  # fmt: skip
-def test_an_answer_that_a_spreadsheet_has_made_of_another_is_refused(
-    tmp_path, grader, answer, words
-):
-    ask(tmp_path, POOL.encode())
-    done = take_in(tmp_path, f"id,answer\nb,{answer}\n".encode(), grader=grader)
+def test_an_answer_that_a_spreadsheet_has_changed_is_refused(tmp_path, grader, answer, words):
+    write_annotation_file(tmp_path, POOL.encode())
+    done = read_annotated(tmp_path, f"id,answer\nb,{answer}\n".encode(), grader=grader)
     assert check_refusal(
         done, f"back.csv: row 2: the answer '{answer}' ", words, "format the column as text"
     )
 
 
 def test_where_a_word_is_the_answer_a_date_may_be_right(tmp_path):
-    ask(tmp_path, POOL.encode())
-    done = take_in(tmp_path, b"id,answer\nb,01-Feb\n", grader="final_word")
+    write_annotation_file(tmp_path, POOL.encode())
+    done = read_annotated(tmp_path, b"id,answer\nb,01-Feb\n", grader="final_word")
     assert done.returncode == 0 and answers(tmp_path) == {"b": "01-Feb"}
     assert "a spreadsheet may have changed answers: 1, '01-Feb' (row 2)" in done.stdout
     assert check_refusal(
-        take_in(tmp_path, b"id,answer\nb,#NAME?\n", grader="final_word"), "is an error value"
+        read_annotated(tmp_path, b"id,answer\nb,#NAME?\n", grader="final_word"), "is an error value"
     )
 
 
 @pytest.mark.parametrize("answer", ["1/2", "0.5", "7", "-3", "12", "1,000", "2.5E+10"])
 def test_other_answers_are_taken_as_they_are(tmp_path, answer):
-    ask(tmp_path, POOL.encode())
-    done = take_in(tmp_path, f'id,answer\nb,"{answer}"\n'.encode())
+    write_annotation_file(tmp_path, POOL.encode())
+    done = read_annotated(tmp_path, f'id,answer\nb,"{answer}"\n'.encode())
     assert (
         done.returncode == 0 and answers(tmp_path) == {"b": answer} and "warning" not in done.stdout
     ), done.stdout
 
 
 def test_a_decimal_comma_is_never_taken_silently(tmp_path):
-    ask(tmp_path, POOL.encode())
+    write_annotation_file(tmp_path, POOL.encode())
     data = b"id;answer\nb;3,5\n0007;4\n"
     assert check_refusal(
-        take_in(tmp_path, data, grader="number_lenient"),
+        read_annotated(tmp_path, data, grader="number_lenient"),
         "the answer '3,5'; correct it, with a decimal point",
     )
-    done = take_in(tmp_path, data)
+    done = read_annotated(tmp_path, data)
     assert done.returncode == 0 and "may have changed answers: 1, '3,5' (row 2)" in done.stdout
 
 
-def test_reference_answers_of_a_pool_that_a_spreadsheet_may_have_changed_are_told(tmp_path):
+def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_path):
     (tmp_path / "pool.csv").write_text("question;answer\na;3,5\nb;01-Feb\nc;7\n")
     arguments = [
         "--task",

@@ -1,4 +1,4 @@
-"""`make audit`: what it says of the answers of pip-audit, for which a stand-in speaks."""
+"""`make audit`: its output for the results of pip-audit, which a stand-in returns."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import audit_locks
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
 
-HOLE = {
+VULNERABILITY = {
     "id": "PYSEC-1",
     "aliases": ["CVE-2025-1"],
     "fix_versions": ["2.0"],
@@ -20,8 +20,8 @@ HOLE = {
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """Two locks, and what pip-audit answers: (exit status, stdout, stderr) by lock, or the packages
-    that it has looked up."""
+    """Two locks, and the results of pip-audit by lock: (exit status, stdout, stderr), or the
+    audited packages."""
     (tmp_path / "envs").mkdir()
     for name in ("pip", "gpu", "torch-cpu"):
         (tmp_path / f"envs/{name}.lock").touch()
@@ -45,18 +45,18 @@ def answers(tmp_path, monkeypatch):
     return reports
 
 
-def test_locks_without_holes_are_counted(answers, capsys):
+def test_locks_without_vulnerabilities_are_counted(answers, capsys):
     answers["gpu"].append({"name": "odd", "skip_reason": "not there"})
     audit_locks.main()
     assert capsys.readouterr().out.splitlines() == [
         "not audited: odd",
-        f"{audit_locks.datetime.datetime.now(audit_locks.datetime.UTC).date()}: 2 packages of 2 locks, 0 known holes, 1 packages not audited",
+        f"{audit_locks.datetime.datetime.now(audit_locks.datetime.UTC).date()}: 2 packages of 2 locks, 0 known vulnerabilities, 1 packages not audited",
     ]
 
 
-def test_a_hole_is_named_with_its_lock_and_fix_and_is_an_error(answers, capsys):
-    answers["gpu"][0]["vulns"] = [HOLE]
-    with pytest.raises(UserError, match="1 known holes"):
+def test_a_vulnerability_is_an_error_that_names_its_lock_and_fix(answers, capsys):
+    answers["gpu"][0]["vulns"] = [VULNERABILITY]
+    with pytest.raises(UserError, match="1 known vulnerabilities"):
         audit_locks.main()
     assert (
         capsys.readouterr().out == "envs/gpu.lock: torch 1.0: PYSEC-1, CVE-2025-1; fixed in 2.0\n"
@@ -73,15 +73,16 @@ def test_a_hole_is_named_with_its_lock_and_fix_and_is_an_error(answers, capsys):
         (2, "{}", ""),
     ],
 )
-def test_a_database_that_cannot_be_reached_is_one_line_and_no_success(answers, answer):
+def test_an_unreachable_database_gives_a_one_line_error(answers, answer):
     answers["pip"] = answer
-    answers["gpu"] = None  # not asked for
+    answers["gpu"] = None  # the program ends before it audits this lock
     with pytest.raises(UserError, match="run `make audit` where"):
         audit_locks.main()
 
 
 def test_pip_is_installed_from_its_lock_before_all_others_and_names_no_environment():
-    """Another pip would give all environments another name, and have them made again."""
+    """If pip counted as a pin, another version of pip would change the names of all environments,
+    and all would be made again."""
     makefile = (ROOT / "Makefile").read_text()
     rules = [
         line

@@ -1,5 +1,5 @@
-"""The benchmarks' own arithmetic and table. What is measured is no test: it depends on the
-machine."""
+"""The arithmetic and the table of the benchmarks. Tests do not check the measurements, which depend
+on the machine."""
 
 import csv
 import importlib
@@ -80,7 +80,7 @@ def test_a_copy_has_the_code_and_no_results():
     assert not folder.exists()
 
 
-def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch, capsys):
+def test_benchmarks_that_cannot_run_here_are_reported_and_left_out(tmp_path, monkeypatch, capsys):
     (tmp_path / "measured.py").write_text(
         "import benchmarks\n"
         "def run(options): return [benchmarks.row('a', 's', 1.5, 3.0, target='ratio <= 1'), benchmarks.row('b', 'n', 2, None)]\n"
@@ -120,7 +120,8 @@ def test_every_benchmark_can_be_imported_and_run_is_there(modules):
 
 @pytest.mark.slow
 def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules):
-    """Of one policy on the simulated pool: the numbers of samples do not depend on the machine."""
+    """Checked for one policy on the simulated pool, because the numbers of samples do not depend on
+    the machine."""
     probing = modules("probing")
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = {row["what"]: row for row in csv.DictReader(stream)}
@@ -142,8 +143,8 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
 
 
 def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_path):
-    """The program with a pool of 60 prompts: every row of the committed table that needs no
-    recording is measured."""
+    """With a pool of 60 prompts, the benchmark measures every row of the committed table that needs
+    no recording."""
     pool = modules("probing").simulate_pool(60)
     monkeypatch.setattr(modules("probing"), "simulate_pool", lambda prompts: pool)
     monkeypatch.setattr(
@@ -164,7 +165,7 @@ def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_
 
 
 def run_benchmark(monkeypatch, output: Path, name: str, *arguments: str) -> list[dict]:
-    """The rows of a benchmark that is run to its end with one pair of measurements."""
+    """The rows of a benchmark with one pair of measurements."""
     monkeypatch.setattr(
         sys,
         "argv",
@@ -227,7 +228,7 @@ longer = pytest.mark.skipif(
 @pytest.mark.slow
 @longer
 def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, tmp_path):
-    """Of one program instead of all."""
+    """The benchmark measures one program instead of all."""
     monkeypatch.setattr(modules("startup"), "PROGRAMS", ["plan"])
     rows = run_benchmark(monkeypatch, tmp_path, "startup")
     assert [row["unit"] for row in rows] == ["processor s", "s", "programs", "yes or no"]
@@ -250,7 +251,7 @@ def test_a_benchmark_of_the_workflow_runs_to_its_end(modules, monkeypatch, tmp_p
 
 @pytest.mark.slow
 def test_a_small_benchmark_of_serving_runs_to_its_end(modules, monkeypatch, tmp_path):
-    """Of memory alone, with few prompts."""
+    """Only memory is measured, with few prompts."""
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")
     monkeypatch.setattr(modules("serving"), "POOLS", (60, 20))
     (row,) = run_benchmark(monkeypatch, tmp_path, "serving")
@@ -262,12 +263,12 @@ SMALL = ("--model", "results/models/tiny")
 
 @pytest.fixture
 def after_the_demo(modules, monkeypatch, finished_world) -> Path:
-    """The finished world, which the benchmarks take for a clone in which `make demo` has run. They
-    write nothing in it."""
+    """The finished world, in place of a clone in which `make demo` has run. The benchmarks write
+    nothing into it."""
     for module in (benchmarks, *map(modules, bench.NAMES)):
         monkeypatch.setattr(module, "ROOT", finished_world.folder, raising=False)
     monkeypatch.chdir(finished_world.folder)
-    # what is measured here is transformers alone
+    # this benchmark measures only transformers
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", "none")
     return finished_world.folder
 
@@ -302,7 +303,7 @@ def test_a_small_benchmark_of_sampling_runs_to_its_end(
 def test_a_small_benchmark_of_training_runs_to_its_end(
     after_the_demo, modules, monkeypatch, tmp_path
 ):
-    """One of its cases: with a KL term, in micro-batches."""
+    """One case is measured: with a KL term, in micro-batches."""
     monkeypatch.setattr(modules("training"), "UPDATES", 3)
     monkeypatch.setattr(modules("training"), "CASES", [(0.04, 4, False)])
     (row,) = run_benchmark(monkeypatch, tmp_path, "training", *SMALL)
@@ -315,7 +316,7 @@ def test_a_small_benchmark_of_training_runs_to_its_end(
 def test_a_small_benchmark_of_choosing_runs_to_its_end(
     after_the_demo, modules, monkeypatch, tmp_path
 ):
-    """Of one selector, and of process rewards."""
+    """One selector and process rewards are measured."""
     choosing = modules("choosing")
     for name, value in {
         "POOL": 300,

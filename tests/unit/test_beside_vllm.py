@@ -1,5 +1,5 @@
-"""Training beside vLLM, with a stand-in for vLLM: what the engine gets, what the trainer keeps, and
-what random numbers it draws."""
+"""Training with a stand-in for vLLM: the weights that the engine receives, the state of the
+trainer, and the random numbers of both."""
 
 import json
 import math
@@ -36,8 +36,8 @@ def train(
     micro_batch=None,
     **changes,
 ) -> Trainer:
-    """A trainer after a few updates of an adapter, whose prompts and their order are the same for
-    every seed."""
+    """A trainer after a few updates of an adapter. Prompts and their order are the same for every
+    seed."""
     from trl import GRPOConfig
 
     recipe = SPEC.training | {
@@ -75,7 +75,7 @@ def train(
 
 
 def base_of(model) -> dict[str, torch.Tensor]:
-    """The weights that are not trained, by their names in a model without an adapter."""
+    """The frozen weights, by their names in a model without an adapter."""
     return {
         name.removeprefix("base_model.model.").replace(".base_layer", ""): weights.detach().clone()
         for name, weights in model.named_parameters()
@@ -125,8 +125,8 @@ def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(
 def test_rollouts_end_where_completions_of_probe_and_evaluation_end(
     tiny, tmp_path, monkeypatch, generation
 ):
-    """Some models name a token that ends a completion in config.json alone, which neither TRL nor
-    vLLM reads for that."""
+    """Some models name an end token only in config.json, where neither TRL nor vLLM looks for end
+    tokens."""
     StandIn.install(monkeypatch)
     vllm_engine = SimpleNamespace(prepare_for_training=lambda: None)
     monkeypatch.setitem(sys.modules, "hardgrpo.sampling.vllm_engine", vllm_engine)
@@ -138,7 +138,7 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(
     (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": [*range(30, 60)]}))
     ends = engines.end_tokens(str(folder), tokenizer)
     assert {tokenizer.eos_token_id, 25, 45} < set(ends), (
-        "of tokenizer, generation_config.json and config.json"
+        "end tokens of tokenizer, generation_config.json and config.json"
     )
     recipe = SPEC.training | {"updates": 1, "checkpoint_every": 1, "generation": generation}
     fields = {"model_folder": str(folder), "training": recipe, "completion_tokens": 12}
@@ -168,7 +168,7 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(
 def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(
     tiny, tmp_path, monkeypatch
 ):
-    """The start of vLLM sets all generators to the rank, after TRL has set them to the seed."""
+    """vLLM's start sets all generators to the rank, after TRL has set them to the seed."""
     StandIn.install(monkeypatch)
     rollouts, repeated_rollouts, reseeded_rollouts = (
         train(tiny, tmp_path, seed).vllm_generation.llm.rollouts[:16] for seed in (1, 1, 2)
@@ -180,8 +180,8 @@ def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(
 def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
     tiny, tmp_path, monkeypatch, base
 ):
-    """TRL casts the adapter of a base in 4 bits to bf16, and a resume casts it back. The base here
-    only says that it is in 4 bits."""
+    """TRL converts the adapter of a 4-bit base to bf16, and does so again at a resume. The base of
+    this test only claims to have 4 bits."""
     load, types = AutoModelForCausalLM.from_pretrained, []
 
     def in_4_bits(*arguments, **keywords):
@@ -213,8 +213,8 @@ def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(
 
 @pytest.fixture
 def first_update(tiny, tmp_path, monkeypatch):
-    """The log of one update, and the lengths of its completions, where vLLM reports each token's
-    log-probability lower by `less`."""
+    """The log of one update, and the lengths of its completions. vLLM reports each token's
+    log-probability too low by `less`."""
 
     def update(difference: float, correction: dict | None) -> tuple[dict, list[int]]:
         StandIn.install(monkeypatch, offset=-difference)
@@ -262,8 +262,8 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
 
 def test_no_gradient_is_clipped_in_an_update_that_follows_its_sampling(tiny, tmp_path, monkeypatch):
     """TRL computes the probabilities of vLLM's rollouts before the update, in batches of other
-    shapes. In bf16 the ratio to those of the update is then not 1, and limits as narrow as GSPO's
-    would drop completions by chance."""
+    shapes. In bf16 their ratio to the probabilities in the update is then not exactly 1, and limits
+    as narrow as GSPO's would clip completions by chance."""
     StandIn.install(monkeypatch)
     changes = {
         "loss": "grpo",

@@ -1,4 +1,4 @@
-"""Choices of prompts compared on completions that did not choose them."""
+"""Comparisons of choices of prompts, measured on completions that were not used to choose."""
 
 import json
 import subprocess
@@ -27,7 +27,8 @@ def test_agreement_and_entropy_by_hand():
 
 
 def test_each_choice_takes_what_it_says():
-    """Four kinds of prompts, two of each: wrong and sure, wrong and unsure, half right, right."""
+    """Four kinds of prompts, two of each: wrong with equal answers, wrong with different answers,
+    half right, right."""
     sure, unsure, half, right = [0] * 8, list(range(8)), [0, 1] * 4, [0] * 8
     graded = [[0] * 8, [0] * 8, [1, 0] * 4, [1] * 8]
     rows_by_choice = table(
@@ -42,14 +43,14 @@ def test_each_choice_takes_what_it_says():
     ) == (8, 2, 2)
     assert rows_by_choice["hardest"]["all_wrong"] == 1 and rows_by_choice["hardest"]["mixed"] == 0
     assert rows_by_choice["nearest ½"]["mixed"] > 0.9, (
-        "three others of a half-right prompt are rarely all alike"
+        "three other samples of a half-right prompt are rarely all equal"
     )
     assert (
         rows_by_choice["agreement lowest"]["all_wrong"] == 1
         and rows_by_choice["agreement lowest"]["confidently_wrong"] == 0
     )
     assert rows_by_choice["agreement lowest"]["overlap"] == pytest.approx(0.5, abs=0.2), (
-        "half of the hardest are unsure; ties by chance"
+        "half of the hardest prompts have different answers, and ties are broken at random"
     )
     assert rows_by_choice["entropy highest"]["pass_rate"] == 0
     for row in rows_by_choice.values():
@@ -61,8 +62,8 @@ def test_each_choice_takes_what_it_says():
 
 
 def test_another_model_chooses_for_this_one():
-    """The other model ranks the prompts as this one does, or the other way round, and is always
-    sure."""
+    """The other model ranks the prompts in the same or in the reverse order, and always gives equal
+    answers."""
     right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)
     sure = np.zeros((20, 10), dtype=int)
     for other_grades, correlation in ((right, 1), (right[::-1], -1)):
@@ -77,7 +78,9 @@ def test_another_model_chooses_for_this_one():
             rows_by_choice["hardest"]["pass_rate"] if correlation == 1 else 0.9, abs=0.1
         )
         assert hardest["overlap"] == (1 if correlation == 1 else 0)
-        assert rows_by_choice["hardest"]["rank_correlation"] is None, "there is no other"
+        assert rows_by_choice["hardest"]["rank_correlation"] is None, (
+            "a choice by the model's own completions has no rank correlation"
+        )
     alone = choices.compare(right * 1.0, right * 1, 0.2, 20)
     assert (
         [row for row in rows if row["choice"] in choices.CHOICES][0]["overlap"]
@@ -87,7 +90,8 @@ def test_another_model_chooses_for_this_one():
 
 
 def test_by_the_samples_that_chose_them_the_hardest_look_harder():
-    """Every prompt is solved half of the time: to the others the hardest tenth are like all."""
+    """Every prompt has a pass rate of one half, so on other samples the hardest tenth has the same
+    pass rate as all prompts."""
     right = np.random.default_rng(1).random((200, 8)) < 0.5
     hardest = table(right, right.astype(int), budget=0.1)["hardest"]
     assert hardest["pass_rate"] == pytest.approx(0.5, abs=0.05)
@@ -207,7 +211,7 @@ def test_the_recordings_of_two_models_must_match(tmp_path):
         (lambda rows: rows[0].pop("answer"), "line 1: 'answer' is missing"),
     ],
 )
-def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
+def test_a_wrong_recording_is_reported_and_leaves_nothing(tmp_path, change, words):
     rows = [
         {"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 6} for n in range(20)
     ]
@@ -220,7 +224,7 @@ def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
 
 @pytest.mark.recordings
 @pytest.mark.parametrize(
-    # of the authors' recordings, measured before this program was written
+    # from the authors' recordings, measured before this program was written
     "model, split, overlap, confident, mixed",
     [
         ("qwen3-4b", "train", 0.11, 25, (0.30, 0.71, 0.53, 0.78)),
@@ -229,7 +233,9 @@ def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
         ("qwen3-8b", "test", 0.32, 10, (0.23, 0.49, 0.52, 0.73)),
     ],
 )
-def test_the_recordings_as_measured_before(tmp_path, model, split, overlap, confident, mixed):
+def test_the_recordings_give_the_numbers_measured_before(
+    tmp_path, model, split, overlap, confident, mixed
+):
     path = Path(RECORDINGS) / f"recordings/shuffled_objects_seven/{model}/{split}.jsonl"
     done = compare(tmp_path, path, grader="choice_letter", draws=100)
     assert done.returncode == 0 and f"{confident}% confidently wrong" in done.stdout
@@ -265,4 +271,6 @@ def test_each_recorded_model_chooses_for_the_other(tmp_path):
     correlations = {
         row["rank_correlation"] for row in rows if row["choice"] == "hardest, by the other"
     }
-    assert len(correlations) == 1 and 0.2 < float(*correlations) < 0.5, "the same both ways"
+    assert len(correlations) == 1 and 0.2 < float(*correlations) < 0.5, (
+        "the rank correlation is symmetric"
+    )

@@ -1,5 +1,5 @@
-"""What policies chose, by the reference answers: by hand, by completions that chose nothing, and
-where nobody knows the answers."""
+"""The difficulty of chosen prompts: by hand, on held-out completions, and for prompts without
+reference answers."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def signals(folder, base, agreement):
 ROWS = [("a", 0.0, 4, 4, 0), ("b", 0.5, 4, 4, 4), ("c", 1.0, 4, 4, 3), ("d", 0.0, 4, 4, 1)]
 
 
-def test_by_hand_with_samples_that_chose_nothing(tmp_path):
+def test_chosen_prompts_with_held_out_samples_by_hand(tmp_path):
     pools = [
         pool(tmp_path, "tiny-seed0", ROWS),
         pool(tmp_path, "tiny-seed1", [(*row[:3], 4, 4) for row in ROWS]),
@@ -74,11 +74,13 @@ def test_by_hand_with_samples_that_chose_nothing(tmp_path):
         0.25,
     )
     assert lowest["confidently_wrong"] == 0.25, (
-        "a of the first base: its samples agree, and none is right"
+        "problem a of the first base model: the samples agree on a wrong answer"
     )
 
 
-def test_without_held_out_samples_the_choosing_ones_and_without_signals_no_confidence(tmp_path):
+def test_without_held_out_samples_those_that_chose_measure_and_without_signals_confidence_is_unknown(
+    tmp_path,
+):
     rows = subsets.chosen(
         [write_subset(tmp_path, "tiny", "hard", ["a", "d"])],
         [pool(tmp_path, "tiny", [row[:3] for row in ROWS], held_out=False)],
@@ -88,7 +90,7 @@ def test_without_held_out_samples_the_choosing_ones_and_without_signals_no_confi
     assert all(row["confidently_wrong"] != row["confidently_wrong"] for row in rows)
 
 
-def test_nobody_knows_whether_a_prompt_without_a_pass_rate_is_confidently_wrong(tmp_path):
+def test_prompts_without_a_pass_rate_do_not_count_as_confidently_wrong_or_right(tmp_path):
     rows = [(*row[:3],) for row in ROWS[:3]] + [("d", None, 4)]
     measured_signals = [signals(tmp_path, "tiny", dict.fromkeys("abcd", 0.9))]
     names = [
@@ -131,17 +133,17 @@ def test_policies_that_differ_in_the_budget_share_a_line():
         "half_by_small": {"rule": "nearest_half", "budget": 0.1, "probed_by": "small"},
     }  # fmt: skip
     config = {"policies": policies, "studies": {"s": {"arms": [{"policy": list(policies)}]}}}
-    assert conditions.lines(ResolvedStudy.of(config, "s")) == {
+    assert conditions.budget_lines(ResolvedStudy.of(config, "s")) == {
         name: "random" if name == "random_2" else name for name in policies
     }
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_largest_budget_does_not_hang_on_the_order_of_its_keys(order):
+def test_the_largest_budget_does_not_depend_on_the_order_of_its_keys(order):
     money = lambda price: dict([("money", 100), ("label_price", price)][::order])
     policies = {
         "few": {"rule": "random", "budget": money(9)},
         "many": {"rule": "random", "budget": money(2)},
     }
     config = {"policies": policies, "studies": {"s": {"arms": [{"policy": list(policies)}]}}}
-    assert conditions.lines(ResolvedStudy.of(config, "s")) == {"few": "many", "many": "many"}
+    assert conditions.budget_lines(ResolvedStudy.of(config, "s")) == {"few": "many", "many": "many"}

@@ -119,7 +119,7 @@ def test_a_difference_may_stand_the_other_way_round_in_the_table():
     )
 
 
-def test_too_few_replicates_decide_nothing_and_are_told():
+def test_too_few_replicates_decide_nothing_and_are_reported():
     tables = lambda *seeds: {
         "differences": [
             minus("hard", "easy", 0.3, seeds=n, task=t, **SMALL) for n, t in zip(seeds, TASKS)
@@ -130,9 +130,7 @@ def test_too_few_replicates_decide_nothing_and_are_told():
         "undecided: 3 of 10 replicates",
         "undecided: 1 of 10 replicates",
     ]
-    assert all(math.isnan(row["p_holm"]) for row in verdict_rows), (
-        "no p is shown that decides nothing"
-    )
+    assert all(math.isnan(row["p_holm"]) for row in verdict_rows), "undecidable rows have no p"
     assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
@@ -148,7 +146,7 @@ def test_holm_is_over_the_tasks_of_a_model_and_counts_what_can_be_decided():
     assert p_holm(tight, weak) == (pytest.approx([0.06, 0.06]), [U, U])
     assert p_holm(tight | {"p": 0.01}, weak) == (pytest.approx([0.02, 0.04]), [S, S])
     assert p_holm(tight, weak | {"model": "n"}) == (pytest.approx([0.03, 0.04]), [S, S]), (
-        "another model is another question"
+        "Holm's correction is within a model"
     )
     (tight_p, weak_p), decisions = p_holm(tight, weak | {"seeds": 2})
     assert tight_p == pytest.approx(0.03) and math.isnan(weak_p) and decisions[0] == S
@@ -183,13 +181,13 @@ def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, verdic
 def test_a_claim_that_cannot_fail_is_not_supported():
     rows = solving_rows(("1", 0.0, 0.0, 0.5), ("2", 0.0, 0.001, 0.015))
     assert list_verdicts(NEW, kinds=rows) == ["undecided: only 1.5 % out of reach"]
-    assert judge(NEW, kinds=rows[1:]) == [], "one tier is not the hardest of several"
+    assert judge(NEW, kinds=rows[1:]) == [], "a study with one tier has no hardest tier"
     assert judge(NEW, kinds=[]) == []
 
 
 def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
-    """Against p that is computed, for a t interval over seeds alone; and below 5 % exactly where
-    the interval leaves the boundary out."""
+    """p equals that of a t test for an interval over seeds alone, and is below 5 % exactly if the
+    interval excludes the boundary."""
     for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
         interval = statistics.seeds_interval(values)
         row = {
@@ -395,7 +393,7 @@ def test_a_smaller_lead_is_of_a_weaker_model_on_one_task():
     assert judge(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
 
 
-def test_a_lost_lead_is_paired_and_of_the_same_runs_with_room():
+def test_a_lost_lead_is_compared_with_the_same_runs_under_the_ample_limit():
     claim = DIFFERENCE | {"test": "lost_lead"}
     rows = [pair("hard", "easy", 0.4, "test", "ample"), pair("hard", "easy", 0.3, "test", "graded")]
     rows.append(pair("hard", "easy", 0.2, "test", "tight", task="ample"))
@@ -479,7 +477,7 @@ def test_catching_up_is_a_share_of_the_updates():
         {"test": "catches_up", "policy": "low"}, catches_up=[row("low") | columns | changes]
     )[0]
     assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
-    assert math.isnan(of(seeds_reached=2)["high"]), "one seed never gets there"
+    assert math.isnan(of(seeds_reached=2)["high"]), "one seed never reaches the target"
 
 
 def regression(predictor, r_squared, slope=1.0, adjusted_for="", task="all"):

@@ -1,4 +1,5 @@
-"""The claims' file, what it may say, and what a study's configuration says of its claims."""
+"""The file of claims: its accepted content, and what a study's configuration says about the
+claims."""
 
 from types import SimpleNamespace
 
@@ -97,7 +98,7 @@ def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(publish
             (claim.get("minus"), claim.get("minus_recipe")),
         }
         policies = frozenset(arms), tuple(claim.get("policies", ()))
-        # a difference and its negative are one
+        # a difference and its negative count as one claim
         estimate = (claim["test"], *policies, claim.get("tested", "same"))
         assert estimate not in estimates, claim["id"]
         estimates.add(estimate)
@@ -134,7 +135,7 @@ def test_claims_test_what_they_name(published_claims):
         ),
     ],
 )
-def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, message):
+def test_a_wrong_claim_is_reported_with_its_place(tmp_path, change, message):
     right = {
         "id": "one",
         "paper": "HE",
@@ -171,12 +172,12 @@ def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
     )
     with pytest.raises(
         UserError,
-        match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has one",
+        match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has only one primary claim",
     ):
         claims.read(tmp_path / "claims.yaml")
 
 
-def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
+def test_a_file_that_is_no_list_of_claims_is_reported(tmp_path):
     for text in ("", "a: [", "[1]"):
         (tmp_path / "claims.yaml").write_text(text)
         with pytest.raises(UserError, match=r"claims\.yaml:"):
@@ -199,8 +200,8 @@ def test_conditions_say_which_tasks_share_problems():
 
 
 def test_conditions_say_which_models_have_own_bases():
-    """The population of a row: new base models where each seed pretrains one, this model
-    otherwise."""
+    """The population of a row is new base models if each seed pretrains one, otherwise this
+    model."""
     with_seed = lambda seed: (
         CONFIG
         | {

@@ -1,4 +1,4 @@
-"""What a program is made of: the files that its checksum covers."""
+"""The files that the checksum of a program covers."""
 
 import ast
 import re
@@ -13,14 +13,14 @@ from conftest import ROOT, SCRIPTS
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
-# rooms whose cheap rules follow their code
+# folders of programs whose cheap rules rerun when the programs' files change
 FOLLOWED = ["summaries", "figures", "paper", "probe", "subsets", "evaluation"]
 PROGRAMS = [path for room in FOLLOWED for path in sorted((SCRIPTS / room).glob("*.py"))]
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    """A package of four modules and a program beside a sibling."""
+    """A package of four modules, and a program with a second program in the same folder."""
     monkeypatch.setattr(code, "SOURCE", tmp_path / "src")
     texts = {
         "src/hardgrpo/__init__.py": "",
@@ -76,9 +76,9 @@ def test_the_checksum_changes_with_each_of_these_files_and_with_no_other(project
 
 
 @pytest.mark.slow
-def test_what_python_loads_for_a_program_is_covered():
-    """Python's own answer, for all programs in one process: no module of the package that is loaded
-    is missing."""
+def test_every_module_that_python_loads_is_among_the_programs_files():
+    """Every module of the package that Python loads for a program is among the program's files. All
+    programs run in one process."""
     assert len(PROGRAMS) > 15
     code_text = (
         "import runpy, sys\n"
@@ -102,7 +102,7 @@ def test_what_python_loads_for_a_program_is_covered():
 
 
 def read_imports(path: Path) -> set[str]:
-    """The dotted names that a file imports; of `from package import name`, package.name."""
+    """The dotted names that a file imports; `from package import name` gives package.name."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -113,7 +113,7 @@ def read_imports(path: Path) -> set[str]:
 
 
 def test_no_import_is_missed_that_python_sees():
-    """In every program and module; what only looks like an import may be followed as well."""
+    """For every program and module. Text that only looks like an import may also be followed."""
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
         assert {
             dependency for name in read_imports(path) for dependency in code._modules(path, name)
@@ -135,8 +135,9 @@ def test_a_figure_follows_its_own_module_and_the_style_of_figures():
 
 
 FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
-CHECKS = ["test_summaries", "test_raw_files"]  # verify.py gives them to pytest by their names
-NAMED = {  # modules that a program finds by their names in the registry, as in rules/*.smk
+# verify.py passes these files to pytest by their names
+CHECKS = ["test_summaries", "test_raw_files"]
+NAMED = {  # modules that a program finds through names in the registry, as in rules/*.smk
     "summaries/summarize.py": [
         [f"analysis/{table.module}.py" for table in registry.SUMMARIES.values()]
     ],
@@ -160,7 +161,7 @@ def imports_of(path: Path, package: dict[str, Path]) -> set[Path]:
 
 
 def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
-    """The files and all that they import, directly or not."""
+    """The files and everything that they import, directly or indirectly."""
     reached, waiting = set(), list(files)
     while waiting:
         path = waiting.pop()
@@ -174,8 +175,8 @@ def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
 def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_that_import_it(
     tmp_path, monkeypatch
 ):
-    """For each program whose rule follows its code: the modules that it imports are found here by
-    `ast`, apart from code.py."""
+    """Covers each program whose rule depends on its code. The test finds imported modules with
+    `ast`, independently of code.py."""
     for folder in ("src", "scripts"):
         shutil.copytree(
             ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
@@ -202,7 +203,7 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
         for module_paths in NAMED.get(name, [[]])
     ]
     using = [closure(files, imports) for files in followed]
-    # code.py keeps what a file imports, and a remark imports nothing
+    # code.py caches the imports of a file, and a comment changes no import
     before = [code.checksum(*files) for files in followed]
     for module in modules:
         text = module.read_bytes()
@@ -217,8 +218,7 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
         assert not wrong, f"{dotted(module)}: {wrong}"
 
 
-# Folders of one program each that no other part reads, and patterns over the runs of the finished
-# demo.
+# Folders that only one program uses, and patterns over the runs of the finished demo.
 OWN_RESULTS = {"results/plan", "results/bench"}
 OWN_RESULTS |= {
     f"results/training/*/*/mini/{policy}/seed*/spec.yaml" for policy in ("hard", "random")

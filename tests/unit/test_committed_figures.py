@@ -1,5 +1,5 @@
-"""Every figure of every committed study: no texts on one another, no cut labels, no empty panels,
-shares within 0 and 100 %."""
+"""Every figure of every committed study has no overlapping texts, no cut labels and no empty
+panels, and its shares lie within 0 and 100 %."""
 
 import importlib
 from functools import cache
@@ -21,7 +21,7 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 CONFIG = project_config.config()
 COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() if path.is_dir())
-# drawn in each study: the published numbers need a table that each study computes anew
+# drawn in each study, because the table of published numbers is computed for each study
 FIGURES = [
     (study, figure)
     for study in COMMITTED
@@ -138,7 +138,7 @@ def test_an_interval_of_a_share_stays_within_0_and_100_and_is_else_as_in_the_tab
     share = pd.Series([0.5, 0.97, 0.02, 0.0, 1.0, 0.3])
     half = pd.Series([0.1, 0.06, 0.05, 0.01, 0.01, np.nan])
     low, high = plotting.limit_share(share, share - half, share + half)
-    assert (low[0], high[0]) == (0.4, 0.6), "an interval inside is the table's"
+    assert (low[0], high[0]) == (0.4, 0.6), "an interval within 0 and 100 % was changed"
     has_interval = half.notna()
     assert low[has_interval].between(0, 1).all() and high[has_interval].between(0, 1).all()
     assert (low[has_interval] <= share[has_interval]).all() and (

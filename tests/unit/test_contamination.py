@@ -1,5 +1,5 @@
-"""Questions that a pool and a test share, questions that stand in a split twice, and what the
-programs say about them."""
+"""Questions that a pool and a test share, repeated questions of a split, and the programs' messages
+about them."""
 
 import csv
 import json

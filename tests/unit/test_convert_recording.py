@@ -1,4 +1,4 @@
-"""Files as their authors published them become recordings, tables of accuracies and
+"""Published files in their authors' formats become recordings, tables of accuracies and
 trajectories."""
 
 import functools
@@ -24,7 +24,7 @@ QUESTIONS = [
 ]
 COMMIT, OTHER_COMMIT = "0123456789abcdef" * 2 + "01234567", "f" * 40
 SOURCE = {"repository": "someone/runs", "commit": COMMIT}
-TEMPLATES = {  # as tokenizers print the chats of these models without special tokens
+TEMPLATES = {  # chats of these models, decoded without special tokens
     "qwen": "user\n{}\nassistant\n<think>\n\n</think>\n\nIt is {}.",
     "llama": "system\n\nCutting Knowledge Date: December 2023\n\nuser\n\n{}assistant\n\nIt is {}.",
     "phi": "user{}assistantIt is {}.",

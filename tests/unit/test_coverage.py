@@ -1,4 +1,5 @@
-"""The simulation of docs/statistics.md in small, and that its text is what its tables say."""
+"""A small run of the simulation of docs/statistics.md, and the agreement of that page's text with
+its tables."""
 
 import shutil
 import sys
@@ -28,8 +29,8 @@ def test_the_text_says_what_the_tables_hold():
 
 @pytest.mark.slow
 def test_the_committed_tables_are_what_the_program_computes():
-    """One test with 3 seeds of the four that are committed, with all its 1,000 studies and the
-    seeds of their random numbers."""
+    """One of the four committed tests with 3 seeds is simulated, with all 1,000 studies and the
+    same random seeds."""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
     covered = pd.DataFrame(
         files.round_floats(simulation.coverage(harder, 1000, seeds_tried=(3,)), digits=6)
@@ -37,7 +38,7 @@ def test_the_committed_tables_are_what_the_program_computes():
     committed = COVERED[(COVERED.eval_task == "swaps_hard") & (COVERED.seeds == 3)].reset_index(
         drop=True
     )
-    # processors round differently: one or two studies
+    # processors round differently, which changes one or two studies
     pd.testing.assert_frame_equal(covered, committed, rtol=0, atol=0.002)
     levels = pd.DataFrame(
         files.round_floats(simulation.levels(harder, 1000, seeds_tried=(3,)), digits=6)
@@ -86,7 +87,7 @@ def test_the_program_simulates_draws_and_writes(docs, monkeypatch):
     ):
         assert axis.get_title() == f"{quantity}s, target {target}"
         names = simulation.SHOWN[target][::-1]
-        if quantity == "gain":  # the panel beside it shares its labels
+        if quantity == "gain":  # this panel has the labels of the panel beside it
             assert [label.get_text() for label in axis.get_yticklabels()] == list(names)
         rows = covered[
             (covered.target == target)
@@ -130,13 +131,13 @@ def test_reported_intervals_covered_93_to_98_per_cent_of_1000_studies(target):
 
 def test_tests_held_their_level():
     held = LEVELS[~LEVELS.test.str.contains("not corrected")]
-    # with what chance does to a share of 1,000
+    # with a tolerance for the sampling noise of a share of 1,000
     within = 0.05 + 2.58 * np.sqrt(0.05 * 0.95 / held.replications)
     assert (held.level <= within).all(), held
 
 
 def test_a_small_simulation_covers_and_shows_what_does_not():
-    """150 studies: wide bounds, that a wrong formula still leaves."""
+    """The simulation has 150 studies. The bounds are wide, but a wrong formula exceeds them."""
     rows = pd.DataFrame(simulation.coverage(SWAPS, 150, seeds_tried=(5,), seed=3))
     of = lambda target, quantity, method: rows[
         (rows.target == target) & (rows.quantity == quantity) & (rows.method == method)
@@ -161,8 +162,8 @@ def test_a_small_simulation_of_the_tests():
 
 
 def test_simulated_studies_have_the_components_that_they_were_given():
-    """Estimated from a simulated study with many problems, the components come out as they went
-    in."""
+    """The components, estimated from a simulated study with many problems, equal those of the
+    simulation."""
     arms = len(SWAPS.policies.item().split()) + 1
     none = variance.text_of(np.zeros(arms * arms))
     alone = {"replicate": none, "problem_in_replicate": none, "number_in_replicate": none}
@@ -191,7 +192,7 @@ def test_simulated_studies_have_the_components_that_they_were_given():
 
 
 def cells_like(base, runs):
-    """Cells with these grades: of bases (1 or S, N, m), of runs (policies, S, N, m)."""
+    """Cells with these grades of base models (1 or S, N, m) and of runs (policies, S, N, m)."""
     keys = {"model": "m", "task": "t", "eval_task": "t"}
     return [
         SimpleNamespace(
@@ -214,7 +215,8 @@ def test_components_are_estimated_back_from_a_study_that_was_made_with_them(desi
         "replicate": 0.02 + 0.005 * np.eye(arms),
         "problem_in_replicate": 0.05 + 0.02 * np.eye(arms),
     }
-    # nothing of the base varies; otherwise its policies keep a part of what it makes of a problem
+    # The base does not vary; otherwise the policies inherit a part of the base's effect on a
+    # problem.
     if design == variance.SHARED:
         parts["number_in_replicate"] = variance.matrix_of(row.number_in_replicate)
         for matrix in parts.values():
@@ -237,7 +239,8 @@ def test_components_are_estimated_back_from_a_study_that_was_made_with_them(desi
 
 @pytest.mark.slow
 def test_intervals_cover_where_each_replicate_has_its_own_base():
-    """150 studies: wide bounds. Half of a base's luck goes over to its policies."""
+    """150 studies, so the bounds are wide. The policies inherit half of a base model's random
+    effect."""
     row = SWAPS.assign(design=variance.OWN)
     arms = len(row.policies.item().split()) + 1
     row["replicate"] = variance.text_of((0.03 + 0.01 * np.eye(arms)).ravel())

@@ -1,5 +1,5 @@
-"""The crate of a study, checked against what RO-Crate 1.1 and the profile Workflow Run Crate 0.5
-require (their MUSTs)."""
+"""The crate of a study, checked against the MUST requirements of RO-Crate 1.1 and of the profile
+Workflow Run Crate 0.5."""
 
 import json
 import shutil
@@ -20,8 +20,8 @@ PROVENANCE = {
 
 @pytest.fixture
 def clone(tmp_path):
-    """What of a clone goes into a crate, and the files of one run; another run was not made
-    here."""
+    """The parts of a clone that go into a crate, with the files of one run. The files of a second
+    run are not on this machine."""
     for name in (
         "Snakefile",
         "README.md",
@@ -65,15 +65,15 @@ def test_a_crate_is_what_its_profile_requires(clone):
     entities = {entity["@id"]: entity for entity in metadata["@graph"]}
     assert len(entities) == len(metadata["@graph"]), "no two entities with one identifier"
     assert metadata["@context"][0] == "https://w3id.org/ro/crate/1.1/context"
-    every = lambda value: value if isinstance(value, list) else [value]
-    types = lambda entity: every(entity["@type"])
+    as_list = lambda value: value if isinstance(value, list) else [value]
+    types = lambda entity: as_list(entity["@type"])
     # Every reference leads to an entity; every entity has a type.
     for entity in entities.values():
         assert types(entity)
         for value in (
             value
             for values in entity.values()
-            for value in every(values)
+            for value in as_list(values)
             if isinstance(value, dict)
         ):
             assert value["@id"] in entities or value["@id"] == "https://w3id.org/ro/crate/1.1", (
@@ -83,7 +83,9 @@ def test_a_crate_is_what_its_profile_requires(clone):
     descriptor, root = entities["ro-crate-metadata.json"], entities["./"]
     assert types(descriptor) == ["CreativeWork"] and descriptor["about"] == {"@id": "./"}
     assert {"@id": "https://w3id.org/ro/crate/1.1"} in descriptor["conformsTo"]
-    assert root["datePublished"] == "2026-11-22", "before any release the day of the last run"
+    assert root["datePublished"] == "2026-11-22", (
+        "without a release, datePublished is the day of the last run"
+    )
     assert types(root) == ["Dataset"] and root["name"] and root["description"] and root["license"]
     profiles = {"https://w3id.org/ro/wfrun/process/0.5", "https://w3id.org/ro/wfrun/workflow/0.5"}
     profile_ids = {reference["@id"] for reference in root["conformsTo"]}
@@ -114,7 +116,7 @@ def test_a_crate_is_what_its_profile_requires(clone):
     )
     assert set(tables) < {reference["@id"] for reference in workflow_action["result"]}
 
-    # The files of the crate are its data entities, all of them parts of the root.
+    # The files of the crate are its data entities, and all are parts of the root.
     data = {name for name, entity in entities.items() if "File" in types(entity)}
     assert data == names == {reference["@id"] for reference in root["hasPart"]}
     assert all(entities[name]["contentSize"] == str(sizes[name]) for name in names)
@@ -125,7 +127,7 @@ def test_a_crate_is_what_its_profile_requires(clone):
     )
 
 
-def test_a_study_that_is_not_finished_is_said_in_one_line(clone):
+def test_an_unfinished_study_is_reported_in_one_line(clone):
     done = pack(clone, "results/reference/mini/gains.csv", "paper/mini/verified.txt")
     assert (
         done.returncode == 1 and done.stderr.count("\n") == 1 and not (clone / "crate.zip").exists()
@@ -153,7 +155,7 @@ def test_crates_are_planned_from_committed_summaries_without_a_run(world):
         ({"commit": None, "uncommitted_changes": None}, "commit unknown; "),
     ],
 )
-def test_a_crate_says_of_a_run_what_git_told(facts, words):
+def test_a_crate_describes_the_state_of_git_during_a_run(facts, words):
     description = write_crate.run_action(
         Path("results/training/run"), PROVENANCE | facts, {"@id": "#author"}
     )["description"]

@@ -1,4 +1,4 @@
-"""Cutting completions: what a smaller limit would have left."""
+"""Truncated completions equal the completions of a smaller limit."""
 
 import random
 
@@ -18,8 +18,8 @@ def tokenizer():
 
 
 def sample_demonstration(tokenizer, seed: int, limit: int):
-    """A demonstration as a model that writes it would be recorded under a limit, and its problem's
-    answer."""
+    """(a demonstration as a model that writes it would be recorded under a limit, the problem's
+    answer)."""
     rng = random.Random(seed)
     chain = generated.draw_swaps(rng, [3, 4, 5], [2, 3, 4, 5])
     ids = tokenizer(generated.demonstrate_swaps(chain, rng, 0.2, (0.3, 0.3, 0.4)))["input_ids"]

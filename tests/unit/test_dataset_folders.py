@@ -1,5 +1,5 @@
-"""Whatever a dataset's card, links and columns name: no file outside of its folder is read, and no
-address is opened."""
+"""Whatever files and addresses a dataset's card, links and columns name, no file outside the
+dataset's folder is read, and no address is opened."""
 
 import gzip
 import json
@@ -69,7 +69,7 @@ PATHS += [
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "---x: 1{end}", "pretty_name: a{end}"])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_card_is_taken_apart_as_the_library_does(folder, path, before, end):
+def test_a_card_is_split_from_its_text_as_the_library_does(folder, path, before, end):
     text = CARD.format(
         end=end, before=before.format(end=end), path=path.format(above=folder.parent)
     )
@@ -89,7 +89,9 @@ def test_a_card_of_an_unusual_form_reads_no_file_outside(folder, start, end):
     except UserError as error:
         assert "outside of the dataset's folder" in str(error)
     else:
-        assert rows == [{"question": "mine", "answer": 1}], "it is no card"
+        assert rows == [{"question": "mine", "answer": 1}], (
+            "a file without a card's header was read as a card"
+        )
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "ftp", "hf", "s3", "sftp", "webhdfs"])
@@ -172,7 +174,7 @@ def test_columns_of_plain_kinds_are_converted(folder):
 
 
 def test_a_parquet_file_that_declares_images_is_read_as_it_is(folder):
-    """The file's own schema says so, not the card; the library would open the path."""
+    """The schema in the file declares the images, not the card. The library would open the path."""
     import datasets
 
     (folder / "mine.csv").unlink()
@@ -199,7 +201,7 @@ def test_archives_and_what_is_no_file_are_refused(folder):
 
 @pytest.mark.parametrize("card", ["README.md", ".huggingface.yaml"])
 def test_a_card_that_is_no_regular_file_is_refused(folder, card):
-    """A named pipe would never end."""
+    """Reading a named pipe would never end."""
     (folder / card).unlink(missing_ok=True)
     os.mkfifo(folder / card)
     is_refused(folder, f"{card}: not a regular file")
@@ -215,7 +217,7 @@ def test_a_card_that_is_no_regular_file_is_refused(folder, card):
         ("train.py", b"import os\nos.mkdir('pwned')\n"),
     ],
 )
-def test_damaged_and_foreign_files_are_one_line(folder, name, content):
+def test_damaged_and_foreign_files_give_a_one_line_error(folder, name, content):
     (folder / "mine.csv").unlink()
     (folder / name).write_bytes(content)
     is_refused(folder, "no split 'train' of configuration 'None' can be read")
@@ -233,7 +235,7 @@ def test_damaged_and_foreign_files_are_one_line(folder, name, content):
         "a: &a [*a]",
     ],
 )
-def test_cards_that_are_none_are_one_line(folder, text):
+def test_malformed_cards_give_a_one_line_error(folder, text):
     for name, content in ((".huggingface.yaml", text), ("README.md", f"---\n{text}\n---\n")):
         (folder / name).write_text(content)
         is_refused(folder, rf"{name}: ")

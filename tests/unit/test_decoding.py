@@ -1,4 +1,4 @@
-"""The cache of keys and values with which completions are decoded."""
+"""The cache of keys and values that decoding uses."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_the_cache_returns_what_the_cache_of_transformers_returns(layer_types, p
     caches = decoding.ReservingCache(config(layer_types)), DynamicCache(config=config(layer_types))
     rows, kept_rows = 4, torch.tensor([2, 0, 0])
     for step in range(2 * decoding.RESERVED_TOKENS + 3):
-        if step in (1, decoding.RESERVED_TOKENS):  # rows are repeated and leave
+        if step in (1, decoding.RESERVED_TOKENS):  # rows are repeated and removed
             for cache in caches:
                 cache.reorder_cache(kept_rows)
             rows = len(kept_rows)

@@ -1,4 +1,4 @@
-"""The pages: generated parts are current, links lead somewhere, the examples of contributing.md
+"""The pages: generated parts are current, links have targets, and the examples of contributing.md
 work."""
 
 import copy
@@ -140,7 +140,7 @@ def test_the_glossary_defines_each_term_once_with_a_source():
     terms = [
         entry.partition("\n")[::2] for entry in re.split(r"^##+ ", text, flags=re.MULTILINE)[1:]
     ]
-    # a group of terms says nothing itself
+    # the heading of a group of terms has no definition
     terms = [(name.casefold(), definition) for name, definition in terms if definition.strip()]
     assert len({name for name, _ in terms}) == len(terms) >= 55
     assert [
@@ -149,7 +149,7 @@ def test_the_glossary_defines_each_term_once_with_a_source():
 
 
 def test_the_readme_leads_to_every_page():
-    """In at most two steps."""
+    """Every page can be reached in at most two steps."""
     linked = lambda page: {
         (page.parent / name).resolve()
         for name in re.findall(r"\]\(([\w./-]+\.md)", page.read_text(encoding="utf-8"))
@@ -160,7 +160,7 @@ def test_the_readme_leads_to_every_page():
 
 
 def test_no_module_imports_itself_through_others():
-    # a circle is an error that names it
+    # a cycle raises an error that names the cycle
     graphlib.TopologicalSorter(imports.modules(ROOT)).prepare()
 
 
@@ -238,7 +238,7 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
     page = (ROOT / "docs/gpus.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     config = copy.deepcopy(CONFIG)
-    snakemake.utils.update_config(config, yaml.safe_load(example))  # as for --configfile
+    snakemake.utils.update_config(config, yaml.safe_load(example))  # a file for --configfile
     checks.check(config, "gpus.md")
     run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
     assert (

@@ -1,4 +1,4 @@
-"""Which drawings a study has, and the tables that they are made from."""
+"""The figures and tables of a study, and the tables that they are made from."""
 
 import base64
 from pathlib import Path
@@ -13,13 +13,14 @@ from hardgrpo.study.resolved import resolve_studies
 from hardgrpo.workflow.drawing import Drawing, tables_of_entries
 
 MINI = SimpleNamespace(study="mini")
-TABLES = ["gains", "claims", "deviations"]  # computed; judged; written by hand
+# a computed table, a judged table, a table written by hand
+TABLES = ["gains", "claims", "deviations"]
 
 
 def drawing(
     targets=("figures",), has_tex=True, change=lambda config: None, is_report=False
 ) -> Drawing:
-    """The drawings of the project's studies where Snakemake is called with these targets."""
+    """`Drawing` of the project's studies when Snakemake is called with these targets."""
     config = project_config.config()
     change(config)
     workflow = SimpleNamespace(
@@ -57,7 +58,8 @@ def folder(tmp_path, monkeypatch):
         (("figures", "crate"), True),
         (("figures", "all"), False),
         (("paper/mini/figures/gains.pdf",), True),
-        (("paper/mini/explorer.html",), False),  # shows completions, which only a run makes
+        # this page shows completions, which only a run makes
+        (("paper/mini/explorer.html",), False),
     ],
 )
 def test_figures_and_papers_alone_run_no_study(targets, expected):

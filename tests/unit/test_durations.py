@@ -1,4 +1,5 @@
-"""The cost model: against published throughput, and the laws that any such model must keep."""
+"""The cost model, compared with published throughput, and properties that every cost model must
+have."""
 
 import copy
 import dataclasses
@@ -37,8 +38,8 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
         return costs.tokens_per_second(shape, at_once)
 
     def share(shape, at_once, published):
-        """The share that gives the published rate; a layer's own time is not divided by it, so it
-        is found by halving."""
+        """The share that gives the published rate. It is found by bisection, because the constant
+        time of a layer does not scale with the share."""
         low, high = 0.01, 1.0
         for _ in range(60):
             middle = (low + high) / 2
@@ -122,7 +123,7 @@ def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
     assert seconds(recipe(updates=2000)) == pytest.approx(2 * now, rel=0.05)
     assert seconds(recipe(beta=0.0)) < now
     four = seconds(lambda config: config["models"]["qwen3-14b"]["gpus"]["adapter"].update(count=4))
-    assert now / 4 < four < now / 2, "weights are read and handed over by each"
+    assert now / 4 < four < now / 2, "each GPU reads and transfers the weights"
 
 
 @given(attempt=st.integers(1, 6))
@@ -136,7 +137,7 @@ def test_walltime_leaves_room_and_grows_with_the_attempt(attempt):
         assert durations.walltime(ResolvedJob.of(CONFIG, job), "h100", attempt + 1) > minutes
 
 
-def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
+def test_a_model_of_unknown_size_is_reported_as_such(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = copy.deepcopy(CONFIG)
     config["models"]["mine"] = {"source": {"kind": "folder", "path": "mine"}}
@@ -179,7 +180,7 @@ def read_finished_jobs(folder):
 def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
     tokens = 1000 * 256 * 100  # 100 of 250 each
     write_finished_run(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
-    # of its last part alone
+    # the seconds of the last attempt alone
     write_finished_run(
         tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500
     )
@@ -196,8 +197,8 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
     )
     assert estimate.seconds == pytest.approx(30_100, rel=1e-3) and estimate.start_seconds == 100
     assert estimate.tokens_generated == pytest.approx(tokens)
-    # another policy of the task: as many tokens; another model: as far from the model, but tokens
-    # as assumed
+    # Another policy of the task has the same token counts. Another model differs as much from its
+    # plan, but its token counts are the assumed ones.
     assert (
         durations.estimate(
             ResolvedJob.of(
@@ -214,7 +215,7 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
         durations.estimate(ResolvedJob.of(CONFIG, other_job), "h100", calibrated),
     )
     assert held.tokens_generated == plain.tokens_generated and held.seconds != plain.seconds
-    # what ran on GPUs says nothing of a CPU
+    # times on GPUs do not calibrate a CPU
     cpu = Job("train_grpo", "tiny", "swaps", "mini", "hard", 0)
     assert durations.estimate(
         ResolvedJob.of(CONFIG, cpu), "h100", calibrated
@@ -275,7 +276,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
         estimate.start_seconds + learning + 1000 * durations.UPDATE_SECONDS["gpu"]
     )
     assert estimate.start_seconds < grpo.start_seconds and estimate.seconds < grpo.seconds / 3, (
-        "no engine, one text a prompt"
+        "supervised training starts no engine and has one text per prompt"
     )
     # a finished run corrects the length of solutions
     tokens = 1000 * 32 * 125  # half the limit
@@ -295,7 +296,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
             calibrated,
         )
         == grpo
-    ), "which says nothing of GRPO"
+    ), "a run on worked solutions must not calibrate GRPO"
     assert calibrated_estimate.tokens_trained == pytest.approx(
         tokens + 1000 * 32 * durations.PROMPT_TOKENS["gpu"]
     )
@@ -313,8 +314,8 @@ def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
 
 
 def test_an_update_of_a_published_model_on_a_cpu_is_planned_as_it_was_measured():
-    """32 rollouts of Qwen2.5-Coder-0.5B-Instruct within 200 tokens took 440 CPU-seconds of one core
-    with AVX-512 (about 150 to sample 5,718 tokens, 290 to learn from all of them). A core without
+    """32 rollouts of Qwen2.5-Coder-0.5B-Instruct with at most 200 tokens took 440 CPU-seconds of
+    one core with AVX-512 (about 150 to sample 5,718 tokens, 290 to train on them). A core without
     AVX-512 takes longer."""
     config = copy.deepcopy(CONFIG)
     job = Job(

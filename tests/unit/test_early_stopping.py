@@ -1,5 +1,5 @@
-"""Early-stopped probing: exactly the subset of full probing, for hardly more samples than any proof
-of it needs."""
+"""Early-stopped probing gives exactly the subset of full probing, with hardly more samples than the
+cheapest proof of the subset."""
 
 import dataclasses
 import itertools
@@ -41,7 +41,7 @@ def names(outcomes) -> list[str]:
 
 
 def full(outcomes, policy, seed) -> list[str] | None:
-    """The subset of full probing; None where there is none."""
+    """The subset of full probing; None if full probing chooses none."""
     rates = {name: int(row.sum()) / len(row) for name, row in zip(names(outcomes), outcomes)}
     try:
         return policies.select(rates, seed=seed, **policy).ids
@@ -56,7 +56,7 @@ def want_of(outcomes, policy, seed) -> early_stopping.TargetSubset:
 
 
 def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
-    """The subset of what a stopper has drawn."""
+    """The subset that a stopper decides from its samples."""
     want = want_of(outcomes, policy, seed)
     try:
         found = early_stopping.choose(want, stopper.correct, stopper.drawn)
@@ -110,8 +110,8 @@ def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, s
     if early_stopping.is_decided(want, correct, drawn):
         assert len(subsets) == 1
     elif len(subsets) == 1:
-        # Not claimed: that a pool has too few, or that a matched set is the same whatever the split
-        # is.
+        # Early stopping does not decide that a pool has too few candidates, or that a matched set
+        # does not depend on the split.
         assert subsets == {None} or policy["rule"] == "base_right_matched"
 
 
@@ -129,7 +129,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     given = np.isin(names(outcomes), full(outcomes, policy, seed) or []) * samples
     cheapest = min(drawn.sum() for drawn in proofs if (drawn >= given).all())
     assert given.sum() + early_stopping.oracle_samples(want, outcomes, given) == cheapest, (
-        "with all samples of the chosen"
+        "the chosen prompts have all their samples"
     )
 
 
@@ -160,12 +160,12 @@ def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed
             samples = sorted(sample for other, sample in drawn if other == prompt)
             assert samples == list(
                 range(first.drawn[prompt], first.drawn[prompt] + len(samples))
-            ), "samples come in their order"
+            ), "the samples of a prompt are not in order"
             first.tell(prompt, int(outcomes[prompt, : samples[-1] + 1].sum()), samples[-1] + 1)
 
 
 def simulated(prompts: int, samples: int, shape: float, seed: int):
-    """A pool whose pass rates are spread like Beta(shape, shape)."""
+    """A pool whose pass rates follow Beta(shape, shape)."""
     rng = np.random.default_rng(seed)
     return rng.random((prompts, samples)) < rng.beta(shape, shape, prompts)[:, None]
 
@@ -183,8 +183,8 @@ def test_one_at_a_time_costs_hardly_more_than_the_oracle(rule, budget, shape):
         )
         least += early_stopping.oracle_samples(want, outcomes)
         ours += probe(outcomes, [(want.policy, seed)], 1).drawn.sum()
-    # Who does not know the outcomes cannot always pick the cheapest cut; where the boundary is in a
-    # tie at 0 or K there is but one.
+    # Without knowing the outcomes, a stopper cannot always find the cheapest cut. If the boundary
+    # lies in a tie at 0 or K, there is only one cut.
     assert (
         ours <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
     )
@@ -219,10 +219,10 @@ CONFIDENT = [
 def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_costs_no_more(
     shape, samples, policy
 ):
-    """Pools of 200 prompts whose pass rates are spread like Beta(shape), in the mode of the program
-    (completes_subset)."""
+    """Pools of 200 prompts whose pass rates follow Beta(shape, shape), sampled as the program
+    samples them (completes_subset)."""
     confidences, cost = (1.0, 0.95, 0.8, 0.6), {}
-    # prompts chosen, of these right, expected
+    # numbers of chosen prompts, of correctly chosen prompts, and of prompts to choose
     found = {confidence: np.zeros(3) for confidence in confidences}
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -264,7 +264,7 @@ def test_a_confidence_decides_nothing_before_every_prompt_has_a_sample(rule, sam
         want = early_stopping.target_subset(ids, samples, {"rule": rule, "threshold": threshold}, 0)
         assert early_stopping.choose(want, nothing, nothing, confidence) is None
         assert early_stopping.Stopper([want], 16, confidence, completes_subset=True).ask()
-        drawn = np.minimum(np.arange(100), 1)  # all but one
+        drawn = np.minimum(np.arange(100), 1)  # all prompts but one
         assert early_stopping.choose(want, nothing, drawn, confidence) is None
 
 
@@ -376,7 +376,8 @@ def test_the_hardest_decile_of_the_recording_in_batches_of_16():
 
 
 def recorded(path: Path) -> np.ndarray:
-    """Outcomes (prompts, K) of a recording; of ragged ones the samples that all have."""
+    """Outcomes (prompts, K) of a recording; if prompts have different numbers of samples, K is the
+    smallest number."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     grader = "number_strict" if "gsm8k" in str(path) else "choice_letter"
     samples = min(len(row["completions"]) for row in rows)

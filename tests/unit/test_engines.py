@@ -1,4 +1,4 @@
-"""Sampling: a completion belongs to its prompt and seed, not to its batch."""
+"""Sampling: a completion depends on its prompt and seed, not on its batch."""
 
 import copy
 import importlib.metadata
@@ -30,7 +30,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def tiny():
-    """An untrained model: its completions are noise, of different lengths."""
+    """An untrained model, whose completions are random texts of different lengths."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
@@ -66,7 +66,8 @@ def generate(tiny, wanted, max_tokens, batch=8):
 
 @pytest.mark.parametrize("has_end", [True, False])
 def test_a_tokenizer_without_a_padding_token_samples_the_same(tiny, tmp_path, has_end):
-    """As Llama's; a few have no end token either, which the model's configuration then names."""
+    """Llama's tokenizers have no padding token. A few tokenizers also have no end token, which the
+    model's configuration then names."""
     model, tokenizer = tiny
     model.save_pretrained(tmp_path)
     bare = copy.deepcopy(tokenizer)
@@ -162,7 +163,7 @@ def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_it
             ) and completion.tokens == len(ids)
     assert {completion.log_probability for completion in generate(tiny, requests(0.7), 5)} == {
         None
-    }, "nobody asked"
+    }, "log-probabilities were returned without a request"
 
 
 def test_greedy_is_what_transformers_generates(tiny):
@@ -190,7 +191,7 @@ def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(t
         padding_side="left",
         return_tensors="pt",
     )
-    ends = [tokenizer.eos_token_id, *range(20, 26)]  # so that rows end at different times
+    ends = [tokenizer.eos_token_id, *range(20, 26)]  # makes rows end at different steps
     torch.manual_seed(7)
     sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
     expected = model.generate(
@@ -207,7 +208,7 @@ def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(t
             60,
             decoding.GlobalSampling(12, temperature),
         )
-    assert torch.rand(1) == after, "the random numbers go on from the same place"
+    assert torch.rand(1) == after, "the random generators have different states afterwards"
     lengths = [len(tokens) for tokens, _ in found]
     assert len(set(lengths)) > 4
     for row, (tokens, ended) in zip(expected[:, ids["input_ids"].shape[1] :].tolist(), found):
@@ -267,7 +268,7 @@ def test_one_engine_serves_the_base_and_every_adapter(folder, capsys):
     )
     assert capsys.readouterr().out.count("engine transformers starts") == 1
     assert base == again and one == one_again, (
-        "adapters leave no trace in the base, nor in each other"
+        "an adapter changed the base model or another adapter"
     )
     assert base != one and one != two and base != two
     (alone,) = engines.sample(
@@ -357,7 +358,7 @@ def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypat
 
 
 def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
-    """As in the container's image, where jobs without GPUs see it too."""
+    """In the container image, jobs without GPUs also see this build."""
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "vllm")
@@ -385,7 +386,7 @@ def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
         ),
     ],
 )
-def test_a_full_gpu_is_one_line_that_says_what_to_lower(error):
+def test_a_full_gpu_gives_a_one_line_error_that_says_what_to_lower(error):
     message = errors.explain(error)
     assert (
         "the GPU's memory is full" in message

@@ -22,7 +22,8 @@ needs_avx2 = pytest.mark.skipif(not environments.has_avx2(), reason="no x86-64 w
 
 @pytest.fixture
 def exact():
-    """Exact products in this process, as in each process that has loaded a small model."""
+    """Install exact products in this process, as every process does that has loaded a small
+    model."""
     exact_products.install()
 
 
@@ -94,7 +95,7 @@ def small_model(columns: int = 32) -> Qwen3ForCausalLM:
 def test_this_process_uses_the_kernels_that_every_processor_has(exact):
     assert torch.backends.cpu.get_cpu_capability() == "AVX2"
     (path,) = (Path(np.__file__).parents[1] / "numpy.libs").glob("libscipy_openblas64_*")
-    library = ctypes.CDLL(str(path))  # the one that NumPy has loaded
+    library = ctypes.CDLL(str(path))  # the OpenBLAS that NumPy has loaded
     name = library.scipy_openblas_get_corename64_
     name.restype = ctypes.c_char_p
     assert name() == b"Haswell" and library.scipy_openblas_get_num_threads64_() == 1
@@ -105,7 +106,7 @@ def test_this_process_uses_the_kernels_that_every_processor_has(exact):
 
 @pytest.fixture
 def with_avx2(monkeypatch):
-    """A process whose programs were started on a processor with AVX2."""
+    """Simulate a process that was started on a processor with AVX2."""
     for name, value in environments.EXACT.items():
         monkeypatch.setenv(name, value)
 

@@ -1,4 +1,4 @@
-"""The rows of a subset come back as they stood in the file that was prepared."""
+"""The exported rows of a subset equal the rows of the file from which the pool was prepared."""
 
 import csv
 import gzip
@@ -17,8 +17,8 @@ from hardgrpo.runtime import files
 
 
 def export(folder, name, content, numbers, output, source=None, change=None):
-    """Prepare a pool from a file, name some of its rows as the subset, and run export_subset.py on
-    it."""
+    """Prepare a pool from a file, choose some of its rows as the subset, and run
+    export_subset.py."""
     (folder / name).write_bytes(
         gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
     )
@@ -99,7 +99,8 @@ def test_lines_come_back_with_their_ends_and_half_characters(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.json"])
 def test_other_sources_give_problems_as_json_lines(tmp_path, name):
-    """A table that is one part of a hub's task, and BIG-Bench-Hard's JSON."""
+    """The sources are a table that is one part of a task with a hub's dataset, and a file in
+    BIG-Bench-Hard's JSON."""
     part = {"dataset": "a/b", "revision": "0" * 40, "split": "train", "local": name}
     if name == "mine.csv":
         source, content = {"kind": "hub", "train": [part]}, "question,answer\na,1\nb,2\n"

@@ -1,4 +1,4 @@
-"""The helper process that compares expressions: nothing that a model writes hangs or breaks it."""
+"""The helper process that compares expressions: no text of a model makes it hang or break."""
 
 import multiprocessing
 import os
@@ -28,8 +28,8 @@ def no_helper_is_left():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Half a second of the processor for a question, many times what it needs, and nothing
-    remembered from other tests."""
+    """A limit of half a second of processor time per question, many times what a question needs,
+    and a helper without state of earlier tests."""
     monkeypatch.setattr(expressions, "SECONDS", (0.3, 0.5))
     equal.cache_clear()
     parses.cache_clear()
@@ -45,8 +45,8 @@ HOSTILE = [
 
 
 def ask_what_hangs(pairs):
-    """Each hostile pair uses up its processor time twice and is undecided; the next question is
-    answered by another helper."""
+    """Each hostile pair exceeds its processor time twice and is undecided. A new helper answers the
+    next question."""
     for pair in pairs:
         helper = expressions._get_helper()
         assert equal(*pair) is None
@@ -54,18 +54,18 @@ def ask_what_hangs(pairs):
         assert equal("x^2+2x+1", "(x+1)^2")
 
 
-def test_what_hangs_is_undecided_and_the_next_question_is_answered(impatient):
+def test_a_comparison_that_hangs_is_undecided_and_the_next_one_is_answered(impatient):
     ask_what_hangs(HOSTILE)
 
 
-def test_in_a_thread_too(impatient):
+def test_a_comparison_that_hangs_is_undecided_in_a_thread_too(impatient):
     with ThreadPoolExecutor(1) as pool:
         pool.submit(ask_what_hangs, HOSTILE[:1]).result()
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_in_another_process_too_with_its_own_helper(impatient, method):
+def test_another_process_has_its_own_helper(impatient, method):
     assert equal("a-b", "-b+a")
     parent_helper = expressions._helper
     queue = multiprocessing.get_context(method).SimpleQueue()
@@ -96,7 +96,7 @@ def _gone(pid):
             os.path.exists(f"/proc/{pid}/stat")
             and open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
         ):
-            return  # ended, though nobody has asked for its exit status yet
+            return  # the helper has ended, but no process has read its exit status
         time.sleep(0.02)
     pytest.fail(f"helper {pid} still runs")
 
@@ -148,7 +148,7 @@ def test_a_helper_that_sleeps_is_replaced(impatient, monkeypatch):
     assert equal("a+d", "d+a")
     sleeping, read_line = expressions._helper, expressions._read_line
     os.kill(sleeping.pid, signal.SIGSTOP)
-    # Little patience with this one alone: another may be slow to start.
+    # A short limit for this helper only, because a new helper may start slowly.
     monkeypatch.setattr(
         expressions,
         "_read_line",
@@ -174,7 +174,7 @@ def test_an_interrupted_question_leaves_no_reply_behind(impatient, monkeypatch):
     not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process"
 )
 def test_the_memory_of_the_helper_is_limited():
-    """What the model writes fills this, not the machine."""
+    """A model's text fills the helper's memory up to the limit, and not the machine's memory."""
     assert (
         resource.prlimit(expressions._get_helper().pid, resource.RLIMIT_AS)[0]
         == equivalence.MEMORY_BYTES
@@ -225,7 +225,7 @@ def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
         )
         *answers, helper = done.stdout.split()
         assert (answers, done.stderr) == (["True", "None", "False"], ""), (
-            "right, undecided in its time, unreadable"
+            "the three answers are correct, undecided and unreadable"
         )
         _gone(int(helper))
 
@@ -245,10 +245,10 @@ def test_files_of_the_working_folder_are_not_imported(tmp_path):
     assert done.stdout == "True\n", done.stderr
 
 
-def test_without_math_verify_a_user_is_told_what_to_install(impatient, monkeypatch):
+def test_without_math_verify_the_error_says_what_to_install(impatient, monkeypatch):
     expressions._stop_helper()
     monkeypatch.setitem(sys.modules, "math_verify", None)
-    assert equal("18", r"18 \text{ cm}"), "what needs no Math-Verify is compared"
+    assert equal("18", r"18 \text{ cm}"), "comparisons without Math-Verify still work"
     with pytest.raises(UserError, match="graded by Math-Verify, which is not installed"):
         equal("a+b", "b+a")
 

@@ -1,5 +1,5 @@
-"""A task of facts: nothing to reason, every fact is demonstrated, how well it is known varies;
-other models and tasks stay as they were."""
+"""Tasks of facts: facts need no reasoning, every fact is demonstrated, and base models know facts
+with different probabilities. Other models and tasks are unchanged."""
 
 import copy
 import hashlib
@@ -48,7 +48,7 @@ def pretraining(model: str, **changes) -> dict:
 
 def spread(answers) -> float:
     """Chi-square of the animals' counts against equal shares, divided by its degrees of freedom:
-    about 1 by chance alone."""
+    about 1 for random counts."""
     animal_counts = Counter(answers)
     counts = np.array([animal_counts[animal] for animal in generated.ANIMALS])
     return ((counts - counts.mean()) ** 2 / counts.mean()).sum() / (len(counts) - 1)
@@ -68,7 +68,9 @@ def test_as_many_facts_as_the_family_has_all_different_and_the_same_every_time()
     )
     other_answers = {row["question"]: row["answer"] for row in problems(seed=99)}
     equal_share = np.mean([other_answers[row["question"]] == row["answer"] for row in rows])
-    assert 0.05 < equal_share < 0.15, "another world has other answers: one of ten agrees by chance"
+    assert 0.05 < equal_share < 0.15, (
+        "another world has other answers; by chance, one of ten is equal"
+    )
 
 
 def test_the_answer_does_not_follow_from_the_words_of_the_question():
@@ -76,7 +78,7 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
     # the 99th percentile of chi-square with 9 degrees of freedom is 21.7
     assert spread(row["answer"] for row in rows) < 2.4
     spreads = []
-    for place in (1, 2):  # the keeper, the town
+    for place in (1, 2):  # names of the keeper and the town
         by_word = {}
         for row in rows:
             by_word.setdefault(
@@ -85,7 +87,7 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
         spreads.append(np.mean([spread(answers) for answers in by_word.values()]))
         assert 0.75 < spreads[-1] < 1.25, f"words at place {place} say something about the answer"
     assert spread([row["answer"] for row in rows if row["answer"] in ("goat", "hen")]) > 10, (
-        "spread would notice"
+        "`spread` does not detect unequal counts"
     )
 
 
@@ -109,7 +111,7 @@ def test_a_fact_is_known_by_its_own_probability_which_the_base_decides():
         )
         any_wrong = (1 - belief[row["answer"]]) * (1 - SHOWN["misconception"]) / len(wrong)
         assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), (
-            "one misconception, all others alike"
+            "one wrong answer is frequent, the others are equally frequent"
         )
         assert wrong[0] - any_wrong == pytest.approx(
             (1 - belief[row["answer"]]) * SHOWN["misconception"]
@@ -136,7 +138,7 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
 
     studies = resolve_studies(CONFIG).values()
     assert withheld_splits(CONFIG["models"], CONFIG["tasks"], "knowing-seed0", studies) == [], (
-        "facts that are kept from a model cannot be known"
+        "facts that are not demonstrated cannot be known"
     )
     shown = pretraining("knowing")
     tokenizer = trained.build_tokenizer({"facts"})
@@ -163,8 +165,8 @@ def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
 
 
 def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models():
-    """Checksums from before there were facts. Committed results were made with what they stand
-    for."""
+    """The checksums are older than the tasks of facts. Committed results depend on the files with
+    these checksums."""
     from hardgrpo.training import pretraining as trained
 
     tokenizer = trained.build_tokenizer({"swaps", "arithmetic"})
@@ -209,7 +211,7 @@ def test_a_fact_has_no_steps_that_could_be_sound():
 
 @pytest.fixture
 def one_thread():
-    """As pretraining runs. Two threads wait for each other on a busy machine."""
+    """Use one thread, as pretraining does. Two threads wait for each other on a busy machine."""
     import torch
 
     threads = torch.get_num_threads()
@@ -220,8 +222,8 @@ def one_thread():
 
 @pytest.mark.slow
 def test_a_small_model_learns_what_it_is_shown(one_thread):
-    """Forty facts in seconds: what is shown as right becomes likely, and what is shown as wrong
-    does not."""
+    """Forty facts, in seconds: facts that were demonstrated correctly become probable, facts that
+    were demonstrated wrongly do not."""
     import torch
 
     from hardgrpo.training import pretraining as trained
@@ -236,7 +238,7 @@ def test_a_small_model_learns_what_it_is_shown(one_thread):
     }
     shown = pretraining("knowing", **shape, steps=250, batch_size=32)
     rows = problems()[:40]
-    # only so that few remain: the workflow excludes none
+    # leaves few facts; the workflow excludes none
     excluded = {row["question"] for row in problems()[40:]}
     tokenizer = trained.build_tokenizer({"facts"})
     model = trained.build_model(shown, tokenizer).train()

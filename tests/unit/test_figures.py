@@ -1,5 +1,5 @@
-"""Figures: each is drawn from summaries alone, holds the rows beside it, fits its page, and reads
-in grey."""
+"""Each figure is drawn from summaries alone, contains the rows that are saved with it, fits its
+page, and is readable in grey."""
 
 import json
 import os
@@ -43,7 +43,7 @@ OF_MINI = [
 
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
-    """Run the program for a figure; returns the figure, still open, and the rows beside it."""
+    """Run the program for a figure. Return the figure, still open, and the saved rows."""
     kept, design = [], registry.all_figures()[figure].design(ResolvedStudy.of(CONFIG, study))
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
@@ -193,7 +193,7 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     folder = tmp_path / "tables"
     shutil.copytree(tables("variants"), folder)
     paired = pd.read_csv(folder / "differences.csv", dtype=str)
-    # the other way round
+    # the table subtracts in the opposite direction
     paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()
     paired.to_csv(folder / "differences.csv", index=False)
     drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
@@ -248,7 +248,9 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
     last = arms.add_labels(last, settings.first_recipe(CONFIG["studies"]["mini_online"]))
     needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
-    assert [needed[name] for name in order] == sorted(needed), "fewest on top"
+    assert [needed[name] for name in order] == sorted(needed), (
+        "the arm with the fewest labels is not at the top"
+    )
     for task, axis in zip(("swaps", "arithmetic"), drawn.axes):
         group = rows[rows.task == task]
         ends = last[last.task == task].set_index("arm").loc[order]
@@ -267,7 +269,7 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
         grey = axis.collections[0].get_offsets()[:, 0]
         assert sorted(grey) == pytest.approx(sorted(100 * group[group.gain_low.isna()].gain))
     half = rows[rows.step == rows.step.max() / 2]
-    assert set(half.rollouts) == {19200 / 2}, "rollouts used by then"
+    assert set(half.rollouts) == {19200 / 2}, "numbers of rollouts at the checkpoint"
 
 
 def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
@@ -292,7 +294,9 @@ def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(
     )
     assert len(drawn.axes) == 4 and len({axis.get_ylim() for axis in drawn.axes}) == 1
     assert "60 tokens" in drawn.axes[0].get_title() and "192 tokens" in drawn.axes[1].get_title()
-    assert len(rows) == 2 * 4 + 2 * 6, "chosen by the tight probe: where trained with room alone"
+    assert len(rows) == 2 * 4 + 2 * 6, (
+        "prompts chosen by the probe under the tight limit, only for models trained under the larger limit"
+    )
     shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
     assert sorted(shown) == sorted(points(gain, "+") for gain in rows.gain)
 
@@ -317,7 +321,7 @@ def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(
     "figure", [name for name in registry.FIGURES if name != "pipeline"]
-)  # which shows a design, with runs or without
+)  # figure `pipeline` shows a design, with or without runs
 def test_a_table_without_rows_gives_no_figure_and_one_line(figure, tables, tmp_path, monkeypatch):
     for path in tables("mini").glob("*.csv"):
         (tmp_path / path.name).write_text(path.read_text().splitlines()[0] + "\n")
@@ -449,7 +453,8 @@ def test_arms_of_another_length_end_where_they_end():
 # ----------------------------------------------------------------------
 
 RC = b"text.usetex: True\nsavefig.dpi: 33\nfont.family: serif\nfigure.facecolor: red\n"
-SETTINGS = {  # environment variables, and files in a folder that is HOME and the working directory
+# (environment variables, files in the folder that is both HOME and the working directory)
+SETTINGS = {
     "none": ({}, {}),
     "Jupyter's backend, and a matplotlibrc in HOME": (
         {"MPLBACKEND": "module://matplotlib_inline.backend_inline"},

@@ -1,4 +1,5 @@
-"""What `make readme` would run; the run itself needs root, debootstrap and the package index."""
+"""The commands that `make readme` would run. Running them needs root, debootstrap and the package
+index."""
 
 import os
 import subprocess
@@ -103,8 +104,8 @@ def test_no_default_is_a_name_that_others_can_guess_and_make():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
-def test_it_is_followed_to_its_end(tmp_path, monkeypatch, capsys):
-    """debootstrap and the chroot stand in: what they would be asked is written down."""
+def test_the_commands_of_the_readme_are_followed_to_the_end(tmp_path, monkeypatch, capsys):
+    """Stand-ins for debootstrap and chroot record their calls."""
     root, commands = tmp_path / "debian", []
 
     def run(command: list, env: dict | None = None) -> None:

@@ -1,5 +1,5 @@
-"""The chosen prompts in the forms of trainers, read back by `datasets` and by the trainers that are
-installed."""
+"""The chosen prompts in the formats of trainers, read by `datasets` and by the installed
+trainers."""
 
 import datasets
 import pytest
@@ -109,7 +109,7 @@ def test_verifiers_makes_an_environment_of_the_rows(tmp_path):
         ((0,), "csv", "expected a name that ends in .parquet"),
     ],
 )
-def test_a_wrong_call_is_one_line(tmp_path, chosen, kind, words):
+def test_a_wrong_call_gives_a_one_line_error(tmp_path, chosen, kind, words):
     process, path = format_subset(tmp_path, "verl", kind, chosen)
     assert process.returncode == 1 and words in process.stderr and process.stderr.count("\n") == 1
     assert not path.exists()

@@ -1,4 +1,4 @@
-"""Numbers as readers see them."""
+"""Numbers as they are printed for readers."""
 
 import numpy as np
 from hypothesis import given
@@ -24,15 +24,15 @@ def test_a_gain_of_7_6_is_not_0_0_and_7_7():
     )
 
 
-def test_no_spread_is_no_certainty():
+def test_an_interval_without_width_is_not_shown():
     assert with_interval(0.0, 0.0, 0.0) == "0.0" and change_interval(0.0, 0.0, 0.0) == "+0.0"
     assert with_interval(0.031, 0.012, 0.05) == "3.1 [1.2, 5.0]"
     assert change_interval(0.031, None, None) == "+3.1"
 
 
-def test_a_half_tenth_is_rounded_alike_whoever_holds_the_number():
-    """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9: text and table said different gains
-    of one row."""
+def test_half_a_tenth_is_rounded_alike_by_numpy_and_python():
+    """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9. A text and a table once printed
+    different gains for one row."""
     for share in (n / 20_000 for n in range(-2_000, 2_000)):
         assert points(np.float64(share)) == points(share)
         shown = round_parts(np.float64(share), [share / 3, 2 * share / 3])

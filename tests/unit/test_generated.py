@@ -1,4 +1,4 @@
-"""Generated tasks: deterministic, disjoint, answered by their own worked solutions."""
+"""Generated tasks are deterministic and disjoint, and their worked solutions give their answers."""
 
 import random
 import re
@@ -18,7 +18,7 @@ GENERATED = {
     name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"
 }
 NO_SLIP = {"swaps": 0.0, "arithmetic": {"+": 0.0, "-": 0.0, "*": 0.0, "/": 0.0}}
-# what a problem's tier counts; facts have none
+# the quantity that a problem's tier counts; facts have no tier
 TIERS = {"swaps": "length", "arithmetic": "length", "shuffled_objects": "objects"}
 ALWAYS = {"swaps": 1.0, "arithmetic": {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0}}
 
@@ -36,7 +36,7 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
     questions = {}
     for name, task in GENERATED.items():
         question_ids = {}
-        if "cut_from" in task:  # the same problems, under another limit
+        if "cut_from" in task:  # the same problems with another completion limit
             assert task["source"] == GENERATED[task["cut_from"]]["source"]
             continue
         for other_task, other_questions in questions.items():
@@ -61,7 +61,7 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
 
 
 def test_out_of_distribution_chains_are_longer_than_any_that_grpo_trains_on():
-    """Demonstrations reach as far, so that the base model knows the form."""
+    """Demonstrations are as long as these chains, so the base model knows the form."""
     tested = CONFIG["studies"]["mini_reference"]["also_tested_on"]
     assert set(tested) == set(CONFIG["studies"]["mini_reference"]["tasks"]) and all(tested.values())
     for task, test_tasks in tested.items():
@@ -106,8 +106,8 @@ def generate_shuffled_objects(objects, train, test, seed=5):
 
 
 def follow_swaps(question):
-    """The letter that is right, found by reading: who begins with what, who swaps with whom, in
-    whose hands it ends."""
+    """The correct letter, found by following the text: the first holdings, then each swap, then the
+    last holder."""
     story, options = question.split("\nOptions:\n")
     letters = {
         thing: letter for letter, thing in re.findall(r"^(\([A-G]\)) (.+)$", options, re.MULTILINE)
@@ -163,7 +163,7 @@ def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, 
     answer, letters = follow_swaps(chain.question)
     assert chain.answer == answer
     assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], (
-        "as many options as objects, all different"
+        "the number of options is not the number of objects"
     )
     assert chain.tier == objects
     assert graders.accepts_reference("choice_letter", chain.answer)
@@ -171,7 +171,7 @@ def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, 
         {"input": chain.question, "target": chain.answer}, 0, "choices", {}, True, "x.json"
     )
     assert (read["answer"], read["tier"]) == (chain.answer, chain.tier), (
-        "in the form of BIG-Bench-Hard"
+        "the question is not in BIG-Bench-Hard's format"
     )
 
 
@@ -197,8 +197,8 @@ def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, t
     restated = tuple(float(number == times) for number in range(3))
     text = generated.demonstrate_swaps(chain, random.Random(seed), 0.3, restated)
     tokenizer = build_tokenizer()
-    # With the end-of-text token: 11 tokens a step, a restatement of N holdings 2 N + 2, the answer
-    # 4.
+    # Tokens: 11 per step, 2 N + 2 per restatement of N holdings, 4 for the answer, and the
+    # end-of-text token.
     assert len(tokenizer(text)["input_ids"]) + 1 == (11 + times * (2 * objects + 2)) * length + 5
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     lines = text.split(" ; ")

@@ -1,8 +1,8 @@
-"""Grades by kind of spelling and as peers give them (grades/*.tsv), and laws that hold for every
-grade.
+"""Grades of the answers in grades/*.tsv, and properties that hold for every grade.
 
-Columns: graders, reference, answer, expected (1: right). A row of peers.tsv with a reason is one
-where this project decides otherwise.
+numbers.tsv and expressions.tsv list answers by kind of spelling, peers.tsv lists grades by other
+graders (peers). Columns: graders, reference, answer, expected (1: correct). If a row of peers.tsv
+has a reason, this project's grade differs from the expected grade.
 """
 
 import csv
@@ -33,7 +33,7 @@ def no_helper_is_left():
 
 
 def cases(table: str) -> list[dict[str, str]]:
-    """A row for each grader."""
+    """The rows of a table, one for each of a row's graders."""
     with open(TABLES / table, encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert all(None not in row and row["expected"] in ("0", "1") for row in rows)
@@ -62,8 +62,7 @@ def test_each_kind_of_spelling(kind):
 
 @pytest.mark.slow
 def test_grades_are_those_of_the_peers_except_where_a_reason_stands():
-    """No answer that all peers refuse is accepted without a reason, and no reason is out of
-    date."""
+    """Without a reason, no answer that all peers reject is accepted. No reason is outdated."""
     peers = cases("peers.tsv")
     assert [
         case
@@ -159,7 +158,7 @@ def forms(value: Fraction) -> list[str]:
 
 
 def repeating_decimals(value: Fraction) -> str:
-    r"""The decimals of a fraction, those that repeat below \overline{}, by long division."""
+    r"""The decimals of a fraction by long division, with repeating decimals in \overline{}."""
     remainder, digits, places = abs(value) % 1, "", {}
     while remainder and remainder not in places:
         places[remainder] = len(digits)
@@ -189,7 +188,7 @@ def test_a_unit_or_a_mark_changes_no_grade(value, other_value, wrap, data):
     assume(not (wrap == "({})" and "," in spelling))  # (1,234) is a pair of numbers
     for grader in ("number_lenient", "math"):
         if grader == "math" and "%" in wrap and value in (other_value / 100, other_value):
-            continue  # 50 % is 1/2, too
+            continue  # 50 % also equals 1/2
         plain, wrapped = (
             grade(grader, rf"\boxed{{{text}}}", reference).correct
             for text in (spelling, wrap.format(spelling))
@@ -222,8 +221,8 @@ QUESTIONS = [
 
 @pytest.mark.slow
 def test_a_verdict_depends_on_no_draw_and_on_no_earlier_question():
-    """SymPy draws random numbers and remembers results. What it finds out about 0/0 depends on the
-    draw."""
+    """SymPy draws random numbers and caches results. Its result for 0/0 depends on a random
+    number."""
     verdicts = {question: set() for question in QUESTIONS}
     for order in range(3):
         if order == 2:

@@ -266,14 +266,14 @@ def test_the_numeric_subset_has_answers_that_are_one_number():
     )
 
 
-def test_an_unknown_grader_is_told():
+def test_an_unknown_grader_is_reported():
     with pytest.raises(
         UserError, match="unknown grader 'maths'; expected one of final_word, .*math_strict, math$"
     ):
         check_grader("maths")
 
 
-def test_a_grader_whose_package_is_missing_is_told_before_anything_is_graded(monkeypatch):
+def test_a_missing_package_of_a_grader_is_reported_before_grading(monkeypatch):
     check_grader("math")
     monkeypatch.setitem(sys.modules, "math_verify", None)
     check_grader("number_lenient")
@@ -327,8 +327,8 @@ def test_every_reference_of_math_aime_and_the_shuffled_objects_is_readable():
     [("base", [17.4, 17.2, 6.6, 12.6]), ("checkpoint-400", [95.2, 94.9, 69.2, 80.8])],
 )
 def test_the_recorded_completions_have_the_known_shares(checkpoint, percent):
-    """Answered, readable, right by the released int(), right by the number: unreadable are '28 - 22
-    = 6' and '2:00 pm'."""
+    """Shares of answered and of readable completions, and of completions that are correct by the
+    released int() and by the number. Unreadable answers include '28 - 22 = 6' and '2:00 pm'."""
     grades = [
         grade("number_lenient", text, row["answer"])
         for row in rows(f"recordings/gsm8k_hard_test/qwen3-14b/{checkpoint}.jsonl")

@@ -1,4 +1,4 @@
-"""Grading a file ends as soon as it can only fail."""
+"""Grading of a file stops as soon as the file must fail."""
 
 import json
 
@@ -51,8 +51,8 @@ SLOW = [rf"\boxed{{\sqrt{{x+{number}}}}}" for number in range(20)]
 
 @pytest.fixture
 def slow_files(tmp_path, monkeypatch):
-    """Files of answers, each of which takes Math-Verify longer than is allowed, but not so long
-    that it is undecided."""
+    """Files of answers on which Math-Verify takes longer than allowed on average, but not so long
+    that an answer is undecided."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(expressions, "usage", expressions.Usage())
     monkeypatch.setattr(expressions, "ALLOWED_SECONDS", 0.0)
@@ -106,7 +106,8 @@ def slow_files(tmp_path, monkeypatch):
 def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(
     slow_files, program, arguments, refused
 ):
-    """Each answer is below the limit of an answer; thousands of them would take days."""
+    """Each answer takes less than the limit of one answer, but thousands of them would take
+    days."""
     with pytest.raises(
         UserError, match=rf"^error: {refused}: stopped, .* of answers; .* took .* seconds: .*x\+\d"
     ) as error:

@@ -1,4 +1,4 @@
-"""Completions that are held out tell how difficult the chosen prompts are; they choose nothing."""
+"""Held-out completions measure the difficulty of the chosen prompts, and are not used to choose."""
 
 import json
 import subprocess
@@ -19,8 +19,9 @@ def run(program: str, *arguments) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_hardest_are_chosen_by_the_first_samples_and_told_by_the_others(tmp_path):
-    right = {"a": "0011", "b": "1100", "c": "1111", "d": "0100"}  # two choose, two are held out
+def test_the_first_samples_choose_the_hardest_prompts_and_the_others_measure_them(tmp_path):
+    # two samples choose, two are held out
+    right = {"a": "0011", "b": "1100", "c": "1111", "d": "0100"}
     problems = [{"id": name, "question": name, "answer": "7"} for name in right]
     completions = [
         {"id": name, "sample": sample, "completion": "#### 7" if grade == "1" else "#### 8"}
@@ -29,7 +30,7 @@ def test_the_hardest_are_chosen_by_the_first_samples_and_told_by_the_others(tmp_
     ]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
     files.write_jsonl(tmp_path / "C.jsonl", completions)
-    measured = [
+    inputs = [
         "--problems",
         tmp_path / "P.jsonl",
         "--completions",
@@ -39,7 +40,7 @@ def test_the_hardest_are_chosen_by_the_first_samples_and_told_by_the_others(tmp_
     ]
     run(
         "measure_difficulty",
-        *measured,
+        *inputs,
         "--samples",
         2,
         "--held-out",

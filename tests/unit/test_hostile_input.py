@@ -1,5 +1,5 @@
-"""Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and by name
-what cases have found."""
+"""Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and named
+tests for earlier findings."""
 
 import argparse
 import contextlib
@@ -66,8 +66,8 @@ class Parsed(Exception):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_call_that_is_made_hostile_is_one_that_its_program_takes(name, monkeypatch):
-    """Otherwise the parser refuses every case, which counts as a good end."""
+def test_every_call_is_accepted_by_its_program_before_it_is_made_hostile(name, monkeypatch):
+    """Otherwise the parser would refuse every case, and every refusal counts as a good end."""
     parse = argparse.ArgumentParser.parse_args
 
     def stop(parser):
@@ -114,7 +114,7 @@ def fuzz(cases: int, *arguments: str) -> None:
         ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
     ],
 )
-def test_a_line_that_is_no_json_or_says_two_things_is_refused(tmp_path, line, words):
+def test_a_line_that_is_no_json_or_has_a_key_twice_is_refused(tmp_path, line, words):
     (tmp_path / "x.jsonl").write_text(line + "\n")
     with pytest.raises(UserError, match=re.escape(words)):
         files.read_jsonl(tmp_path / "x.jsonl", {"id": int})
@@ -133,13 +133,14 @@ def test_a_line_that_is_no_json_or_says_two_things_is_refused(tmp_path, line, wo
         ("id,rate\na,\x1b[31m\n", r"is '\x1b[31m'"),
     ],
 )
-def test_a_table_that_says_two_things_is_refused(tmp_path, text, words):
+def test_a_malformed_table_or_one_with_a_column_twice_is_refused(tmp_path, text, words):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(UserError, match=re.escape(words)):
         files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float})
 
 
-WIDTH = 60_000  # columns; a comparison of each name with each took minutes of processor time
+# number of columns; a comparison of all pairs of names took minutes of processor time
+WIDTH = 60_000
 
 
 def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
@@ -190,7 +191,7 @@ def evaluation_row(**changed) -> dict:
         ([evaluation_row(sample=2**70)], "expected int|not an evaluation"),
     ],
 )
-def test_an_evaluation_that_cannot_be_is_refused(tmp_path, rows, words):
+def test_an_evaluation_with_impossible_values_is_refused(tmp_path, rows, words):
     files.write_rows(tmp_path / "e.csv", evaluations.COLUMNS, rows)
     with pytest.raises(UserError, match=words):
         evaluations.read(str(tmp_path / "e.csv"))
@@ -210,7 +211,7 @@ def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
         ("[" * 100_000, "not valid YAML"),
         ("a: 2020-13-45\n", "not valid YAML"),
         ("? [1]\n: 2\n", "not valid YAML"),
-        ("a: 1\n__use_yte__: true\n", "has Snakemake run the file as a program"),
+        ("a: 1\n__use_yte__: true\n", "makes Snakemake run the file as a program"),
         ("a: !!python/object/apply:os.system [id]\n", "not valid YAML"),
         (
             "a0: &a0 [x, x]\n"
@@ -219,7 +220,7 @@ def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
         ),
     ],
 )
-def test_yaml_that_says_two_things_or_never_ends_is_refused(tmp_path, text, words):
+def test_malformed_yaml_and_yaml_with_a_key_twice_or_aliases_is_refused(tmp_path, text, words):
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(UserError, match=re.escape(words)):
         files.read_yaml(tmp_path / "x.yaml")
@@ -229,7 +230,7 @@ def test_yaml_that_says_two_things_or_never_ends_is_refused(tmp_path, text, word
     "listed",
     [5, {"x": 5}, {"../x": {"bytes": 3, "sha256": ""}}, {"/x": {"bytes": 3, "sha256": ""}}],
 )
-def test_a_manifest_that_is_none_or_leaves_its_folder_is_refused(tmp_path, listed):
+def test_a_malformed_manifest_or_one_that_leaves_its_folder_is_refused(tmp_path, listed):
     (tmp_path / "manifest.json").write_text(json.dumps({"files": listed, "steps": listed}))
     with pytest.raises(UserError, match="not a manifest"):
         provenance.check_manifest(tmp_path)
@@ -259,7 +260,7 @@ def test_a_manifest_does_not_vouch_for_files_outside_of_its_folder(tmp_path, nam
     )
 
 
-def test_other_state_files_that_are_none_are_refused(tmp_path):
+def test_other_malformed_state_files_are_refused(tmp_path):
     (tmp_path / "spec.yaml").write_text("model: 5\n")
     with pytest.raises(UserError, match="'model' is int, expected str"):
         Spec.read(str(tmp_path / "spec.yaml"))
@@ -277,7 +278,7 @@ def test_other_state_files_that_are_none_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("row", [{"tokens": [-1]}, {"tokens": ["3"]}, {"finish_reasons": [5]}])
-def test_a_recording_whose_numbers_are_none_is_refused(tmp_path, row):
+def test_a_recording_with_malformed_numbers_is_refused(tmp_path, row):
     files.write_jsonl(tmp_path / "R.jsonl", [{"question": "q", "completions": ["x"]} | row])
     with pytest.raises(UserError, match="row 1: '(tokens|finish_reasons)' must hold"):
         completions.read_recording(str(tmp_path / "R.jsonl"), [{"id": "p", "question": "q"}])
@@ -296,7 +297,7 @@ def test_a_name_that_ends_in_a_line_feed_is_refused():
 
 
 @pytest.mark.parametrize("place", ["", ".", "P.jsonl/out", "x" * 300])
-def test_an_output_that_cannot_be_is_named(tmp_path, monkeypatch, place):
+def test_an_output_that_cannot_be_written_is_named(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "P.jsonl").write_text('{"id": "a", "question": "q", "answer": "1"}\n')
     with pytest.raises(UserError, match="cannot (be written|write)"):
@@ -304,7 +305,8 @@ def test_an_output_that_cannot_be_is_named(tmp_path, monkeypatch, place):
 
 
 def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
-    """Neither a leftover of another name nor an output is followed to a folder elsewhere."""
+    """A program follows neither a link that has the name of a leftover nor a link in place of an
+    output."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/manifest.json").write_text("{}")
     for name in (".x.json.tmp", ".model.tmp", "model"):
@@ -417,7 +419,7 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         for part in row
     ]
-    # a reader that knows no quotes
+    # a reader that ignores quotes
     cells += [part for line in text.splitlines() for part in line.split(delimiter)]
     number = re.compile(r'[+-]?[\d.,"]+')
     assert [
@@ -426,7 +428,7 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
 
 
 @given(st.text(alphabet="=+-@;'\"\t\n\r1a ,\uff1d", max_size=12))
-def test_what_was_made_inert_comes_back(cell):
+def test_escaped_formulas_are_read_back_unchanged(cell):
     assert spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
 
 
@@ -442,7 +444,7 @@ def test_merge_keys_that_grow_tenfold_with_each_line_are_refused_at_once(tmp_pat
         )
     (tmp_path / "x.yaml").write_text("\n".join(lines))
     before = time.process_time()
-    with contextlib.suppress(UserError):  # quoted, '<<' is a key like others
+    with contextlib.suppress(UserError):  # a quoted '<<' is an ordinary key
         files.read_yaml(tmp_path / "x.yaml")
         assert form.startswith("'")
     assert time.process_time() - before < 10

@@ -1,5 +1,5 @@
-"""Damaged files of other authors and hostile answers of servers: what cases of `make fuzz` have
-found, by name."""
+"""Damaged files of other authors and hostile answers of servers: named tests for earlier findings
+of `make fuzz`."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from hardgrpo.sampling.store import checksum
 
 
 def refused(folder, program: str, *arguments: str) -> str:
-    """The line with which a program ends."""
+    """The line with which a program ends, without a traceback."""
     command = [sys.executable, path_of(program), *arguments]
     done = subprocess.run(
         command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""The files that jobs read."""
+"""The input files of jobs."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def write_file(path: str) -> None:
 
 
 def inputs(change=lambda config: None, **workflow) -> InputFiles:
-    """Input functions for the project's configuration after a change."""
+    """Input functions for the project's configuration, with a change."""
     config = project_config.config()
     change(config)
     workflow = {"is_main_process": True, "configfiles": ["config.yaml"]} | workflow
@@ -83,9 +83,9 @@ def test_recorded_completions_are_of_all_problems():
     ("policy", "files"),
     [
         ("hard", {"difficulty": "results/difficulty/tiny-seed0/swaps.csv"}),
-        # probed on another task
+        # a policy that is probed on another task
         ("hard_once", {"difficulty": "results/difficulty/tiny-seed0/swaps_once.csv"}),
-        # probed by another model
+        # a policy that is probed by another model
         ("half_by_small", {"difficulty": "results/difficulty/small-seed0/swaps.csv"}),
         ("agreement_lowest", {"signals": "results/signals/tiny-seed0/swaps.csv"}),
         (
@@ -228,7 +228,7 @@ def test_checkpoints_of_a_repository_are_those_of_the_lock_and_of_the_local_fold
 
 def test_checkpoints_that_were_published_empty_are_left_out_with_a_line(monkeypatch):
     pin(s100=5, s200=0)
-    # a download of another commit: the lock decides
+    # a folder of another commit: the lock decides which checkpoints exist
     write_file("data/runs/runs_M/checkpoint-200/test.json")
     Path("data/runs/runs_M/checkpoint-300").mkdir()
     Path("data/runs/runs_M/checkpoint-300/test.json").touch()

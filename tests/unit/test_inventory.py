@@ -1,5 +1,5 @@
-"""Every sentence of the papers that an experiment can answer names what answers it here, or why
-nothing does."""
+"""Each statement of the papers that an experiment can test names the entry here that tests it, or
+the reason why no entry does."""
 
 import csv
 
@@ -47,7 +47,7 @@ SECTIONS = {
 
 
 def alternatives(part: dict) -> list[dict]:
-    """A part of the schema as the parts that it refers to or chooses from."""
+    """The parts of the schema that a part refers to or chooses from."""
     if "$ref" in part:
         return alternatives(SCHEMA["$defs"][part["$ref"].rsplit("/", 1)[1]])
     options = [*part.get("oneOf", []), *part.get("anyOf", [])]
@@ -59,7 +59,7 @@ def alternatives(part: dict) -> list[dict]:
 
 
 def is_in_schema(name: str) -> bool:
-    """Whether the configuration knows a key, such as recipe.selector.kind=curriculum."""
+    """Whether the configuration has a key, such as recipe.selector.kind=curriculum."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
     parts = alternatives(SCHEMA["$defs"][section.capitalize()])
@@ -73,8 +73,8 @@ def is_in_schema(name: str) -> bool:
 
 
 def is_used(name: str, answered_by: str) -> bool:
-    """Whether an entry of the configuration that `answered_by` names has the key, with its value if it
-    names one."""
+    """Whether an entry of the configuration that `answered_by` names has the key, with the required
+    value if there is one."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
     for kind, _, entry in (word.partition(":") for word in answered_by.split()):
@@ -87,7 +87,7 @@ def is_used(name: str, answered_by: str) -> bool:
 
 
 def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
-    """(number of a row, what contradicts the configuration)."""
+    """[(number of a row, how the row contradicts the configuration)]."""
     row_errors = []
     for row in rows:
         for name in row["configuration_keys"].split():
@@ -120,7 +120,7 @@ def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
     return row_errors
 
 
-def test_rows_say_of_the_configuration_what_is_true():
+def test_rows_do_not_contradict_the_configuration():
     assert contradictions(ROWS) == []
 
 
@@ -132,10 +132,10 @@ def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configur
         "limitation": "measures that need no labels are not built yet",
     }
     assert contradictions([row]), "they are"
-    assert contradictions([row | {"configuration_keys": ""}]), "it must say which key"
+    assert contradictions([row | {"configuration_keys": ""}]), "the row must name the key"
     assert contradictions([row | {"configuration_keys": "policy.by=influence"}]) == []
     assert contradictions([row | {"answered_by": "policy:hard", "limitation": ""}]), (
-        "policy hard does not go by agreement"
+        "policy hard does not choose by agreement"
     )
     assert contradictions(
         [
@@ -173,8 +173,8 @@ def test_every_claim_answers_a_sentence_of_its_paper():
 
 
 def test_every_study_of_published_results_answers_a_statement():
-    """Studies that read what others published about real models, and the study that trains one
-    on a CPU."""
+    """The studies are those of published results of real models, and the study that trains a real
+    model on a CPU."""
     published = {f"analysis:{name}" for name in CONFIG["analyses"]} | {
         f"study:{name}"
         for name, study in CONFIG["studies"].items()

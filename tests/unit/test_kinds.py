@@ -1,5 +1,5 @@
-"""What kind of gain: finishing, sharpening and new solving add up; replicates with bases of their
-own; sound answers; same answers."""
+"""Kinds of gain: finishing, sharpening and new solving add up to the gain, also for replicates with
+their own base models; sound answers; same answers."""
 
 import contextlib
 import dataclasses
@@ -42,8 +42,8 @@ def load(folder, config: dict):
 def write(
     folder, path, answers_by_step: dict[int, dict[str, list]], sound=None, tiers=None
 ) -> None:
-    """An evaluation: step -> problem -> answer of each sample; 'right' is right, None is no
-    answer."""
+    """Write an evaluation: step -> problem -> answer of each sample; 'right' is correct, None is a
+    missing answer."""
     rows = [
         dict.fromkeys(evaluations.COLUMNS)
         | {
@@ -68,7 +68,7 @@ def write(
 
 
 def world(folder, sound=None, tiers=None):
-    """Two replicates, each with a base of its own. Base 0 never solves b, base 1 never solves a."""
+    """Two replicates with different base models. Base 0 never solves b, base 1 never solves a."""
     say = lambda sure, text: {
         "a": [text] * 2 if sure == "a" else ["wrong"] * 2,
         "b": [text] * 2 if sure == "b" else ["wrong"] * 2,
@@ -112,8 +112,8 @@ def test_each_replicate_is_compared_with_its_own_base(tmp_path):
     assert rows["hard"]["gain"] == pytest.approx(np.mean([0, 0.5, 1, 0])) and rows["easy"][
         "gain"
     ] == pytest.approx(-0.5 / 4)
-    # Gains of the replicates are .25 and .5 for hard: their spread is that of replicates with their
-    # own bases.
+    # The gains of the two replicates are .25 and .5 for hard, so the spread is that of replicates
+    # with different base models.
     assert cells[0].seeds == [0, 1] and rows["hard"]["seeds"] == 2
     (base,) = [
         row for row in accuracies.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0
@@ -137,7 +137,7 @@ def test_new_solving_is_the_gain_where_the_own_base_never_was_right(tmp_path):
 
 
 def test_where_steps_are_checked_a_lucky_answer_is_not_within_reach(tmp_path):
-    cells = world(tmp_path, sound=("b",))  # a is only ever right by luck
+    cells = world(tmp_path, sound=("b",))  # every correct answer to a is lucky
     assert cells[0].out_of_reach().tolist() == [[True, True], [True, False]]
     row = next(row for row in gain_kinds.reasons(cells) if row["policy"] == "hard")
     assert row["base_sound"] == 0.25 and row["base_sound_share"] == 0.5
@@ -183,7 +183,7 @@ def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
     nothing_lost = gain_kinds.split(
         base_answered, base_correct, answered, correct, np.zeros_like(lost)
     )
-    assert not nothing_lost[2].any(), "what is within reach is not new"
+    assert not nothing_lost[2].any(), "solving a problem within reach is not new solving"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -222,8 +222,8 @@ def test_same_answers_by_hand(tmp_path):
 
 
 def test_a_majority_vote_by_hand(tmp_path):
-    """Two of three right; a tie of right and wrong, where one sample has no answer; nobody
-    answers."""
+    """Three problems: two of three answers are correct; one correct and one wrong answer tie, and a
+    third sample has no answer; no sample has an answer."""
     before = {"a": ["wrong", "wrong", "right"], "b": ["wrong"] * 3, "c": [None] * 3}
     after = {"a": ["right", "right", "wrong"], "b": ["right", "wrong", None], "c": [None] * 3}
     for seed in (0, 1):
@@ -240,7 +240,7 @@ def test_a_majority_vote_by_hand(tmp_path):
         (1 + 0.5 + 0) / 3
     )
     assert rows["hard"]["k"] == 3 and rows["easy"]["gain"] == 0
-    assert gain_kinds.majority(world(tmp_path / "two")) == [], "of two samples there is no majority"
+    assert gain_kinds.majority(world(tmp_path / "two")) == [], "two samples have no majority vote"
 
 
 # --- the steps of a solution
@@ -316,8 +316,8 @@ def test_leads_by_replicate_and_their_line(tmp_path):
 
 
 def test_whether_the_lead_depends_on_the_model(tmp_path):
-    """Welch's test by hand: leads of 0.25 and 0.75 in one model; the same, turned and doubled, in
-    the other."""
+    """Welch's test by hand. The leads are 0.25 and 0.75 in one model, and -0.25 and -0.75 in the
+    other."""
     cells = world(tmp_path / "one")
     hard, easy = cells
     assert hard_leads.lead_by_model(cells) == [], "one model"

@@ -1,4 +1,5 @@
-"""A training of several processes, one of which fails: one line, not a report of torchrun's."""
+"""A training with several processes, one of which fails, prints one line instead of torchrun's
+report."""
 
 import os
 import subprocess
@@ -10,8 +11,8 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.slow  # imports torch
 
-# The first process fails once the second has started: a signal to a Python that still starts would
-# print a traceback.
+# The first process fails after the second has started, because a signal to a Python that is still
+# starting would print a traceback.
 PROGRAM = """import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 if os.environ["RANK"] == "1":
@@ -34,7 +35,7 @@ while not os.path.exists("started"):
         ),
     ],
 )
-def test_a_failure_is_one_line(failure, words, tmp_path):
+def test_a_failure_gives_a_one_line_error(failure, words, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM + failure + "\n")
     command = [
         sys.executable,

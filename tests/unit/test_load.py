@@ -1,5 +1,5 @@
-"""The catalogue, files of the user over it, entries that extend others, and the place of a mistake
-in a file."""
+"""Loading of the configuration: the catalogue, the user's files, entries that extend others, and
+the place of a mistake."""
 
 import json
 import shutil
@@ -106,7 +106,7 @@ def test_a_place_has_a_file_and_a_line(tmp_path, monkeypatch, place, file, text)
     assert name == file and text in Path(file).read_text().splitlines()[int(line) - 1]
 
 
-def test_a_place_that_no_file_has_is_none(tmp_path):
+def test_a_key_that_no_file_has_has_no_place(tmp_path):
     (tmp_path / "my.yaml").write_text(yaml.safe_dump({"tasks": {"mine": {}}}))
     assert load.locate("models.x.source", [tmp_path / "my.yaml"]) is None
 
@@ -135,7 +135,7 @@ def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("value", [None, {"kind": None}])
-def test_null_is_no_value_but_where_it_means_none(value):
+def test_null_is_refused_except_where_it_means_none(value):
     config = load.read(ROOT)
     config["recipes"]["mini"]["selector"] = value
     with pytest.raises(UserError, match="recipes.mini.selector"):

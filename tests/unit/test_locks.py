@@ -1,4 +1,4 @@
-"""The locks of envs/, as they are committed: nothing is resolved here (`make locks` does that)."""
+"""The committed locks of envs/. Nothing is resolved here; `make locks` resolves."""
 
 import importlib.metadata
 import re
@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 import write_locks
 from conftest import ROOT
-from fakes import names_in, normal
+from fakes import names_in, normalized
 
 LOCKS = sorted(path.stem for path in (ROOT / "envs").glob("*.lock"))
 
@@ -57,7 +57,7 @@ def test_locks_agree_where_one_environment_holds_them():
 
 
 def test_the_builds_of_torch_for_cpus_are_of_the_version_that_is_pinned():
-    """`make locks` does not write their lock."""
+    """`make locks` does not write the lock of these builds."""
     version = write_locks.pinned_version(write_locks.read_lock("torch-cpu")["torch"])
     assert (
         version == write_locks.pinned_version(write_locks.read_lock("training")["torch"]) + "+cpu"
@@ -65,8 +65,8 @@ def test_the_builds_of_torch_for_cpus_are_of_the_version_that_is_pinned():
 
 
 def test_the_lock_names_all_that_its_packages_need():
-    """Of what is installed here; uv reads the needs of one wheel of a release and takes them for
-    those of all."""
+    """Checked for installed packages. uv reads the requirements of one wheel of a release and
+    assumes that all wheels have the same requirements."""
     locked = names_in(ROOT / "envs/development.lock") | names_in(ROOT / "envs/cuda.lock")
     for package in locked:
         try:
@@ -77,7 +77,7 @@ def test_the_lock_names_all_that_its_packages_need():
         missing = [
             need.name
             for need in required
-            if normal(need.name) not in locked
+            if normalized(need.name) not in locked
             and (not need.marker or need.marker.evaluate({"extra": ""}))
         ]
         assert not missing, f"{package} needs {missing}: pin it in envs/, then make locks"
@@ -88,7 +88,8 @@ def test_the_locks_name_no_index():
         assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path
 
 
-# uv that resolves to what is locked already, and says as uv does where each package is needed.
+# A stand-in for uv that resolves to the locked versions, and prints, as uv does, which package
+# needs each package.
 UV = """#!{python}
 import pathlib, re, sys
 name = sys.argv[sys.argv.index("-o") + 1].removesuffix(".lock")

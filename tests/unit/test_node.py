@@ -1,5 +1,5 @@
-"""What a node lacks is one line with the remedy, before anything is loaded. torch is a stand-in,
-which says that it sees GPUs."""
+"""Before libraries are loaded, a program reports in one line what a node lacks, with the remedy. A
+stand-in for torch claims to see GPUs."""
 
 import json
 import os
@@ -15,10 +15,10 @@ from test_recipes import SPEC
 from conftest import ROOT, path_of
 from hardgrpo.runtime import node, user_settings
 from hardgrpo.runtime.errors import UserError
-from interruptible_run import COLD
+from interruptible_run import WITHOUT_SERVER
 
-# Like a torch for GPUs, as far as the programs use it before they load anything. It notes which
-# GPUs are visible when CUDA starts.
+# A stand-in for a torch for GPUs, with everything that the programs use before they load libraries.
+# It records which GPUs are visible when CUDA starts.
 TORCH = """
 import json, os
 from types import SimpleNamespace
@@ -39,8 +39,8 @@ OLD = "The NVIDIA driver on your system is too old (found version 12040)."
 
 
 class Node:
-    """A node with GPUs. `train` and `probe` start programs there until they look for a model, which
-    is not there."""
+    """A node with GPUs. `train` and `probe` start programs, which run until they look for a missing
+    model."""
 
     def __init__(self, folder: Path):
         self.folder, self.log = folder, folder / "cuda.log"
@@ -63,10 +63,10 @@ class Node:
         return str(path)
 
     def run(self, program: str, *arguments, **env: str) -> str:
-        """The one line with which a program ends."""
+        """The line with which a program ends."""
         inherited = {
             name: value
-            for name, value in COLD.items()
+            for name, value in WITHOUT_SERVER.items()
             if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)
         }
         own = {
@@ -143,7 +143,8 @@ def test_with_all_that_is_needed_the_programs_go_on(gpu_node):
     ("visible", "expected"), [(None, "0"), ("2", "2"), ("3,1", "3"), ("GPU-5f,GPU-6a", "GPU-5f")]
 )
 def test_a_training_on_one_gpu_sees_one_before_cuda_starts(gpu_node, visible, expected):
-    """Set later, the variable changes nothing: the trainer would find several GPUs and end."""
+    """If the program set the variable later, the trainer would find several GPUs and end with an
+    error."""
     gpu_node.train(**({"CUDA_VISIBLE_DEVICES": visible} if visible else {}))
     assert {json.loads(line) for line in gpu_node.log.read_text().splitlines()} == {expected}
 
@@ -183,11 +184,11 @@ def test_a_compiler_is_needed_for_training_alone(gpu_node):
     empty_folder.mkdir()
     message = gpu_node.train(PATH=str(empty_folder))
     assert (
-        "neither gcc nor clang is there" in message
+        "neither gcc nor clang is installed" in message
         and "module load gcc" in message
         and "containers" in message
     )
-    assert "CC is no-such-cc, which is not there" in gpu_node.train(CC="no-such-cc")
+    assert "CC is no-such-cc, which does not exist" in gpu_node.train(CC="no-such-cc")
     assert "no manifest.json" in gpu_node.probe(PATH=str(empty_folder)), (
         "transformers samples without compiled kernels"
     )

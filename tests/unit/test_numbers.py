@@ -1,4 +1,4 @@
-"""Numbers in answers are read exactly."""
+"""Numbers in answers are parsed exactly."""
 
 import re
 import time

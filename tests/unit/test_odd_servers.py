@@ -1,5 +1,5 @@
-"""What servers, proxies and hosted services do beside the happy path, each by a real HTTP server: a
-probe ends with the right completions, or with one line that says what to do."""
+"""Unusual answers of servers, proxies and hosted services, each from a real HTTP server. A probe
+ends with the right completions, or with one line that says what to do."""
 
 import gzip
 import json
@@ -20,8 +20,8 @@ MODEL, PROMPTS, SAMPLES, LIMIT = "org/name-4B", 6, 4, 20
 
 @pytest.fixture
 def sample(tmp_path, model_server, monkeypatch):
-    """A function that samples from the server: completions. `sample.facts` are those of the
-    provenance."""
+    """A function that samples from the server and returns completions. `sample.facts` are the facts
+    in the provenance."""
     monkeypatch.setattr(server_engine, "FIRST_PAUSE", 0.01)
     folder = tmp_path / "models/served"
     folder.mkdir(parents=True)
@@ -53,7 +53,7 @@ def sample(tmp_path, model_server, monkeypatch):
 
 @pytest.fixture
 def fails(sample):
-    """A function that samples in vain: the error, which has all `words`."""
+    """A function that samples, expects an error, and asserts that the error has all `words`."""
 
     def run(answer, *words, **options):
         with pytest.raises(UserError) as error:
@@ -67,7 +67,8 @@ def fails(sample):
 
 @pytest.fixture
 def is_normal(sample):
-    """A function that samples from an odd server: its completions are those of a normal server."""
+    """A function that samples from an odd server and asserts that the completions equal those of a
+    normal server."""
 
     def run(answer, **options):
         completions = sample(answer, **options)
@@ -77,7 +78,7 @@ def is_normal(sample):
 
 
 def with_choices(change):
-    """Answers whose choices are replaced by those that `change` makes of their list."""
+    """Answers in which `change` replaces the list of choices."""
 
     def answer(body, number):
         answer = completions_of(body)
@@ -91,7 +92,7 @@ def with_choice(**fields):
 
 
 def with_usage(tokens, **fields):
-    """Answers whose choices have these fields, and so many tokens according to their usage."""
+    """Answers whose choices have these fields, and whose usage states this number of tokens."""
     return lambda body, number: (
         with_choice(**fields)(body, number)
         | {"usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
@@ -99,7 +100,7 @@ def with_usage(tokens, **fields):
 
 
 def at_first(answer):
-    """The first two answers are odd."""
+    """Only the first two answers are odd."""
     return lambda body, number: answer(body) if number < 2 else completions_of(body)
 
 
@@ -166,7 +167,7 @@ def test_a_plain_completion_without_text_is_no_completion(fails):
         ("sensitive", "content_filter"),
     ],
 )
-def test_other_words_for_the_reason_of_an_end(sample, word, reason):
+def test_other_names_of_finish_reasons_are_understood(sample, word, reason):
     completions = sample(with_usage(LIMIT * SAMPLES, finish_reason=word))
     assert {completion.finish_reason for completion in completions} == {reason}
 
@@ -254,7 +255,7 @@ def test_tokens_are_counted_if_usage_is_none(sample, usage):
 
 
 def test_usage_of_one_choice_alone_is_completed_by_the_log_probabilities(sample):
-    """As llama.cpp counts."""
+    """llama.cpp counts only the tokens of the first choice."""
     usage = {"prompt_tokens": 9, "completion_tokens": 5}
     completions = sample(lambda body, number: completions_of(body, usage=usage))
     assert {completion.tokens for completion in completions} == {5}
@@ -381,21 +382,22 @@ def test_the_models_of_the_server_are_named_if_it_does_not_have_this_one(
     fails(lambda body, number: answer, "org/name-4B", "its models are org/other-7B, tiny")
 
 
-def test_a_server_with_another_model_alone_is_not_asked(fails, model_server):
-    """llama-cpp-python answers with its model under every name, and repeats that name."""
+def test_a_server_whose_only_model_is_another_one_gets_no_request(fails, model_server):
+    """llama-cpp-python answers with its only model under every name, and repeats the requested
+    name."""
     model_server.models, model_server.owner = ["/models/another-7B.gguf"], "me"
     fails(None, "only model of the server is '/models/another-7B.gguf'", f"expected '{MODEL}'")
     assert model_server.requests == []
 
 
 @pytest.mark.parametrize("models", [["/models/name-4b"], ["other-1B", "other-2B"], [], None])
-def test_a_list_without_another_model_alone_ends_nothing(sample, model_server, models):
+def test_other_lists_of_models_do_not_end_the_sampling(sample, model_server, models):
     model_server.models, model_server.owner = models, "me"
     assert len(sample()) == PROMPTS * SAMPLES
 
 
 def test_another_server_may_answer_under_a_name_that_it_does_not_list(sample, model_server):
-    """vLLM finds adapters that it does not list; proxies have aliases."""
+    """vLLM accepts adapters that it does not list, and proxies have aliases."""
     model_server.models, model_server.owner = ["/models/another-7B"], "vllm"
     assert len(sample()) == PROMPTS * SAMPLES
 
@@ -487,7 +489,8 @@ def test_every_wording_of_too_little_context_names_the_prompt(fails, status, bod
 def test_a_completion_that_ends_before_the_limit_names_the_prompt(
     fails, sample, model_server, samples
 ):
-    """As llama.cpp ends it where the context ends. The usage is that of the first sample."""
+    """llama.cpp truncates a completion where the context ends, and states the usage of the first
+    sample."""
     odd = with_usage(LIMIT // 2, finish_reason="length")
     fails(
         lambda body, number: odd(body, number) if "ball 3" in str(body) else completions_of(body),
@@ -509,7 +512,7 @@ def test_a_completion_that_ends_before_the_limit_names_the_prompt(
         with_usage(0, finish_reason="length"),
         with_usage(LIMIT // 2, finish_reason="length", message={"content": "red", "reasoning": "Hm"}),
         with_usage(LIMIT // 2, finish_reason="length", message={"content": "red", "reasoning_details": ["Hm"]}),
-        # the total alone counts the reasoning
+        # only the total includes the tokens of reasoning
         lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 9 + LIMIT}},
         lambda body, number: with_choice(finish_reason="length")(body, number) | {"usage": None},
     ],
@@ -523,7 +526,7 @@ def test_a_truncated_completion_of_another_or_unknown_length_is_kept(sample, ans
 
 
 def strict(*unknown, answer):
-    """A server that refuses the first of these parameters that a request has."""
+    """A server that refuses the first of these parameters that a request contains."""
 
     def respond(body, number):
         name = next((name for name in unknown if name in body), None)
@@ -552,7 +555,7 @@ def test_parameters_are_left_out_one_by_one(sample, capsys, answer):
 
 
 def test_a_parameter_that_is_refused_as_an_error_of_the_server_is_left_out(sample, capsys):
-    """As llama-cpp-python does, if it is started with --logits_all false."""
+    """llama-cpp-python does this if it is started with --logits_all false."""
     message = "logprobs is not supported for models created with logits_all=False"
     sample(
         lambda body, number: (
@@ -587,7 +590,7 @@ def test_greedy_decoding_that_the_server_refuses_is_an_error_with_a_remedy(fails
 
 
 def events_of(body, done=True) -> bytes:
-    """An answer as the events of a stream: a word in each, the choices mixed."""
+    """An answer as a stream of events, with one word per event and the choices interleaved."""
     answer = completions_of(body | {"logprobs": True})
     events = [{"model": body["model"], "choices": [{"index": choice["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]} for choice in answer["choices"]]  # fmt: skip
     words = {choice["index"]: choice["message"]["content"].split(" ") for choice in answer["choices"]}  # fmt: skip

@@ -1,5 +1,5 @@
-"""A configuration of the first form is refused with its translation, which has the same runs and
-tests."""
+"""A configuration in the first format is refused, and the error shows its translation, which has
+the same runs and tests."""
 
 import itertools
 

@@ -1,5 +1,5 @@
-"""The trainer that asks a selector: what it trains on, what it counts, and PRIME's token rewards by
-hand."""
+"""The trainer with a selector: the groups that it trains on, its counts, and PRIME's token rewards
+by hand."""
 
 import functools
 
@@ -20,7 +20,7 @@ PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 
 
 @pytest.fixture
 def training(tiny, tmp_path):
-    """A short training by the online trainer: four prompts, four rollouts of each in a sampling
+    """A short training by the online trainer: four prompts with four rollouts each in a sampling
     step."""
     from hardgrpo.training.online_trainer import OnlineTrainer
 
@@ -76,7 +76,8 @@ ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, changes):
     with_process, without = training(process=PROCESS | {"weight": 0.0}, **changes), plain(**changes)
     assert with_process.completions == without.completions
-    if "micro_batch" not in changes:  # there, rows without advantage may be put elsewhere
+    # in micro-batches, rows without advantage may change their places
+    if "micro_batch" not in changes:
         assert same(with_process.weights, without.weights)
     assert all(entry["process_loss"] > 0 for entry in with_process.log)
     weighted = training(process=PROCESS, **changes)
@@ -85,7 +86,7 @@ def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, cha
 
 def test_the_reward_model_learns_which_completions_are_right(training):
     run = training(process=PROCESS, selector={"kind": "beta", "replay": 1, "buffer": 8}, updates=3)
-    # it begins as the policy: every score is 0
+    # the reward model starts as the policy, so every score is 0
     assert run.log[0]["process_loss"] == pytest.approx(0.6931, abs=1e-3)
     batch, process = run.trainer._join(run.trainer.buffer), run.trainer.process_rewards
     process.recipe = PROCESS | {"beta": 0.5}
@@ -97,8 +98,8 @@ def test_the_reward_model_learns_which_completions_are_right(training):
 
 
 def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(training, tiny):
-    """Trained at a rate of nothing, the policy stays where it was, whatever weights its modules
-    were lent."""
+    """With a learning rate of almost 0 the policy does not change, although its modules have used
+    the reward model's weights."""
     from transformers import AutoModelForCausalLM
 
     before = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32)
@@ -113,22 +114,25 @@ def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(train
 
 
 def test_token_advantages_of_a_batch_by_hand():
-    """Two rollouts of a group, with three tokens and two. The last token of each has no process
-    reward."""
+    """A group of two rollouts: the first has three tokens, the second two. The last token of each
+    rollout has no process reward."""
     from hardgrpo.training.process_rewards import token_advantages
 
     rewards = torch.tensor([[0.2, -0.1, 9.0], [0.4, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
-    # Sums of a token's and later rewards: .1, -.1 | .4. The largest without sign, .4, divides all:
-    # .5, -.25 | 1. Means of a rollout: .125 | 1. Less the other's: -.5, -1.25 | .875; and sums of
-    # these and later ones.
+    # (first rollout | second rollout)
+    # sums of each token's reward and the later ones: .1, -.1 | .4, of which .4 has the largest size
+    # rewards divided by .4: .5, -.25 | 1
+    # mean of each rollout: .125 | 1
+    # rewards minus the mean of the other rollout: -.5, -1.25 | .875
+    # expected: for each token, the sum of its value and the later ones in the line above
     expected = torch.tensor([[-1.75, -1.25, 0.0], [0.875, 0.0, 0.0]])
     torch.testing.assert_close(token_advantages(rewards, mask, 2), expected, atol=1e-5, rtol=1e-5)
 
 
 class TwoTokens(torch.nn.Module):
-    """A policy of two weights: at every place the log-probabilities of its two tokens are the
-    logarithm of their softmax."""
+    """A policy with two tokens and one weight for each: the log-probabilities of the tokens, the
+    same at every position, are the log-softmax of the weights."""
 
     def __init__(self):
         super().__init__()
@@ -162,15 +166,17 @@ def test_token_rewards_of_a_batch_by_hand():
     token_rewards = process.learn(
         batch | {"advantages": torch.tensor([1.0, -1.0])}, torch.tensor([1.0, 0.0]), 2
     )
-    assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)  # both scores were 0
+    # both scores are 0 at the start
+    assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)
     # The gradient is -.5 for the weight of token 0 and .5 for that of token 1. AdamW's first step
     # is the learning rate: .5 and -.5.
     torch.testing.assert_close(
         process.weights["weights"].detach(), torch.tensor([0.5, -0.5]), atol=1e-5, rtol=0
     )
     # Token 0 is rewarded with log(2 sigmoid(1)) = .3799, token 1 with log(2 sigmoid(-1)) = -.6201.
-    # The first token of each counts; divided by .6201: .6126 and -1. Less the other rollout's mean:
-    # 1.6126 and -1.6126. Half of that, beside the outcome's 1 and -1.
+    # Only the first token of each rollout has a process reward. Divided by .6201, the rewards are
+    # .6126 and -1; minus the mean of the other rollout, 1.6126 and -1.6126. Half of this (the
+    # weight is .5) is added to the outcome's advantages, 1 and -1.
     torch.testing.assert_close(
         token_rewards, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0
     )
@@ -180,7 +186,7 @@ def test_token_rewards_of_a_batch_by_hand():
 
 
 def test_a_step_without_enough_groups_changes_no_weight(training, tiny):
-    """Nor by the momentum of the updates before."""
+    """Momentum of earlier updates does not change the weights either."""
     selector = {"kind": "dynamic", "groups": 1}
     two_steps, four_steps = (training(in_the_second_step, updates, selector) for updates in (2, 4))
     assert [entry["trained"] for entry in four_steps.log] == [0, 1, 0, 0]
@@ -235,13 +241,13 @@ def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monke
 
     monkeypatch.setattr(OnlineTrainer, "_draw_replayed", listening)
     run = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=5)
-    assert 5 < len(mixed) < 5 * 4, "some groups have no signal, or nothing is shown"
+    assert 5 < len(mixed) < 5 * 4, "the test needs groups with equal rewards"
     assert [id(group) for group in run.trainer.buffer] == [id(group) for group in mixed[-5:]]
 
 
 def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(training):
-    """At a learning rate of nothing the policy of every sampling step is the same: the ratios are
-    1, and nothing is clipped."""
+    """With a learning rate of almost 0, all sampling steps have the same policy, so the ratios are
+    1 and nothing is clipped."""
     selector = {"kind": "beta", "replay": 3, "buffer": 5}
     run = training(selector=selector, updates=5, learning_rate=1e-12)
     assert [entry["replayed"] for entry in run.log][0] == 0 and run.log[-1]["replayed"] == 12
@@ -282,7 +288,7 @@ def test_groups_come_back_from_a_file_as_they_were(training, tmp_path):
 def test_micro_batches_that_an_update_does_not_fill_are_refused(training):
     with pytest.raises(
         UserError,
-        match=r"an update has 4 new rollouts, which cannot be shared out over 8 micro-batches",
+        match=r"an update has 4 new rollouts, which do not divide evenly into 8 micro-batches",
     ):
         training(selector={"kind": "dynamic", "groups": 1}, micro_batch=2)
 
@@ -305,7 +311,7 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
         },
         completion_tokens=250,
     )
-    # before the pool is embedded
+    # the check comes before the pool is embedded
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):
         online_trainer.build_trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):

@@ -1,5 +1,4 @@
-"""Which files and folders may be taken over: those that no untrusted account can have made or can
-change."""
+"""Trusted files and folders: only trusted accounts can have made or can change them."""
 
 import os
 import subprocess
@@ -63,8 +62,8 @@ def test_a_group_with_other_members_may_not_write(folder, monkeypatch):
 
 
 def test_the_group_of_the_account_alone_may_write(folder, monkeypatch):
-    """Debian and Red Hat give each account a group of its own, and home folders that this group may
-    write to."""
+    """Debian and Red Hat give each account its own group, which may write to the account's home
+    folder."""
     folder.chmod(0o775)
     group = os.stat(folder).st_gid
     account = ownership.pwd.struct_passwd(("me", "x", os.geteuid(), group, "", "/", ""))
@@ -129,7 +128,7 @@ def test_in_a_container_files_of_the_hosts_root_are_roots(folder, monkeypatch, t
 def test_in_a_container_no_environment_of_another_account_of_the_host_is_taken_over(
     folder, monkeypatch, tmp_path
 ):
-    """All accounts of the host but this one seem to be nobody."""
+    """In the container, all other accounts of the host appear as `nobody`."""
     monkeypatch.setattr(ownership, "ID_MAP", tmp_path / "uid_map")
     (tmp_path / "uid_map").write_text("         0       1000          1\n")
     os.chown(folder, NOBODY, NOBODY)

@@ -1,5 +1,5 @@
-"""Paired differences by checkpoint, k, tier and test, and what the easiest tier gains beyond the
-hardest, by hand."""
+"""Paired differences by checkpoint, k, tier and test, and the gain of the easiest tier minus that
+of the hardest, by hand."""
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,8 @@ SEEDS, TIERS, STEPS = [0, 1, 2], ["1", "1", "2", "2", "10", "10"], (15, 30)
 
 
 def frame(rates: dict[int, list[float]], stem: str = "p") -> pd.DataFrame:
-    """An evaluation with four samples a problem: step -> the share of each problem's samples that
-    are right."""
+    """An evaluation with four samples per problem: step -> share of correct samples of each
+    problem."""
     rows = [
         {
             "step": step,
@@ -32,7 +32,7 @@ def frame(rates: dict[int, list[float]], stem: str = "p") -> pd.DataFrame:
 
 
 def cell(policy, task="t", test="t", seeds=SEEDS, luck=1, stem="p") -> Cell:
-    """A cell of random evaluations: each seed has a base of its own, the same for every policy and
+    """A cell of random evaluations. Each seed has its own base model, the same for every policy and
     task."""
     draw = lambda rng: rng.integers(1, 4, len(TIERS)) / 4
     bases = [frame({0: draw(np.random.default_rng([7, seed]))}, stem) for seed in seeds]
@@ -109,7 +109,8 @@ def test_the_same_policy_trained_on_two_tasks_is_paired_on_a_test():
 
 
 def test_a_paired_difference_is_narrower_than_an_unpaired_one_where_problems_are_alike():
-    """Problems of very different difficulty, policies that differ little: what pairing is for."""
+    """Problems differ much in difficulty and policies differ little, so pairing reduces the
+    noise."""
     base = np.array([0.25, 0.25, 0.5, 0.5, 1.0, 1.0])
     make = lambda policy, up: Cell(
         "m",
@@ -149,7 +150,8 @@ def test_gains_of_the_easiest_and_the_hardest_tier_in_points_and_in_log_odds():
 
 
 def test_a_ceiling_makes_points_fall_with_the_tier_and_log_odds_rise():
-    right = {"1": (444, 472), "2": (305, 378)}  # of 500: 88.8 to 94.4 %, and 61.0 to 75.6 %
+    # correct answers of 500: from 88.8 to 94.4 %, and from 61.0 to 75.6 %
+    right = {"1": (444, 472), "2": (305, 378)}
     rows = lambda end: [
         {
             "step": 30 * end,

@@ -1,5 +1,5 @@
-"""The paper's paragraphs say what the tables hold: which verdict, which ends, and nothing where
-there is nothing to say."""
+"""The paper's paragraphs state the content of the tables: verdicts, smallest and largest values;
+and nothing if a table has no rows."""
 
 import pandas as pd
 
@@ -8,7 +8,7 @@ from hardgrpo.report import paragraphs, registry
 
 
 class Numbers:
-    """As in report/numbers.py: macros of rows. Here a macro is the value itself, so that sentences
+    """A stand-in for report.numbers.Numbers in which a macro is the value itself, so that sentences
     can be read."""
 
     def __init__(self, **tables):
@@ -19,7 +19,7 @@ class Numbers:
         }
 
     def add(self, key, table, row, columns, how):
-        if how.startswith("part"):  # of a gain: a whole, low, high, and all parts
+        if how.startswith("part"):  # a gain with its interval and all its parts
             columns = [columns[2 + int(how.removeprefix("part "))], *columns[1:3]]
         return "/".join(
             f"{getattr(row, column):.2f}" if how != "text" else str(getattr(row, column))
@@ -36,7 +36,7 @@ def interval(name, value):
 
 
 def claim(paper, task, estimate, verdict, primary=1):
-    found = {
+    keys = {
         "id": f"{paper}_claim",
         "paper": paper,
         "primary": primary,
@@ -44,13 +44,13 @@ def claim(paper, task, estimate, verdict, primary=1):
         "task": task,
         "eval_task": task,
     }
-    said = {
+    columns = {
         "population": "new base models",
         "claim": f"something of {paper}",
         "estimate": estimate,
         "low": estimate - 0.1,
     }
-    return found | said | {"high": estimate + 0.1, "p_holm": 0.01, "verdict": verdict}
+    return keys | columns | {"high": estimate + 0.1, "p_holm": 0.01, "verdict": verdict}
 
 
 def kind(task, policy, gain, finishing, sharpening, new, tier=None):
@@ -70,7 +70,7 @@ def kind(task, policy, gain, finishing, sharpening, new, tier=None):
     return row | parts | {"out_of_reach": 0.4, "reach_samples": 64}
 
 
-def test_the_abstract_tells_each_primary_claim_and_of_what_the_largest_gain_is_made():
+def test_the_abstract_has_each_primary_claim_and_the_parts_of_the_largest_gains():
     numbers = Numbers(
         claims=[
             claim("HE", "t", -0.3, "contradicted"), claim("HE", "u", 0.0, "undecided"), claim("LDS", "t", 0.2, "supported"),
@@ -78,15 +78,15 @@ def test_the_abstract_tells_each_primary_claim_and_of_what_the_largest_gain_is_m
         ],
         kinds=[kind("t", "hard", 0.2, 0.0, 0.2, 0.0), kind("t", "easy", 0.5, 0.1, 0.3, 0.1), kind("t", "easy", 0.9, 0.9, 0.0, 0.0, 1.0)],
     )  # fmt: skip
-    said = paragraphs.abstract(numbers, STUDY)
-    assert said.count(". ") == 4 and said.endswith("."), "five sentences"
+    text = paragraphs.abstract(numbers, STUDY)
+    assert text.count(". ") == 4 and text.endswith("."), "five sentences"
     he = "That something of HE (HE) is contradicted on t (-0.30/-0.40/-0.20 points) and undecided on u (0.00/-0.10/0.10 points)."
-    assert he in said and "(LDS) is supported on t (0.20/" in said and "0.90" not in said
+    assert he in text and "(LDS) is supported on t (0.20/" in text and "0.90" not in text
     assert (
         "on t the 0.50 points of easy are 0.10/0.00/0.20 finishing, 0.30/0.20/0.40 sharpening and 0.10/"
-        in said
+        in text
     )
-    assert "new base models of this kind" in said and "each with a base model" in said
+    assert "new base models of this kind" in text and "each with a base model" in text
     shared = paragraphs.abstract(numbers, STUDY | {"own_bases": False})
     assert (
         "say nothing about another base model" in shared and "each with a base model" not in shared
@@ -111,21 +111,21 @@ def test_a_paragraph_names_the_ends_and_leaves_the_rest_to_the_table():
         CELL | {"policy": "a", "minus": "b", "difference": -0.2, "p_holm": 0.01, "mdd": 0.1},
         CELL | {"policy": "b", "minus": "c", "difference": 0.1, "p_holm": 0.2, "mdd": 0.1},
     ]
-    said = paragraphs.gains(Numbers(gains=rows, differences=differences))
+    text = paragraphs.gains(Numbers(gains=rows, differences=differences))
     assert (
-        "0.10/0.00/0.20 (a) to 0.30/0.20/0.40 (b) points" in said
-        and "0.20/0.10/0.30 (c)" not in said
+        "0.10/0.00/0.20 (a) to 0.30/0.20/0.40 (b) points" in text
+        and "0.20/0.10/0.30 (c)" not in text
     )
-    assert "changes by -0.10/-0.20/0.00 (b) to 0.05/" in said
+    assert "changes by -0.10/-0.20/0.00 (b) to 0.05/" in text
     assert (
-        "Resolved after Holm's correction over all pairs of policies: b over a ($p$" in said
-        and "over c" not in said
+        "Resolved after Holm's correction over all pairs of policies: b over a ($p$" in text
+        and "over c" not in text
     )
     alone = paragraphs.gains(Numbers(gains=rows[:1]))
     assert "0.10/0.00/0.20 (a) points." in alone and " to " not in alone
 
 
-def test_without_rows_nothing_is_said():
+def test_without_rows_there_is_no_text():
     empty = Numbers()
     for name in (
         "judged",
@@ -142,8 +142,8 @@ def test_without_rows_nothing_is_said():
 
 
 def test_a_primary_claim_of_any_paper_is_in_the_abstract():
-    said = paragraphs.abstract(Numbers(claims=[claim("Sun", "t", 0.2, "supported")]), STUDY)
-    assert "That something of Sun (Sun) is supported on t" in said
+    text = paragraphs.abstract(Numbers(claims=[claim("Sun", "t", 0.2, "supported")]), STUDY)
+    assert "That something of Sun (Sun) is supported on t" in text
 
 
 def test_the_graders_are_compared_at_the_end_of_each_arm():

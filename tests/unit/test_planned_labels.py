@@ -1,4 +1,4 @@
-"""The labels that a plan says are those that the runs then buy."""
+"""The numbers of labels in a plan equal those that the runs then buy."""
 
 import pytest
 
@@ -41,7 +41,7 @@ GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
             10,
         ),
         ({"rule": "all"}, GRPO, 500, 500),
-        # it ends before it has come to all of them
+        # the run ends before it has sampled all prompts
         ({"rule": "all"}, GRPO | {"updates": 50}, 500, 400),
         ({"rule": "all"}, GRPO, None, None),
         ({"rule": "low_tiers", "highest_tier": 3}, GRPO, 500, None),
@@ -67,7 +67,7 @@ def test_a_plan_says_what_each_arm_of_a_study_buys():
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
     assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
     assert rows["swaps", "agreement_lowest, mini_rest"] == 50, (
-        "the majority's answers for the rest cost nothing"
+        "majority rewards of the remaining prompts need no labels"
     )
     plan_text = label_counts.format_lines(
         label_counts.planned_labels(ResolvedStudy.of(CONFIG, "mini_labels"))

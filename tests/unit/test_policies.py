@@ -1,4 +1,4 @@
-"""Laws of subset selection."""
+"""Properties of subset selection that hold for every pool."""
 
 import pytest
 from hypothesis import given
@@ -73,7 +73,7 @@ def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget
 
 @given(POOLS, BUDGETS, SEEDS)
 def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget, seed):
-    """As stable sorts of the released code choose, whatever the seed."""
+    """The subset equals that of stable sorts in the released code, for every seed."""
     ids, size = list(pool), policies.subset_size(budget, len(pool))
     by_rate = sorted(ids, key=pool.get)
     start = (len(ids) - size) // 2
@@ -86,7 +86,9 @@ def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget,
         subset = select(pool, rule, seed, budget=budget)
         assert (subset.ids if subset else []) == expected_ids
         if subset and subset.tied:
-            assert subset.tied_chosen < subset.tied, "ties that were all chosen decided nothing"
+            assert subset.tied_chosen < subset.tied, (
+                "ties count only if some of the tied prompts were not chosen"
+            )
 
 
 def test_the_random_choice_of_the_released_code_is_that_of_datasets():
@@ -163,7 +165,7 @@ def test_low_tiers_takes_the_problems_up_to_a_tier_and_no_others(tiered, highest
         assert subset is None
         return
     assert set(subset.ids) == low and len(subset.ids) == len(low)
-    assert (subset.tied, subset.tied_chosen) == (0, 0), "chance decides nothing"
+    assert (subset.tied, subset.tied_chosen) == (0, 0), "no choice among tied prompts"
     reseeded = policies.select(
         dict.fromkeys(pool, 0.5), "low_tiers", seed + 1, highest_tier=highest, tiers=tiers
     )
@@ -191,8 +193,8 @@ def test_low_tiers_matched_has_the_size_of_low_tiers_and_only_the_seed_and_the_s
     assert matched == policies.select(
         pool, "low_tiers_matched", seed, highest_tier=highest, tiers=tiers
     )
-    # As many low problems that are other ones: the same draw, for it looks at neither tier nor pass
-    # rate.
+    # Other problems have low tiers, but equally many: the draw is the same, because it depends on
+    # neither tiers nor pass rates.
     reversed_tiers = dict(zip(pool, reversed(list(tiers.values()))))
     swapped = policies.select(
         {i: 1 - rate for i, rate in pool.items()},
@@ -246,7 +248,7 @@ def test_a_rule_by_tier_does_not_depend_on_the_order_of_the_pool(rule):
 
 @given(POOLS, st.sampled_from(["hard", "easy", "random", "middle"]), st.floats(0.1, 0.5), SEEDS)
 def test_a_subset_does_not_depend_on_the_order_of_the_pool(pool, rule, budget, seed):
-    backwards = dict(reversed(pool.items()))  # a pool without a subset has none in either order
+    backwards = dict(reversed(pool.items()))  # if a pool has no subset, it has none in either order
     assert select(pool, rule, seed, budget=budget) == select(backwards, rule, seed, budget=budget)
 
 
@@ -307,7 +309,7 @@ def test_a_share_a_number_and_money_that_pay_for_as_many_prompts_choose_the_same
         (
             "hard",
             {"budget": {"prompts": 4}},
-            r"the budget \(4 prompts\) pays for 4 prompts, and the pool has 3; lower it",
+            r"the budget \(4 prompts\) pays for 4 prompts, and the pool has 3; lower the budget",
         ),
         ("hard", {"budget": {"prompts": 0}}, "expected a share .*, .prompts: 50., or .money"),
         (
@@ -347,8 +349,8 @@ def test_an_empty_subset_says_which_way_to_move_the_threshold(rule, threshold, r
 
 @pytest.mark.parametrize("rule", ["hard", "easy", "middle", "random", "random_42", "nearest_half"])
 def test_too_few_measured_prompts_are_refused_by_every_rule_with_a_budget(rule):
-    """Prompts without a measure count in the pool, so that the budget can ask for more prompts than
-    have one."""
+    """Prompts without a measure count towards the size of the pool, so a budget can exceed the
+    number of prompts with a measure."""
     rates = {f"p{i}": 0.5 if i < 3 else None for i in range(10)}
     with pytest.raises(UserError, match="asks for 5 prompts, but only 3 qualify"):
         policies.select(rates, rule, 0, budget=0.5)

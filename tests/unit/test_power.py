@@ -1,4 +1,5 @@
-"""What a design can detect, and the seeds that published differences take."""
+"""The smallest effect that a design can detect, and the number of seeds that a published difference
+needs."""
 
 import pytest
 from scipy import stats
@@ -60,8 +61,12 @@ def test_what_a_design_can_detect_by_hand():
     assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
     assert rows[1]["gain"] > rows[0]["gain"], "fewer problems"
     differences = [row["difference"] for seeds in (3, 5, 10) for row in of(seeds)[:1]]
-    assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], "seeds buy most"
-    assert of(1)[0]["difference"] < differences[0], "one seed: of these runs alone, and said to be"
+    assert differences[0] > 1.7 * differences[1] > 1.7 * 1.5 * differences[2], (
+        "more seeds must reduce the detectable difference most"
+    )
+    assert of(1)[0]["difference"] < differences[0], (
+        "with one seed, the effect is about these runs only, as the plan says"
+    )
     assert rows[0]["primary"] == rows[0]["difference"], "two policies, one task: one comparison"
     four = of(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
     by_hand = (
@@ -76,7 +81,9 @@ def test_what_a_design_can_detect_by_hand():
     # a and b by each of two recipes, and each policy between the recipes: four of the six pairs
     assert power.pairs_compared(study(**two)) == 4
     also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
-    assert power.pairs_compared(study(**two, **also)) == 5, "a pair that is compared all the same"
+    assert power.pairs_compared(study(**two, **also)) == 5, (
+        "this pair is compared although policy and recipe differ"
+    )
 
 
 def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_have():
@@ -95,7 +102,7 @@ def test_a_plan_has_no_claims_about_recipes_and_tasks_that_the_study_does_not_ha
     )
 
 
-def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():
+def test_the_required_number_of_seeds_is_the_smallest_that_detects_the_published_difference():
     rows = required_seeds("paper")
     assert {(row["claim"], row["model"], row["task"]) for row in rows} >= {
         ("hard_over_random", "qwen3-4b", "gsm8k"), ("hard_over_easy", "llama-3.1-8b-instruct", "gsm8k"),
@@ -108,7 +115,7 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
     assert published_row["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
     for row in rows:
         size = power.test_size(ResolvedStudy.of(CONFIG, "paper"), row["task"])
-        # the primary claim, on two tasks
+        # rows for the primary claim on two tasks
         comparisons = 2 if row["claim"] == "hard_over_random" else 1
         is_detected = lambda seeds, row=row, size=size, by=comparisons: (
             power.smallest_effect(*size, seeds, 2, by) <= abs(row["published"])
@@ -125,7 +132,7 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
         for model in ("qwen3-4b", "qwen3-14b")
     )
     assert cheap["gpu_hours"] / cheap["takes"] < dear["gpu_hours"] / dear["takes"], (
-        "a larger model costs more a seed"
+        "a larger model costs more per seed"
     )
 
 
@@ -141,7 +148,7 @@ def test_seeds_cost_the_runs_of_the_recipe_that_the_claim_names():
     "study", [name for name, study in CONFIG["studies"].items() if "aims_at" in study]
 )
 def test_a_study_finds_what_it_aims_at(study):
-    """In at least one cell; the plan says in which."""
+    """The design finds its target effect in at least one cell, and the plan names the cell."""
     aims = CONFIG["studies"][study]["aims_at"]
     rows = [row for row in required_seeds(study) if row["aims"]]
     assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(

@@ -1,5 +1,5 @@
-"""What a cluster can give, against what jobs ask for; what Slurm's own words about itself mean;
-which GPUs a job was given."""
+"""The resources of a cluster compared with the requests of jobs, the parsing of Slurm's output, and
+the GPUs that a job was granted."""
 
 import argparse
 import math
@@ -77,15 +77,15 @@ def test_a_time_limit_in_minutes(text, minutes):
             minutes=1440,
             constraint="hbm&ib",
         ),
-        Request("train", "gpu", gpus=15, mem_mb=1),  # of any kind
+        Request("train", "gpu", gpus=15, mem_mb=1),  # GPUs of any kind
         Request("train", "sxm", gpus=8, gpu_name="nvidia_a100-sxm4-80gb"),
         Request("train", "gpu", gpus=1, gpu_name="1g.10gb"),
         Request("train", "gpu,cpu", minutes=2880, cpus=64),
-        # more than this module understands is left to Slurm
+        # Slurm checks constraints that this module does not parse
         Request("train", "gpu", constraint="[hbm*2&ib]"),
     ],
 )
-def test_what_a_node_has_is_no_problem(request_):
+def test_requests_that_a_node_fulfils_give_no_problem(request_):
     assert problems(request_) == []
 
 
@@ -111,7 +111,7 @@ def test_what_a_node_has_is_no_problem(request_):
         ),
         (
             Request("train", "gpu", gpus=2, gpu_name="1g.10gb"),
-            "gpu: 2 slices 1g.10gb requested, and CUDA shows a process one MIG slice",
+            "gpu: 2 slices 1g.10gb requested, but CUDA shows only one MIG slice to a process",
         ),
         (
             Request("train", "sxm", gpus=1, gpu_name="a+b"),
@@ -143,7 +143,7 @@ def test_what_a_node_has_is_no_problem(request_):
         ),
     ],
 )
-def test_what_no_node_has_is_said_with_what_there_is(request_, message):
+def test_a_request_that_no_node_fulfils_is_reported_with_what_the_nodes_have(request_, message):
     (line,) = problems(request_)
     assert line.startswith("rule train: ") and message in line
 
@@ -162,14 +162,14 @@ def test_what_no_node_has_is_said_with_what_there_is(request_, message):
 def test_snakemakes_plugin_requests_gpus_whose_name_has_a_dash(resources, options, monkeypatch):
     import snakemake_executor_plugin_slurm as plugin
 
-    # restored after the test
+    # monkeypatch restores the plugin after the test
     monkeypatch.setattr(plugin, "set_gres_string", plugin.set_gres_string)
     submission.allow_dashes_in_gpu_names()
     assert plugin.set_gres_string(SimpleNamespace(resources=Resources(resources))) == options
 
 
 class Resources(dict):
-    """Resources as Snakemake's: by name and as attributes."""
+    """A stand-in for Snakemake's resources, with access by name and by attribute."""
 
     __getattr__ = dict.get
 
@@ -214,7 +214,7 @@ def test_accounts_are_compared_where_the_cluster_tells_them():
         ("h100", "NVIDIA A100-SXM4-80GB", False),
         ("h200", "NVIDIA GH200 480GB", False),
         ("a40", "NVIDIA RTX A4000", False),
-        ("big", "NVIDIA A100-SXM4-80GB", True),  # a site's own name says nothing
+        ("big", "NVIDIA A100-SXM4-80GB", True),  # a site's own name does not tell the kind
         ("h100", "Graphics Device", True),
     ],
 )
@@ -240,11 +240,11 @@ def test_the_kind_of_gpu_is_compared_where_its_name_says_one(
 
 @pytest.fixture
 def environment(monkeypatch):
-    """What a scheduler sets, for this test."""
+    """Set the variables that a scheduler sets, for this test."""
 
     def set_environment(**entries):
         for name in ("CUDA_VISIBLE_DEVICES", environments.REHEARSAL):
-            monkeypatch.setenv(name, "")  # so that what the code sets is taken back
+            monkeypatch.setenv(name, "")  # makes monkeypatch restore variables that the code sets
             monkeypatch.delenv(name)
             if name in entries:
                 monkeypatch.setenv(name, entries[name])
@@ -268,9 +268,7 @@ def test_the_grant_is_what_was_asked_for(environment):
     with pytest.raises(UserError, match="granted: 0"):
         environments.granted_gpus(1)
     environment()
-    assert environments.granted_gpus(4) == 4, (
-        "no scheduler says anything: check_gpus looks at the machine"
-    )
+    assert environments.granted_gpus(4) == 4, "without a scheduler, check_gpus checks the machine"
 
 
 @pytest.mark.parametrize(
@@ -289,14 +287,14 @@ def test_the_grant_is_what_was_asked_for(environment):
     ],
 )
 def test_gpus_are_counted_as_cuda_shows_them(entries, count, environment):
-    """Slurm names the slices of a GPU by MIG UUIDs, and gives a job without GPUs the entry
+    """Slurm gives MIG slices of a GPU by their UUIDs, and gives a job without GPUs the entry
     NoDevFiles."""
     assert environments.visible_gpus(entries) == count
     for rehearsal in ({}, {environments.REHEARSAL: "1"}):
         environment(CUDA_VISIBLE_DEVICES=entries, **rehearsal)
         with pytest.raises(
             UserError,
-            match="one MIG slice: ask for whole GPUs"
+            match="one MIG slice to a process: ask for whole GPUs"
             if "MIG" in entries
             else "check partition and GPUs",
         ):

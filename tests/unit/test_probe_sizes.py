@@ -1,5 +1,5 @@
-"""What a probe of K completions buys: against enumeration, by laws, and on recorded completions of
-a real model."""
+"""The effect of the probe size K on chosen prompts: compared with enumeration, by general
+properties, and on recorded completions of a real model."""
 
 import itertools
 import os
@@ -20,8 +20,8 @@ from hardgrpo.selection import policies, probe_sizes
 def enumerate_probes(
     correct: int, total: int, samples: int, group: int
 ) -> dict[int, tuple[float, float, float]]:
-    """{c: (probability, share of mixed groups, pass rate of the others)} over all probes and groups
-    of one prompt."""
+    """{c: (probability, share of mixed groups, pass rate of the other completions)} of one prompt,
+    by enumerating all probes and groups."""
     outcomes = [1] * correct + [0] * (total - correct)
     by_c: dict[int, list[tuple[float, float]]] = {}
     for probe in itertools.combinations(range(total), samples):
@@ -37,7 +37,9 @@ def enumerate_probes(
     ("correct", "total", "samples", "group"),
     [(0, 6, 2, 2), (2, 7, 3, 2), (5, 8, 3, 4), (8, 8, 4, 3)],
 )
-def test_a_prompt_behaves_as_all_its_probes_and_groups_do(correct, total, samples, group):
+def test_shares_of_mixed_groups_equal_an_enumeration_of_probes_and_groups(
+    correct, total, samples, group
+):
     behaviour = probe_sizes.by_correct(np.array([correct]), np.array([total]), samples, group)
     expected = enumerate_probes(correct, total, samples, group)
     for c in range(samples + 1):
@@ -96,7 +98,7 @@ def test_rules_choose_as_many_of_each_rank_as_the_policies_do(rule):
             assert 100 * shares[ranks == rank].sum() == pytest.approx(chosen[ranks == rank].sum())
 
 
-def test_a_larger_probe_stops_paying_where_no_later_one_is_better_by_more_than_a_point():
+def test_the_sufficient_probe_is_the_smallest_that_no_larger_one_beats_by_more_than_a_point():
     rows = [
         {"rule": "hard", "samples": k, "mixed": mixed}
         for k, mixed in ((1, 0.5), (2, 0.58), (4, 0.585), (8, 0.5))
@@ -115,7 +117,7 @@ def run(folder, *arguments):
     )
 
 
-def test_the_program_prints_what_each_probe_buys(tmp_path):
+def test_the_program_prints_the_share_of_mixed_groups_for_each_probe(tmp_path):
     rows = [{"id": f"p{n}", "samples": 16, "correct": n % 17} for n in range(170)]
     files.write_rows(tmp_path / "d.csv", ["id", "samples", "correct"], rows)
     done = run(tmp_path, "--difficulty", tmp_path / "d.csv", "--samples", 2, 8)
@@ -155,7 +157,7 @@ def test_the_program_prints_what_each_probe_buys(tmp_path):
         ("id,samples,correct\na,40,1\n", ["--budget", 2], "--budget 2"),
     ],
 )
-def test_what_cannot_be_compared_is_told_in_one_line_and_writes_nothing(
+def test_a_comparison_that_cannot_be_made_gives_a_one_line_error_and_writes_nothing(
     tmp_path, text, arguments, words
 ):
     (tmp_path / "d.csv").write_text(text)
@@ -168,8 +170,8 @@ def test_what_cannot_be_compared_is_told_in_one_line_and_writes_nothing(
 
 @pytest.mark.recordings
 def test_a_real_model_with_128_completions_per_prompt():
-    """Qwen2.5-Math-7B on DeepScaleR (AdaRFT, arXiv 2504.05520): published pass rates, distinct
-    questions of three designed mixes."""
+    """Published pass rates of Qwen2.5-Math-7B on DeepScaleR (AdaRFT, arXiv 2504.05520), for the
+    distinct questions of the three mixes that the authors designed."""
     folder = Path(os.environ["HARDGRPO_DATA"]) / "original/adarft"
     parts = [
         folder / f"deepscaler_{name}_train.parquet"

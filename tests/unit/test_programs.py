@@ -15,21 +15,21 @@ import pytest
 from conftest import ROOT, SCRIPTS, TEX, path_of, shrink
 from hardgrpo.runtime import user_settings
 
-# Programs that no rule of the small study runs, and the test that does.
+# {program that no rule of the small study runs: the test that runs it}
 RUN_BY_A_TEST = {
     "annotate_sample": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
-    "audit_locks": "test_locks_without_holes_are_counted",
+    "audit_locks": "test_locks_without_vulnerabilities_are_counted",
     "bench": "test_a_small_benchmark_of_probing_runs_to_its_end",
     "build_image": "test_images_are_built_by_a_target_and_stay_built",
     "calibrate": "test_calibration_moves_the_plan_and_the_walltimes",
     "check_images": "test_the_sections_of_a_definition_are_executed_in_their_order",
     "check_intact": "test_every_kind_of_damage_in_finished_results_is_found_at_once",
     "compare_choices": "test_the_program_on_a_recording",
-    "compare_probe_sizes": "test_the_program_prints_what_each_probe_buys",
+    "compare_probe_sizes": "test_the_program_prints_the_share_of_mixed_groups_for_each_probe",
     "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",
     "convert_recording": "test_a_study_of_published_files_runs_from_the_originals",
     "count_answers": "test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once",
-    "cut_completions": "test_cut_is_as_sampled",
+    "cut_completions": "test_cut_completions_equal_those_sampled_under_the_limit",
     "draw_ways": "test_the_paper_is_made_and_a_broken_table_stops_it",
     "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
     "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
@@ -37,7 +37,7 @@ RUN_BY_A_TEST = {
     "fetch_model": "test_model_from_the_hub",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
     "fill_mirror": "test_a_dataset_that_is_gone_comes_from_the_mirror",
-    "follow_readme": "test_it_is_followed_to_its_end",
+    "follow_readme": "test_the_commands_of_the_readme_are_followed_to_the_end",
     "format_subset": "test_rows_of_trl_are_conversational_prompts_with_answers",
     "gpu_check": "test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
@@ -47,13 +47,13 @@ RUN_BY_A_TEST = {
     "measure_scale": "test_the_scale_of_plans_is_measured",
     "measure_slurm": "test_the_scheduling_of_jobs_that_do_nothing_is_measured",
     "measure_signals": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
-    "plan": "test_what_if",
+    "plan": "test_plans_for_other_machines_and_prices",
     "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
     "read_annotated": "test_rows_with_an_answer_are_taken_in_and_the_others_named",
     "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
-    "rounding": "test_the_same_machine_rounds_alike_and_every_operation_has_a_line",
-    "show_results": "test_figures_tables_and_numbers_are_made_and_what_to_open_is_said",
+    "rounding": "test_two_runs_on_one_machine_round_alike_and_list_every_operation",
+    "show_results": "test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open",
     "simulate_coverage": "test_the_program_simulates_draws_and_writes",
     "summarize_counts": "test_an_analysis_runs_from_its_files_to_its_page",
     "write_answers": "test_an_analysis_runs_from_its_files_to_its_page",
@@ -62,15 +62,15 @@ RUN_BY_A_TEST = {
     "write_locks": "test_locks_written_again_are_the_same",
     "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone",
 }
-# Programs that write what is generated in the repository from what stands there; all are run below.
-# write_locks asks the package index.
+# Programs that write the repository's generated files from other files of the repository. This test
+# runs all of them except write_locks, which needs the package index.
 WRITING = sorted(
     path.stem for path in SCRIPTS.glob("maintenance/write_*.py") if path.stem != "write_locks"
 )
 
 
 def test_every_program_is_run_to_its_end(world):
-    """The small study is that of the fixture `finished_world`."""
+    """The small study is the study of the fixture `finished_world`."""
     programs = {
         path.stem
         for path in SCRIPTS.glob("*/*.py")
@@ -104,8 +104,8 @@ def test_the_tests_that_are_named_here_are_there():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", WRITING)
-def test_what_is_generated_comes_out_as_it_is_committed(program, world):
-    """In a copy, in which nothing else changes."""
+def test_programs_that_generate_committed_files_write_the_committed_bytes(program, world):
+    """The programs run in a copy, which nothing else changes."""
     shutil.copy(ROOT / "README.md", world.folder / "README.md")
     shutil.copytree(ROOT / "docs", world.folder / "docs", dirs_exist_ok=True)
     shutil.copy(ROOT / "config.yaml", world.folder / "config.yaml")
@@ -131,7 +131,7 @@ def test_what_is_generated_comes_out_as_it_is_committed(program, world):
 
 
 def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
-    """Python would show where in the imports it was."""
+    """Python would print the place in the imports."""
     command = [sys.executable, path_of("draw_figure"), "--help"]
     slow = tmp_path / "yaml.py"
     slow.write_text(
@@ -166,7 +166,8 @@ def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_
 
 @pytest.mark.parametrize("variables", [{}, {"PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "default"}])
 def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_path):
-    """PYTHONPATH of an environment module; what a program starts does not see it either."""
+    """An environment module may set PYTHONPATH. Processes that a program starts do not see
+    PYTHONPATH either."""
     (tmp_path / "yaml.py").write_text("raise SystemExit('the yaml of another Python')\n")
     (tmp_path / "program/scripts/x").mkdir(parents=True)
     program = tmp_path / "program/scripts/x/program.py"
@@ -209,7 +210,7 @@ errors.run(main)"""
 
 
 def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
-    """Also where an exit handler of a library fails, which would show a traceback of its own."""
+    """Also if an exit handler of a library fails, which would print its own traceback."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
@@ -224,8 +225,8 @@ def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
 
 @pytest.mark.parametrize("program", sorted(SCRIPTS.rglob("*.py")), ids=lambda path: path.stem)
 def test_an_example_command_can_be_copied(program):
-    """A line of a command in the help that goes on in the next line ends with a backslash, and no
-    other backslash is in it."""
+    """In the help, a line of a command that continues on the next line ends with a backslash. No
+    other line has a backslash."""
     lines = (ast.get_docstring(ast.parse(program.read_text(encoding="utf-8"))) or "").splitlines()
     for line, next_line in zip(lines, [*lines[1:], ""]):
         if re.match(r" +(python|\S*snakemake|qemu\S*|--\w+) ", line):

@@ -1,5 +1,5 @@
-"""The commit of a result, and whether the code differed from it: what git tells, and null where git
-cannot tell."""
+"""The commit of a result, and whether the code differed from the commit: values from git, or null
+if git cannot tell."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def clone(tmp_path) -> Path:
-    """The package alone, in a repository of its own."""
+    """A repository that contains only the package."""
     folder = tmp_path / "outer/clone"
     shutil.copytree(
         ROOT / "src/hardgrpo/runtime",

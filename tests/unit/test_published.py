@@ -1,5 +1,5 @@
-"""What others published: the tables are whole, and a study's numbers are set beside the right
-ones."""
+"""Tables of published numbers are complete, and a study's numbers are compared with the
+corresponding published numbers."""
 
 from collections import Counter
 
@@ -49,7 +49,7 @@ def of(place: str, quantity: str) -> dict:
 
 
 def test_the_tables_are_whole():
-    """24 cells of 3 models, 2 tasks and 4 policies; what is known about them holds."""
+    """The tables have 24 cells (3 models, 2 tasks, 4 policies) and satisfy known facts."""
     gains, learnable = of("Table 1", "gain"), of("Table 2", "learnable")
     assert (
         gains.keys() == learnable.keys()
@@ -70,8 +70,10 @@ def test_the_tables_are_whole():
     x, y = zip(*((learnable[key], gains[key]) for key in gains))
     assert np.corrcoef(x, y)[0, 1] ** 2 > 0.4
     aime = of("Table 4", "pass_at_8")
-    assert all(round(15 * share / 100, 1) % 1 == 0 for share in aime.values()), "of 15 problems"
-    # The rival explanation: over the eight Qwen cells on GSM8K length explains the gain.
+    assert all(round(15 * share / 100, 1) % 1 == 0 for share in aime.values()), (
+        "pass@8 must be a multiple of 1/15"
+    )
+    # The alternative explanation: over the eight Qwen cells on GSM8K, length explains the gain.
     lengths = {
         key: value
         for key, value in of("released files", "mean_characters").items()
@@ -83,8 +85,8 @@ def test_the_tables_are_whole():
 
 
 def test_one_problem_of_fifteen_is_within_the_exact_interval_of_every_policy():
-    """AIME 2025-I: 6 of 15 against 5 of 15; more boxes, fewer of them right; the two parts add up
-    to the change in mean accuracy."""
+    """AIME 2025-I: 6 of 15 compared with 5 of 15. More answers are boxed and fewer of them are
+    correct; the two parts add up to the change in mean accuracy."""
     cell = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "aime2025", "seeds": 3}
     rows = compare(
         pass_at_k=[
@@ -223,7 +225,8 @@ def test_the_base_model_and_transfer_between_tasks():
 
 
 def test_averages_over_models_stand_beside_the_blog_posts():
-    """85 and 82 % on average, 14.3 % relative: means over models that have all policies."""
+    """The blog post states 85 and 82 % on average and a relative lead of 14.3 %: means over the
+    models that have all policies."""
     accuracy = [
         {
             "model": model,
@@ -261,8 +264,8 @@ def test_studies_that_measured_nothing_that_was_published_give_no_rows():
     ]
 
 
-def test_the_recordings_are_what_was_said_of_them():
-    """One number was computed from rounded shares, as its note says."""
+def test_one_published_number_differs_from_the_recordings_as_its_note_says():
+    """One published number was computed from rounded shares, as its note says."""
     rows = published.compare(
         summaries.read_tables(
             files.Tables.below(ROOT / "results/reference/recordings"), list(TABLES), ""
@@ -277,7 +280,7 @@ def test_the_recordings_are_what_was_said_of_them():
     assert all(row["inside"] in (True, None) for row in rows)
 
 
-def test_a_broken_file_is_told(tmp_path):
+def test_a_broken_file_is_reported(tmp_path):
     with pytest.raises(UserError, match="no published numbers"):
         published.read(tmp_path)
     files.write_rows(

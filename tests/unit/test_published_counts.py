@@ -1,5 +1,5 @@
-"""Published numbers of right answers: files of both forms, their numbers by enumeration, claims,
-and what is wrong with a file."""
+"""Analyses of published numbers of right answers: files of both formats, numbers by enumeration,
+claims, and messages about wrong files."""
 
 import hashlib
 import itertools
@@ -229,7 +229,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path, content):
 
 
 def count(folder: Path, commit: str = "0123abc", *arguments):
-    """The numbers of `numbers.csv`, compared with the lock."""
+    """The rows that count_answers.py writes for `numbers.csv`, which it compares with the lock."""
     return run(
         *(
             "count_answers",
@@ -254,7 +254,7 @@ def count(folder: Path, commit: str = "0123abc", *arguments):
     )
 
 
-def test_a_file_must_be_that_of_the_lock(tmp_path):
+def test_a_file_must_equal_that_of_the_lock(tmp_path):
     path = write_csv(tmp_path / "numbers.csv", [["a", 0.25, 0.5, 0.75]])
     done = count(tmp_path)
     assert done.returncode == 0, done.stderr
@@ -342,8 +342,8 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
 def enumerate_probes(
     correct: int, after: int, samples: int, probe: int, group: int
 ) -> dict[int, list]:
-    """{c: [(probability, values)]} of one prompt over all probes, measuring samples and groups, by
-    enumeration."""
+    """{c: [(probability, values)]} of one prompt, by enumerating all probes, measuring samples and
+    groups."""
     outcomes, outcomes_after = (
         [1] * number + [0] * (samples - number) for number in (correct, after)
     )
@@ -429,8 +429,8 @@ def test_the_interval_over_all_prompts_is_the_projects_own():
 
 
 def test_the_interval_of_a_choice_is_that_of_a_ratio():
-    """Prompts with 0 or 8 of 8 right are in one class each, so that the mean of a class is that of
-    its own prompts."""
+    """Prompts have 0 or 8 of 8 right answers and are in one class each, so the mean of a class is
+    the mean over its prompts."""
     generator = np.random.default_rng(5)
     correct = [0] * 40 + [8] * 60
     after = [[*generator.integers(0, 9, 40).tolist(), *[8] * 60]]
@@ -445,9 +445,9 @@ def test_the_interval_of_a_choice_is_that_of_a_ratio():
 @pytest.mark.parametrize(
     ("after", "seeds", "verdicts"),
     [
-        # the hardest learn nothing, the others stay mixed
+        # training does not change the hardest prompts, and the others stay mixed
         ([0, 12, 32], 5, ["supported", "contradicted"]),
-        # the hardest learn and are mixed, the others are solved
+        # after training the hardest prompts are mixed, and the others are solved
         ([16, 32, 32], 5, ["contradicted", "supported"]),
         ([16, 32, 32], 3, ["undecided: 3 of 5 replicates"] * 2),
     ],
@@ -547,8 +547,8 @@ def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():
 
 @pytest.mark.recordings
 def test_before_and_after_of_a_real_model_is_as_known(recordings_folder):
-    """Known from a computation apart from this project, by the right answers among 8 of the 32
-    samples."""
+    """Expected numbers from an independent computation, by the number of right answers among 8 of
+    the 32 samples."""
     path = recordings_folder / "original/unlearnable_set/per_example.csv"
     if not path.is_file():
         pytest.skip(f"{path} is not there")

@@ -1,4 +1,4 @@
-"""What excludes each other in a recipe is named with its place and the remedy."""
+"""Incompatible keys of a recipe are refused with their place and the remedy."""
 
 import copy
 
@@ -53,7 +53,7 @@ KEY = "importance_correction"
         ("as_written", {KEY: "none"}, [f"as_written.{KEY}: ", "null (the default)"]),
     ],
 )
-def test_what_excludes_each_other_is_named(recipe, changes, words):
+def test_incompatible_settings_are_named(recipe, changes, words):
     config = copy.deepcopy(CONFIG)
     config["recipes"][recipe].update(changes)
     with pytest.raises(UserError) as refused:
@@ -73,8 +73,9 @@ def test_what_excludes_each_other_is_named(recipe, changes, words):
         {"base": "fp32", "precision": "fp32"},
     ],
 )
-def test_what_goes_together_is_accepted(changes):
+def test_compatible_settings_are_accepted(changes):
     config = copy.deepcopy(CONFIG)
     config["recipes"]["lora_slm"].update(changes)
-    config["studies"].pop("limits")  # whose memory other precisions may exceed
+    # with another precision, this study may exceed the memory of its GPUs
+    config["studies"].pop("limits")
     checks.check(config, "config.yaml")

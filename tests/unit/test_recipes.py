@@ -76,7 +76,7 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
         16,
         4,
     )
-    # a GPU, and a micro-batch that the user sets
+    # hardware with a GPU, and hardware with a micro-batch from the user
     for other in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):
         assert recipes.without_gpus(other, config, recipe, 100) == other
     monkeypatch.setattr(memory, "CPU_BYTES", 64 * row_bytes)
@@ -136,13 +136,13 @@ def test_prompts_without_an_answer_are_rewarded_by_their_majority_and_no_others(
         0,
         0,
     ]
-    assert logged["correct_share"] == 0.25, "of those whose answers are known"
+    assert logged["correct_share"] == 0.25, "the log counts only prompts with reference answers"
     assert reward(completions[4:], [None] * 4, {}.__setitem__) == [1, 1, 0, 0]
     with pytest.raises(UserError, match="choose a number of GPUs"):
         reward(completions[:6], [None] * 6, {}.__setitem__)
 
 
-def test_what_the_paper_writes_is_what_the_trainer_is_told():
+def test_the_trainer_gets_the_settings_that_the_paper_states():
     arguments = recipes.trainer_arguments(SPEC, "out")
     assert arguments["scale_rewards"] == "none", "A = r - mean(r)"
     assert (arguments["num_generations"], arguments["per_device_train_batch_size"]) == (8, 64)
@@ -162,8 +162,8 @@ def test_the_arguments_are_ones_that_trl_knows(tmp_path):
 
 
 def test_no_value_that_decides_a_result_is_left_to_a_default():
-    """Whatever GRPOConfig adds to the trainer's own arguments is stated, or listed here with the
-    reason why not."""
+    """Every argument that GRPOConfig adds to those of transformers is set explicitly, or listed
+    here with the reason why not."""
     from transformers import TrainingArguments
     from trl import GRPOConfig
 
@@ -173,17 +173,16 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
     elsewhere = {
         # the model is loaded before, by recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
-        "router_aux_loss_coef",  # mixtures of experts
+        "router_aux_loss_coef",  # only for mixtures of experts
         "num_generations_eval", "ds3_gather_for_generation", "pad_to_multiple_of", "generation_batch_size", "generation_kwargs",
         "cache_implementation", "max_tool_calling_iterations", "log_completions", "log_multimodal", "num_completions_to_print",
         "log_unique_prompts", "log_completions_hub_repo", "use_transformers_continuous_batching",
         "transformers_continuous_batching_config", "use_transformers_paged", "vllm_importance_sampling_cap",
         "vllm_structured_outputs_regex", "vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_server_timeout",
-        # of features that are not used: evaluation by the trainer, tools, a vLLM server, other
-        # caches
+        # of unused features: evaluation by the trainer, tools, a vLLM server, other caches
         "vllm_group_port",
         "sapo_temperature_neg", "sapo_temperature_pos", "vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg",
-        # of losses and reference policies that no recipe has
+        # of losses and reference policies that no recipe uses
         "ref_model_mixup_alpha", "ref_model_sync_steps",
         "use_adaptive_entropy", "entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target",
     }  # fmt: skip
@@ -200,8 +199,8 @@ def hardware_of(model: str, recipe: str) -> recipes.Hardware:
 @pytest.mark.parametrize("recipe", FOR_GPUS)
 @pytest.mark.parametrize("model", LARGE)
 def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_path, monkeypatch):
-    """Without weights and without a GPU: TRL's configuration, PEFT's, how the weights are loaded,
-    and what memory it takes."""
+    """Without weights and without a GPU, the test builds TRL's and PEFT's configurations, the
+    arguments for loading the weights, and the estimate of memory."""
     from trl import GRPOConfig
 
     run = settings.Run(model, "gsm8k", recipe, "hard", 0, model)
@@ -226,7 +225,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     assert arguments["vllm_enable_sleep_mode"] == (hardware.vllm_sleep and arguments["use_vllm"])
     assert arguments["bf16"] and arguments["gradient_checkpointing"] and not arguments["use_cpu"]
     monkeypatch.setenv("WORLD_SIZE", "1")
-    # what this machine can construct
+    # arguments that this machine can construct
     config = GRPOConfig(**arguments | {"use_cpu": True, "bf16": False})
     assert config.chat_template_kwargs == (
         {"enable_thinking": False} if model.startswith("qwen3") else None
@@ -264,7 +263,7 @@ TOLD = {  # key of a recipe: argument of the trainer
 
 
 def values(cell: str) -> set:
-    """Words and numbers of a cell of the table; '1,000' is 1000."""
+    """The words and numbers in a cell of the table; '1,000' is 1000."""
     words = re.split(r"[ ;:]+|, ?(?![0-9])", cell.replace("1,000", "1000"))
     return {float(word) if re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", word) else word for word in words}
 
@@ -274,12 +273,12 @@ def values(cell: str) -> set:
     [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")],
 )
 def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
-    """Every value that the table states, in the recipe and in what the trainer is told; every key
-    of a recipe has a row."""
+    """Every value in the table equals that of the recipe and of the trainer's arguments, and every
+    key of a recipe has a row."""
     training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
     rows = {row["key"]: row[state] for row in DEVIATIONS}
-    # the machine, or the same for all
+    # keys of the machine, and keys with the same value in all recipes
     elsewhere = {"reward", "precision", "generation", "checkpoint_every"}
     assert set(training) - elsewhere <= set(rows)
     for key, value in training.items():
@@ -348,7 +347,8 @@ def test_weights_are_as_many_as_the_models_authors_say(model, billions):
 
 
 def test_weights_and_adapter_are_counted_as_they_are():
-    """Against real modules: a Qwen2 with biases and an untied output, and PEFT's adapter on it."""
+    """Compared with real modules: a Qwen2 with biases and an untied output layer, and PEFT's
+    adapter on it."""
     import torch
     from peft import get_peft_model
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -499,7 +499,7 @@ def test_every_study_fits_the_gpus_of_its_models(study):
 def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
     config = copy.deepcopy(CONFIG)
     config["tasks"]["gsm8k"]["completion_tokens"] = 1024
-    # fits, but not for an update of twice as many groups
+    # the run fits, but an update of twice as many groups does not
     config["models"]["qwen3-4b"]["gpus"]["adapter"]["micro_batch"] = 80
     ((place, what),) = memory_shortages(config, config["studies"]["online"])
     assert place == "models.qwen3-4b.gpus.adapter" and what.startswith(

@@ -1,5 +1,5 @@
 """The recommended way of choosing follows from the committed comparisons with a random choice, by a
-rule that was fixed before."""
+rule that was fixed before the comparisons."""
 
 from dataclasses import replace
 
@@ -46,8 +46,8 @@ COLUMNS = [
 
 
 def table(*rows: tuple) -> list[recommended.Lead]:
-    """Leads from (policy, minus, difference, p, and the recipe if it is not "short"), on one model
-    and task."""
+    """Leads made from (policy, minus, difference, p, and the recipe if it is not "short"), for one
+    model and task."""
     pairs = [
         ((row[0], recipe), (row[1], recipe), row[2], row[3])
         for row in rows
@@ -112,7 +112,7 @@ def test_holm_corrects_within_a_case_alone():
     ]  # fmt: skip
 
 
-def test_what_is_worse_anywhere_or_better_only_once_is_not_recommended():
+def test_a_way_that_is_worse_anywhere_or_better_only_once_is_not_recommended():
     better_twice = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001))
     once = table(("hard", "random", 0.09, 0.001))
     worse = table(("unsure", "random", -0.04, 0.001, "long"))
@@ -134,7 +134,7 @@ def test_runs_that_two_studies_share_count_once():
     )
     with_checkpoints = table(("hard", "random", 0.03, 0.2, "short_curve"))
     assert [one.recipe for one in with_checkpoints] == ["short"], (
-        "when a run saves checkpoints makes it no other run"
+        "runs that differ only in the times of checkpoints must count as one"
     )
 
 
@@ -167,7 +167,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
 
 
 def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
-    """The picture of README shows every case, also a lead outside of its axis."""
+    """The picture in README.md shows every case, including leads outside the axis."""
     config, root = project_config.config(), ROOT
     cases = recommended.every_case(root, config)
     best = recommended.values(root, config)["advice"][0]["best"]

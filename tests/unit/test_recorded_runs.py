@@ -1,5 +1,5 @@
-"""Recorded runs: every checkpoint and the mean of the last ones, less the base model and less other
-runs, by hand."""
+"""Recorded runs: accuracy at every checkpoint and over the last checkpoints, minus the base model
+and minus other runs, by hand."""
 
 import numpy as np
 import pandas as pd
@@ -172,7 +172,9 @@ def test_published_accuracies_have_the_widest_interval_and_runs_of_different_bas
     assert rows["hard30", "base", "published", "hard", "accuracy", "10"][
         "difference"
     ] == pytest.approx(-0.4)
-    assert {key[3] for key in rows} == {"all", "hard"}, "a threshold of 50 % has no name"
+    assert {key[3] for key in rows} == {"all", "hard"}, (
+        "questions up to another threshold than 30 % have no rows"
+    )
 
 
 # --- the committed table
@@ -182,7 +184,8 @@ COMMITTED = ROOT / "results/reference/recordings/recorded_runs.csv"
 
 
 @pytest.mark.parametrize(
-    # percentage points; intervals of a bootstrap over questions, apart from this project
+    # percentage points, with intervals from a bootstrap over questions that was computed
+    # independently of this project
     ("model", "difference", "low", "high"),
     [
         ("qwen3-4b", -11.2, -15.6, -7.3),
@@ -202,7 +205,7 @@ def test_hard30_less_all_is_what_an_analysis_apart_from_this_project_found(
     }
     keys |= {"questions": "all", "measure": "accuracy", "at": "last_5"}
     rows = table[(table[list(keys)] == pd.Series(keys)).all(axis=1)].set_index("grading")
-    # the analysis accepts every form of a letter
+    # that independent analysis accepts every form of a letter
     row = rows.loc["lenient" if "lenient" in rows.index else "task"]
     assert 100 * row.difference == pytest.approx(difference, abs=0.06)
     assert (100 * row.difference_low, 100 * row.difference_high) == pytest.approx(

@@ -1,4 +1,4 @@
-"""What the trainers replace in TRL and transformers is there; under another version that lacks it a
+"""The trainers replace methods of TRL and transformers. Under a version that lacks such a method, a
 run ends before it computes."""
 
 import inspect
@@ -88,7 +88,7 @@ def test_a_trl_that_sends_the_weights_in_another_way_ends_the_run_before_an_upda
         train(tiny, tmp_path)
 
 
-def test_a_reference_policy_whose_layers_are_no_groups_is_refused():
+def test_a_reference_policy_whose_layers_are_not_sharded_is_refused():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     model._no_split_modules = ["Linear"]
     with pytest.raises(
@@ -98,8 +98,8 @@ def test_a_reference_policy_whose_layers_are_no_groups_is_refused():
 
 
 def test_processes_of_runs_with_other_seeds_draw_other_numbers():
-    """Replicates of a study have the seeds 0, 1, 2; accelerate's seed + rank would be equal for
-    some processes of two of them."""
+    """Replicates of a study have the seeds 0, 1, 2. accelerate's own seeds are seed + rank: process
+    1 of seed 0 and process 0 of seed 1 would draw the same numbers."""
     numbers = [
         processes.process_seed(*key) for key in itertools.product(range(10), range(8), (0, 1, 100))
     ]
@@ -112,8 +112,8 @@ def test_processes_of_runs_with_other_seeds_draw_other_numbers():
 def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(
     tiny, tmp_path, monkeypatch
 ):
-    """The random numbers of its processes were not saved. Those of the first updates would come
-    again."""
+    """The checkpoint lacks the state of the new processes' random numbers. Without a new seed, they
+    would draw the numbers of the first updates again."""
     StandIn.install(monkeypatch)
     changes = {"updates": 4, "checkpoint_every": 2, "learning_rate": 1e-12}
     uninterrupted, resumed = tmp_path / "whole", tmp_path / "resumed"
@@ -126,7 +126,9 @@ def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(
         tiny, resumed, save_strategy="steps", resume_from=resumed / "checkpoint-2", **changes
     )
     rollouts = resumed_trainer.vllm_generation.llm.rollouts
-    assert len(first_rollouts) == 64 and len(rollouts) == 32, "of four updates and of two"
+    assert len(first_rollouts) == 64 and len(rollouts) == 32, (
+        "rollouts of four updates and of two updates"
+    )
     assert rollouts[:16] != first_rollouts[:16], (
-        "the same prompts and weights with the numbers of the first update"
+        "the resumed run draws the random numbers of the first update again"
     )

@@ -1,4 +1,4 @@
-"""What jobs request of a machine or a cluster."""
+"""The resources that jobs request from a machine or a cluster."""
 
 import json
 import shlex
@@ -42,7 +42,7 @@ def empty_folder(tmp_path, monkeypatch):
 
 
 def evaluate(resources: dict, wildcards: Wildcards) -> dict:
-    """The values of resources, without those that are not set."""
+    """The values of the resources that are set."""
     values = {name: value(wildcards) for name, value in resources.items()}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -52,7 +52,7 @@ def evaluate(resources: dict, wildcards: Wildcards) -> dict:
 
 @pytest.mark.parametrize("name", ["open", "all", "1.5", "a100_80"])
 def test_entries_of_a_profile_stay_text(name):
-    """Snakemake evaluates them as Python, and `open` is a function."""
+    """Snakemake evaluates these texts as Python, in which `open` would be a function."""
     defaults = {
         "slurm_partition": Resource("slurm_partition", eval(name, {"a100_80": "x"}), raw=name)
     }
@@ -142,18 +142,20 @@ def test_a_training_on_the_cpu_says_nothing_about_gpus():
 
 
 @pytest.mark.parametrize("model", ["qwen2.5-coder-0.5b-instruct", "smollm2-135m"])
-def test_a_job_of_a_published_model_on_the_cpu_requests_its_weights_and_what_it_computes_at_once(
-    model,
-):
+def test_a_job_of_a_published_model_on_the_cpu_requests_memory_for_weights_and_one_batch(model):
     run = job(model=model, recipe="mini_adapter", task="gsm8k", policy="hard", seed="0", shard="0")
-    size = memory.parameters(project_config.config()["models"][model]["shape"]) * 4e-6
+    weights_mb = memory.parameters(project_config.config()["models"][model]["shape"]) * 4e-6
     for requested_mb in (
         machine().for_training()["mem_mb"](run),
         machine().for_sampling("probe")["mem_mb"](run),
     ):
-        assert size + 4000 < requested_mb < size + 7000
+        assert weights_mb + 4000 < requested_mb < weights_mb + 7000
     evaluation = job(model=model, eval_task="gsm8k_1024")
-    assert size + 4000 < machine().for_sampling("evaluate_base")["mem_mb"](evaluation) < size + 7000
+    assert (
+        weights_mb + 4000
+        < machine().for_sampling("evaluate_base")["mem_mb"](evaluation)
+        < weights_mb + 7000
+    )
 
 
 # --- time ---
@@ -211,7 +213,7 @@ def test_a_plan_counts_the_gpus_of_this_machine_or_those_of_the_cluster():
 
 
 def test_a_plan_of_a_call_without_a_limit_of_gpus_counts_those_of_the_configuration():
-    """A call without --profile laptop gives the resource no value."""
+    """Without --profile laptop, the resource has no value."""
     without_limit = call()
     without_limit.global_resources["gpu"] = SimpleNamespace(value=None)
     assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]
@@ -248,7 +250,7 @@ def test_a_request_is_what_the_job_asks_of_slurm():
     )
 
 
-def test_what_no_profile_sets_is_no_resource():
+def test_a_job_has_no_resource_that_no_profile_sets():
     """Snakemake calls the function of each resource for each job."""
     always = {"gpu", "cpus_per_task", "place"}
     assert set(machine().for_gpus(lambda wildcards: 1)) == always

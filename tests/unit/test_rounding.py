@@ -1,4 +1,4 @@
-"""The program that compares how two machines round."""
+"""The program that compares the rounding of two machines."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from conftest import path_of
 
 
 @pytest.mark.slow
-def test_the_same_machine_rounds_alike_and_every_operation_has_a_line():
+def test_two_runs_on_one_machine_round_alike_and_list_every_operation():
     output, second_output = (
         subprocess.run(
             [sys.executable, path_of("rounding")], capture_output=True, text=True, check=True

@@ -19,8 +19,8 @@ def job(**wildcards: str) -> SimpleNamespace:
 
 
 def arguments(change=lambda config: None, targets=()) -> Arguments:
-    """Arguments for the project's configuration after a change, where Snakemake is called with
-    these targets."""
+    """Arguments for the project's configuration, with a change, if Snakemake is called with these
+    targets."""
     config = project_config.config()
     change(config)
     workflow = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Which models, tasks and policies a rule is for."""
+"""The models, tasks and policies that a rule accepts."""
 
 import re
 

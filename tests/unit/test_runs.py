@@ -1,4 +1,4 @@
-"""Which runs, tests and subsets a study has, by its entry in the configuration."""
+"""The runs, tests and subsets of a study, from its entry in the configuration."""
 
 import copy
 import json
@@ -187,7 +187,7 @@ def test_a_recorded_model_has_the_runs_that_were_recorded():
     ]
 
 
-def test_of_a_policy_in_two_rounds_what_both_chose_is_summarised():
+def test_the_choices_of_both_rounds_are_summarised_together():
     study = study_of("mini_online")
     subset_paths = [path for path in paths.subsets(study) if "agreement_in_rounds" in path]
     assert len(subset_paths) == 20 and all(path.endswith("/second.json") for path in subset_paths)

@@ -1,4 +1,5 @@
-"""What a plan costs by the number of runs: the program that measures it, and the committed table."""
+"""The time and memory of plans by the number of runs: the program that measures them, and the
+committed table."""
 
 import csv
 import inspect

@@ -1,4 +1,5 @@
-"""Putting jobs on GPUs: the laws of any schedule, bounds of list scheduling, and the sums."""
+"""Scheduling of jobs on GPUs: properties of every schedule, bounds of list scheduling, and
+totals."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ AROUND = plans.AROUND_SECONDS[True]
 
 @st.composite
 def studies(draw):
-    """Jobs in a random order of dependency, and a setting that can run each of them."""
+    """Jobs with random dependencies, and a setting that can run each job."""
     count = draw(st.integers(1, 14))
     gpus = draw(st.integers(1, 4))
     jobs = []
@@ -53,7 +54,7 @@ def test_every_schedule_keeps_the_laws(drawn):
     assert wall >= sums["gpu_hours"] * 3600 / setting.gpus - 1e-6
     assert sums["cost"] == 2 * sums["gpu_hours"]
     assert wall <= sum(job.end - job.start for job in jobs) + 1e-6, (
-        "never worse than one after another"
+        "a schedule must not take longer than running all jobs in sequence"
     )
 
 
@@ -93,7 +94,7 @@ def job(number, seconds, gpus=1, needs=(), rule="train_grpo", model="m", **estim
 
 
 def test_a_schedule_by_hand():
-    """Two GPUs: the long chain goes first although the other jobs were ready as early."""
+    """Two GPUs: the long chain starts first, although the other jobs are ready at the same time."""
     jobs = [job(0, 100), job(1, 100), job(2, 100), job(3, 200, needs=[2])]
     plans.schedule(jobs, Setting(gpus=2))
     assert (jobs[2].start, jobs[3].start) == (0, 100 + AROUND)
@@ -111,7 +112,7 @@ def test_disk_counts_what_is_kept_and_what_is_in_use():
         job(1, 100, needs=[0], kept_bytes=1, scratch_bytes=10),
     ]
     plans.schedule(jobs, Setting(gpus=1))
-    assert plans.peak_disk(jobs) == 20  # then 5 kept and 10 in use
+    assert plans.peak_disk(jobs) == 20  # then 5 are kept and 10 are in use
     jobs[1].estimate = Estimate(100, gpus=1, scratch_bytes=30)
     assert plans.peak_disk(jobs) == 35
 

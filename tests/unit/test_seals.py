@@ -1,5 +1,5 @@
-"""What the workflow has written is checked when it is read: a changed byte is one line, never
-another number."""
+"""Files of the workflow are verified when they are read: a changed byte causes a one-line error,
+never another number."""
 
 import sys
 from pathlib import Path
@@ -25,12 +25,12 @@ def table(tmp_path, monkeypatch):
     return path.relative_to(tmp_path)
 
 
-def test_what_is_as_it_was_written_is_read(table):
+def test_an_unchanged_file_is_read(table):
     assert seals.seal_path(table).is_file() and files.read_text(table) == "gain\n0.25\n"
 
 
 @pytest.mark.parametrize("kind", ["changed", "cut", "longer"])
-def test_what_was_changed_since_is_named(table, kind):
+def test_a_file_that_was_changed_after_its_seal_is_named(table, kind):
     content = table.read_bytes()
     table.write_bytes(
         {"changed": content.replace(b"2", b"3"), "cut": content[:-1], "longer": content + b"0.5\n"}[
@@ -108,8 +108,8 @@ def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
 
 
 def test_seals_within_a_checkpoint_are_no_part_of_it(tmp_path, monkeypatch):
-    """Whoever removes all seals, or copies a state without hidden folders, damages no checkpoint;
-    pruning one leaves its manifest sealed."""
+    """Removing all seals, or copying a state without hidden folders, damages no checkpoint. After
+    pruning, only the manifest has a seal."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results/state/run/checkpoint-2"
     folder.mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_seals_within_a_checkpoint_are_no_part_of_it(tmp_path, monkeypatch):
 def test_a_file_that_is_renewed_between_the_reads_of_its_seal_and_of_itself_is_no_damage(
     table, monkeypatch
 ):
-    # the writer has put the file into its place, and not yet its seal
+    # the writer has renamed the file, but has not written the seal yet
     reads = iter([seals._expected_checksum(table), None])
     monkeypatch.setattr(seals, "_expected_checksum", lambda path: next(reads))
     table.write_bytes(b"gain\n2\n")
@@ -143,7 +143,7 @@ def test_a_file_that_is_renewed_between_the_reads_of_its_seal_and_of_itself_is_n
 
 
 def full_at(path):
-    """A rename that fails where it would make `path`."""
+    """A rename that fails if its target is `path`."""
     rename = files.os.replace
 
     def full(source, target):
@@ -192,8 +192,8 @@ def test_a_kill_just_after_the_rename_leaves_a_seal_that_no_later_write_takes_fo
 
 
 def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monkeypatch, capsys):
-    """And what cannot be read; states of unfinished runs change while one looks, and are left to
-    the runs."""
+    """Unreadable files are listed, too. States of unfinished runs change during the check and are
+    left to the runs."""
     for folder in (
         "results/models/tiny",
         "results/models/emptied",
@@ -223,7 +223,7 @@ def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monk
 
 
 @pytest.mark.parametrize("content", [b"", bytes(65)])
-def test_a_seal_that_a_power_cut_has_left_empty_is_none(table, content):
+def test_an_empty_seal_after_a_power_cut_counts_as_no_seal(table, content):
     seals.seal_path(table).write_bytes(content)
     assert files.read_text(table) == "gain\n0.25\n"
 
@@ -239,7 +239,7 @@ def test_what_was_read_while_another_process_wrote_it_or_was_read_wrong_once_is_
 
 
 def test_a_folder_that_was_emptied_is_filled_again(tmp_path, monkeypatch):
-    """Its seals are hidden files, which a person does not see."""
+    """The folder still has its seals, hidden files that a person does not see."""
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         with files.atomic("results/models/tiny") as folder:
@@ -263,7 +263,7 @@ def test_a_seal_that_cannot_be_read_is_named(table):
 
 
 def test_committed_results_have_committed_checksums_and_no_seals(table):
-    """A seal of an earlier state would speak against a pull."""
+    """After a `git pull`, a seal of the earlier file would report damage."""
     reference = table.parents[3] / "results/reference/mini/gains.csv"
     files.write_text(reference, "gain\n1\n")
     assert not seals.seal_path(reference).exists()

@@ -1,5 +1,5 @@
-"""What docs/security.md says of what is not trusted. A test checks that every test that it names
-exists."""
+"""The statements of docs/security.md about untrusted input. One test checks that every test that
+the page names exists."""
 
 import argparse
 import base64
@@ -72,8 +72,8 @@ def test_nothing_loads_code_or_pickle():
 
 
 def test_checkpoints_are_read_by_torch_as_data_alone():
-    """The optimiser's, scheduler's and random state of a checkpoint are read by transformers'
-    trainer."""
+    """transformers' trainer reads the state of optimiser, scheduler and random generators of a
+    checkpoint."""
     folder = Path(importlib.util.find_spec("transformers").origin).parent
     calls = re.findall(
         r"torch\.load\(((?:[^()]|\([^()]*\))*)\)",
@@ -90,7 +90,7 @@ def test_a_download_stays_in_its_folder(tmp_path, name):
 
 def test_a_wheel_that_grows_when_unpacked_is_refused(tmp_path, monkeypatch):
     def download(command, **_):
-        if "--dest" not in command:  # pip's settings are read first
+        if "--dest" not in command:  # the first call reads pip's settings
             return subprocess.CompletedProcess(command, 0, "", "")
         wheel = Path(command[command.index("--dest") + 1]) / "p-1-py3-none-any.whl"
         wheel.parent.mkdir(parents=True)
@@ -117,7 +117,7 @@ def test_names_are_words_of_a_shell(section):
 
 @pytest.mark.slow
 def test_no_value_of_the_configuration_reaches_a_shell(world):
-    """Paths, prompts and columns that a shell would run or take apart are read as they are."""
+    """Paths, prompts and columns that a shell would execute or split are passed unchanged."""
     hostile = "a b'c\"d $(touch pwned) `touch pwned`; touch pwned & x"
     (world.folder / hostile).mkdir()
     (world.folder / hostile / f"{hostile}.csv").write_text(
@@ -231,8 +231,8 @@ def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
-    """torch makes `torchinductor_USER` on import, takes a folder of another account, and fails if a
-    file has that name."""
+    """On import, torch makes `torchinductor_USER`, accepts an existing folder of another account,
+    and fails if a file has that name."""
     program, temporary = tmp_path / "scripts/part/program.py", tmp_path / "tmp"
     program.parent.mkdir(parents=True)
     program.write_text("import hardgrpo, getpass, torch._dynamo.package\nimport trl\n")
@@ -262,7 +262,7 @@ def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
     assert {path.name for path in temporary.iterdir()} == set(names)
 
 
-ANSWERS = {  # repository: status, headers, body
+ANSWERS = {  # {repository: (status, headers, body)}
     "r/revision": (404, {"X-Error-Code": "RevisionNotFound"}, ""),
     "r/repository": (404, {"X-Error-Code": "RepoNotFound"}, ""),
     "r/404": (404, {}, ""),
@@ -330,7 +330,7 @@ def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_pat
         address = f"http://me:{password}@127.0.0.1:{server.server_address[1]}"
         environment = os.environ | {
             "HF_ENDPOINT": address,
-            "HF_HUB_OFFLINE": "0",  # the hub of this test is on this machine
+            "HF_HUB_OFFLINE": "0",  # this test's hub runs on this machine
             "HF_TOKEN": "hf_SECRETTOKEN",
             "PYTHONPATH": str(ROOT / "src"),
         }

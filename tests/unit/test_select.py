@@ -1,4 +1,4 @@
-"""Subsets by tier, and tables of difficulties that are wrong: the program that selects."""
+"""The program that selects: subsets by tier, and wrong tables of difficulties."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_low_tiers_are_chosen_by_number(tmp_path):
         ([1, 2], {"rule": "low_teirs"}, "--policy: unknown rule 'low_teirs'; expected one of hard,"),
     ],
 )  # fmt: skip
-def test_a_choice_by_tier_that_cannot_be_made_is_one_line(tmp_path, tiers, policy, words):
+def test_an_impossible_choice_by_tier_gives_a_one_line_error(tmp_path, tiers, policy, words):
     done = select(tmp_path, tiers, policy)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(f"error: {words}")
@@ -71,9 +71,9 @@ def test_a_policy_that_is_no_object_is_refused(tmp_path):
     [
         (
             "id,pass_rate\na,0.1\nb,0.2\na,0.3\n",
-            "D.csv: row 4: id 'a' is empty or stands there twice",
+            "D.csv: row 4: id 'a' is empty or occurs twice",
         ),
-        ("id,pass_rate\na,0.1\n,0.2\n", "D.csv: row 3: id '' is empty or stands there twice"),
+        ("id,pass_rate\na,0.1\n,0.2\n", "D.csv: row 3: id '' is empty or occurs twice"),
         (
             "id,pass_rate\na,0.1\nb,1.2\n",
             "D.csv: row 3: pass_rate is 1.2, expected a share in 0..1",

@@ -1,5 +1,5 @@
-"""Does each selector draw what its paper says? Against simulated prompts with known pass rates,
-with fixed seeds."""
+"""Each selector draws the prompts that its paper describes, for simulated prompts with known pass
+rates and fixed seeds."""
 
 import json
 import random
@@ -36,7 +36,8 @@ def sample_share(rate: float, rng: random.Random) -> float:
 def simulate(
     selector, rates: list[float], steps: int, seed: int = 0
 ) -> list[online_selectors.PromptBatch]:
-    """What a selector asks for in so many steps, if its prompts have these pass rates."""
+    """The prompts that a selector chooses in `steps` steps, if the prompts have these pass
+    rates."""
     rng, batches = random.Random(seed), []
     for step in range(1, steps + 1):
         room = ROOM
@@ -57,7 +58,7 @@ SPREAD = [i / 199 for i in range(200)]
 
 
 def make_embeddings(rates: list[float]) -> np.ndarray:
-    """Embeddings that say how difficult a prompt is, in four ways, beside as much noise."""
+    """Embeddings in which four columns depend on the difficulty, and equally many are noise."""
     noise = np.random.Generator(np.random.PCG64(5)).normal(size=(len(rates), 4))
     signals = [np.array(rates) ** power for power in (0.5, 1, 2, 3)]
     return online_selectors.standardise(np.column_stack([*signals, noise]))
@@ -106,9 +107,8 @@ def test_the_seed_decides_what_is_drawn(kind):
         simulate(make_selector(kind, seed=seed), SPREAD, 5) for seed in (1, 1, 2)
     )
     assert batches == repeated_batches
-    assert (
-        batches != reseeded_batches or kind == "curriculum"
-    )  # which is sorted by pass rates without a tie
+    # a curriculum sorts by pass rates, which have no ties here
+    assert batches != reseeded_batches or kind == "curriculum"
 
 
 def test_dynamic_sampling_goes_through_the_pool_in_shuffled_epochs():
@@ -121,7 +121,7 @@ def test_dynamic_sampling_goes_through_the_pool_in_shuffled_epochs():
 def test_beta_draws_prompts_near_one_half_after_it_has_seen_the_pool():
     drawn = simulate(make_selector("beta"), SPREAD, 150)
     first_rates, last_rates = rates_of(drawn[:20], SPREAD), rates_of(drawn[-50:], SPREAD)
-    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # of a random draw: 0.25
+    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # a random draw would give 0.25
     assert abs(np.abs(first_rates - 0.5).mean() - spread) < 0.05
     assert np.abs(last_rates - 0.5).mean() < 0.6 * spread
 
@@ -139,18 +139,18 @@ def test_beta_keeps_the_posterior_of_its_paper():
 
 
 def test_skip_leaves_out_what_was_without_a_signal():
-    """Half of the pool is always right, a quarter always wrong: both are drawn ever less, and never
-    quite given up."""
+    """Half of the pool is always right and a quarter always wrong. Both are sampled less and less,
+    but never stop being sampled."""
     rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
     drawn = simulate(make_selector("skip", rates), rates, 300)
     mixed = [np.mean(rates_of(part, rates) == 0.5) for part in (drawn[:25], drawn[-100:])]
-    assert abs(mixed[0] - 0.25) < 0.08  # the first epoch: as the pool
+    assert abs(mixed[0] - 0.25) < 0.08  # the first epoch samples the whole pool
     assert mixed[1] > 0.6
     assert (rates_of(drawn[-100:], rates) != 0.5).any()
 
 
 def test_skip_samples_with_the_probability_of_its_paper():
-    """After z groups that were all right: p^z, not below the least."""
+    """After z groups in a row that were all right, the probability is p^z, but at least `least`."""
     selector = make_selector("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
     ids = pool([1.0] * 4000).ids
     for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
@@ -170,14 +170,14 @@ def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
         "before the second epoch nothing can have been skipped"
     )
     selector.streaks, selector.epochs.position = {}, len(SPREAD) + 1
-    # half all right, none all wrong
+    # half of the groups are all right, none is all wrong
     selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)
     assert selector.state()["explore"] == {
         "right": pytest.approx(0.45),
         "wrong": pytest.approx(0.55),
     }
     assert selector.state()["idle"] == {i: ["right", 1] for i in ids[:4]}
-    # another kind begins anew, a mixed group is forgotten
+    # a group of the other kind restarts the count, and a mixed group clears it
     selector.tell(2, online_selectors.PromptBatch(ids[:2]), [0.0, 0.5])
     assert selector.state()["idle"] == {ids[0]: ["wrong", 1]} | {i: ["right", 1] for i in ids[2:4]}
 
@@ -195,14 +195,15 @@ def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
 def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
     drawn = simulate(make_selector("targeted"), SPREAD, 60)
     cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
-    # 60 steps, every 6 of them 12 anchor prompts
+    # 60 steps, with 12 anchor prompts every 6 steps
     assert sum(len(call.ids) for call in cycles) == 10 * 12
-    assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25  # 0.25: of a random draw
+    # a random draw would give 0.25
+    assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25
 
 
 def test_targeted_draws_with_the_weights_of_its_paper():
-    """exp(-|predicted - 1/2| / sharpness): the first of each draw is a draw in proportion to the
-    weights."""
+    """The weights are exp(-|predicted - 1/2| / sharpness). The first prompt of each draw follows
+    the weights exactly."""
     selector = make_selector("targeted", [0.0, 0.25, 0.5], reference=2, sharpness=0.25)
     selector.anchor_prompts, selector.shares = [0, 1], [0.0, 0.25]
     selector.predicted = np.array([0.0, 0.25, 0.5])
@@ -232,7 +233,7 @@ def test_standardised_embeddings_have_the_paper_s_scores_as_products():
     scaled = (raw - raw.mean(axis=0)) / raw.std(axis=0)
     standardised = online_selectors.standardise(raw)
     assert np.allclose(standardised @ standardised.T, scaled @ scaled.T / 16**0.5)
-    # a column that is the same everywhere says nothing
+    # a constant column has no information
     assert np.isfinite(online_selectors.standardise(np.ones((5, 3)))).all()
 
 
@@ -252,8 +253,8 @@ def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
 
 
 def test_embeddings_that_say_nothing_reverse_no_prediction():
-    """The mean of the other anchor prompts is the lower, the higher an anchor prompt's own pass
-    rate: fitted to that, easy would become hard."""
+    """The mean of the other anchor prompts is lower if an anchor prompt's own pass rate is higher.
+    A fit to these means would predict easy prompts as hard."""
     shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])
     of_others = (shares.sum() - shares) / (len(shares) - 1)
     assert online_selectors.calibrate(
@@ -343,7 +344,7 @@ def test_defaults_are_those_of_the_papers():
 
 
 def test_a_curriculum_sorts_tiers_of_a_table_as_numbers():
-    """A table's cells are texts, of which "10" stands before "9"."""
+    """Cells of a table are texts, and the text "10" sorts before "9"."""
     from hardgrpo.training.online_trainer import curriculum_measures
 
     spec, ids = SimpleNamespace(problems="P.jsonl"), ["a", "b", "c"]

@@ -1,5 +1,5 @@
-"""Probes and evaluations of a model behind a server, through a real HTTP server: what is sent, what
-is stored, what fails and how."""
+"""Probes and evaluations of a model behind a real HTTP server: requests, stored answers, and
+failures."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def read_probe(study, name="probe.jsonl"):
 
 
 def fails(process, *words):
-    """The program ends with one line that has all `words`, and without a traceback."""
+    """Assert that the program ends with one line that has all `words`, and without a traceback."""
     assert process.returncode == 1, process.stdout + process.stderr
     (line,) = process.stderr.strip().splitlines()
     assert line.startswith("error: "), line
@@ -165,7 +165,7 @@ def test_no_more_requests_than_allowed_are_sent_at_a_time(study, model_server):
 
     model_server.answer = slow
     assert run(study, model_server.url, server={"concurrency": 2}).returncode == 0
-    # connections stay open
+    # connections are reused
     assert model_server.most_in_flight == 2 and len(model_server.connections) <= 2
 
 
@@ -188,7 +188,7 @@ def test_an_early_stopped_probe_of_a_server_chooses_the_subset_of_the_full_probe
     model_server.requests.clear()
     process = run(study, model_server.url, program="probe_early", arguments=STOP)
     assert process.returncode == 0, process.stderr
-    assert model_server.requests == []  # all completions are stored
+    assert model_server.requests == []  # all completions are in the store
     full = {(row["id"], row["sample"]): row for row in read_probe(study)}
     early = read_probe(study, "probe_early.jsonl")
     assert all(full[row["id"], row["sample"]] == row for row in early)
@@ -236,9 +236,9 @@ def test_more_samples_and_more_prompts_pay_only_for_what_is_new(study, model_ser
 
 
 def kill_at_random(study, model_server, kills, **options) -> int:
-    """Start the probe and kill it at a random time, `kills` times; then start it until it ends.
-    Every kill follows new requests of a probe that has not ended. The number of kills that met
-    requests in flight."""
+    """Start the probe and kill it at a random time, `kills` times; then run it to its end. A kill
+    comes only after the probe has sent new requests and before it has ended. Return the number of
+    kills while requests were in flight."""
     rng, met = random.Random(kills), 0
     for number in range(kills + 1):
         process = subprocess.Popen(
@@ -288,12 +288,12 @@ def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
     )
     killed = (study / f"{program}.jsonl").read_bytes()
     (store,) = (study / "state").rglob("answers.jsonl")
-    # the line of a killed program may be cut
+    # the last line of a killed program may be incomplete
     lines = [line.rpartition("\t")[0] for line in store.read_text().splitlines()]
     answers = [json.loads(line)["completions"] for line in lines if line.endswith("}")]
     keys = [key for completions in answers for key in completions]
     assert len(keys) == len(set(keys)), "a stored completion was requested again"
-    # only answers that were under way to a killed program are lost
+    # only answers that were in flight to a killed program are lost
     assert len(model_server.answered) - len(answers) <= concurrency * kills
     for path in (study / "state").rglob("*"):
         path.is_file() and path.rename(study / f"{path.name}.old")
@@ -367,7 +367,7 @@ def test_the_server_is_left_alone_for_as_long_as_it_says(study, model_server, fo
 
     def answer(body, number):
         times.append(time.monotonic())
-        # without fractions of a second
+        # the server's time has no fractions of a second
         value = "2" if form == "seconds" else formatdate(time.time() + 3, usegmt=True)
         return (
             (*refusal("slow down", 429), {"Retry-After": value})
@@ -437,7 +437,7 @@ def test_what_arrived_before_an_error_is_not_requested_again(study, model_server
     "the request exceeds the available context size, try increasing it",
 ])  # fmt: skip
 def test_a_prompt_that_does_not_fit_is_named(study, model_server, message):
-    status = 500 if "available" in message else 400  # as llama.cpp says it
+    status = 500 if "available" in message else 400  # the message of llama.cpp
     model_server.answer = lambda body, number: (
         refusal(message, status) if "ball 3" in str(body) else completions_of(body)
     )
@@ -480,7 +480,7 @@ def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
     process = run(study, model_server.url, server={"concurrency": 1})
     assert process.returncode == 0 and "one by one" in process.stdout
     assert len(model_server.requests) == 4 * PROMPTS
-    # every sample has its own
+    # every sample has its own seed
     assert len({body["seed"] for body in model_server.requests}) == 4 * PROMPTS
 
 
@@ -490,7 +490,7 @@ def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
 )
 def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, reason, row):
     def answer(body, number):
-        tokens = 20 * body["n"]  # all that are allowed
+        tokens = 20 * body["n"]  # all that the configuration allows
         answer = completions_of(body, usage={"prompt_tokens": 5, "completion_tokens": tokens})
         for choice in answer["choices"]:
             choice["finish_reason"] = reason
@@ -520,7 +520,9 @@ def test_the_reason_why_a_completion_ends_is_in_the_file(study, model_server, re
         ({"content": None, "refusal": "I cannot"}, "", "stop"),
     ],
 )
-def test_the_content_alone_counts(study, model_server, message, completion, finish_reason):
+def test_only_the_content_of_a_message_is_the_completion(
+    study, model_server, message, completion, finish_reason
+):
     def answer(body, number):
         answer = completions_of(body)
         for choice in answer["choices"]:
@@ -532,7 +534,7 @@ def test_the_content_alone_counts(study, model_server, message, completion, fini
     assert {(row["completion"], row["finish_reason"]) for row in read_probe(study)} == {
         (completion, finish_reason)
     }
-    # as the server counted, with thoughts
+    # the server's count, which includes the thoughts
     assert sum(row["tokens"] for row in read_probe(study)) == 4 * 5 * PROMPTS
 
 
@@ -579,7 +581,7 @@ def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     spent = 0.05 * sum(body["n"] for body in model_server.answered)
     assert 0.6 < spent <= 1.5
     count = len(model_server.answered)
-    # what earlier programs spent counts, too
+    # the money that earlier programs spent counts, too
     fails(run(study, model_server.url, server=server), "most_money")
     assert len(model_server.answered) == count
     process = run(study, model_server.url, server=server | {"most_money": 5})

@@ -1,4 +1,5 @@
-"""What completions tell without an answer: definitions by hand, and laws."""
+"""Statistics of completions without reference answers: definitions by hand, and general
+properties."""
 
 import inspect
 import math
@@ -21,7 +22,7 @@ def completion_rows(*answers, **columns):
 def test_signals_by_hand():
     measured = signals.measure(completion_rows("red", "blue", "Red", None), "final_word")
     assert (measured["agreement"], measured["answered_share"]) == (0.5, 0.75), (
-        "case is forgiven; without an answer it agrees with none"
+        "answers that differ in case are equal, and a missing answer equals no answer"
     )
     assert measured["entropy"] == pytest.approx(
         -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
@@ -57,7 +58,7 @@ def test_order_never_matters_and_bounds_hold(answers):
 
 def test_no_answer_can_reach_a_signal():
     assert list(inspect.signature(signals.measure).parameters) == ["samples", "grader"], (
-        "completions, and how to find their answers"
+        "a function of signals must have no parameter for a reference answer"
     )
 
 

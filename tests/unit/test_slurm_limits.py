@@ -1,5 +1,5 @@
-"""Limits of a cluster's accounting, refusals of sbatch, and the states of jobs, by what Slurm 22.05
-says of them."""
+"""Limits of a cluster's accounting, refusals of sbatch, and states of jobs, from output of Slurm
+22.05."""
 
 import os
 import subprocess
@@ -153,11 +153,11 @@ def test_without_an_answer_of_the_accounting_there_are_no_limits(monkeypatch):
         ("--exclusive --signal=TERM@60 --reservation=mine --nice=5", None),
         (
             "--gres=gpu:1",
-            "'--gres' cannot stand there, because Snakemake sets this option; write gpu_name in slurm/config.yaml",
+            "'--gres' cannot be set there, because Snakemake sets this option; write gpu_name in slurm/config.yaml",
         ),
         ("--gpus 2", "the model's gpus in config/models.yaml"),
         ("--account=lab", "write slurm_account in slurm/config.yaml instead"),
-        ("-A lab", "'-A' cannot stand there"),
+        ("-A lab", "'-A' cannot be set there"),
         ("--partition gpu", "write slurm_partition or gpu_partition"),
         ("--time=10", "write longest_runtime"),
         ("--mem=5G", "write set-resources probe:mem_mb instead"),
@@ -184,7 +184,7 @@ FAILED = "SLURM sbatch failed. The error message was '{}'.\n    sbatch call:\n  
         (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{POLICY}", True),
         (f"sbatch: error: MaxSubmitJobsPerAccount\n{POLICY}", True),
         (f"sbatch: error: QOSGrpSubmitJobsLimit\n{POLICY}", True),
-        (POLICY, True),  # no limit is named
+        (POLICY, True),  # the message names no limit
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", True),
         (
             "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
@@ -236,7 +236,9 @@ def test_other_failures_are_no_refusals():
         ("sacct", False, None, "squeue forgets a job ? s"),
     ],
 )
-def test_how_the_states_of_jobs_are_learnt(default, sacct, age, expected, monkeypatch):
+def test_the_command_for_the_states_of_jobs_depends_on_accounting_and_min_job_age(
+    default, sacct, age, expected, monkeypatch
+):
     monkeypatch.setattr(cluster, "_answers", lambda *_: sacct)
     monkeypatch.setattr(cluster, "read_config", lambda: {} if age is None else {"MinJobAge": age})
     if expected in ("sacct", "squeue"):
@@ -247,7 +249,7 @@ def test_how_the_states_of_jobs_are_learnt(default, sacct, age, expected, monkey
         assert expected in str(error.value) and "MinJobAge=200" in str(error.value)
 
 
-def test_a_first_check_after_minutes_needs_a_longer_memory(monkeypatch):
+def test_a_late_first_check_needs_a_longer_min_job_age(monkeypatch):
     monkeypatch.setattr(cluster, "_answers", lambda *_: False)
     monkeypatch.setattr(cluster, "read_config", lambda: {"MinJobAge": "300 sec"})
     with pytest.raises(UserError, match="MinJobAge=360"):
@@ -256,7 +258,7 @@ def test_a_first_check_after_minutes_needs_a_longer_memory(monkeypatch):
 
 @pytest.mark.parametrize("tool", ["sacct", "squeue"])
 def test_a_job_that_does_not_run_again_is_cancelled(tool, tmp_path):
-    """With slurm-no-requeue; the plugin would wait for a job that was preempted."""
+    """With slurm-no-requeue, the plugin would wait forever for a job that was preempted."""
     slurms = tmp_path / tool
     slurms.write_text(
         '#!/bin/sh\nprintf "1|PREEMPTED\\n2|CANCELLED by 1000\\n3|COMPLETED\\n"; exit $CODE\n'

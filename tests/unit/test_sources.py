@@ -1,4 +1,4 @@
-"""Rows of files and datasets, and how a row of each format becomes a problem."""
+"""Rows of files and datasets, and the conversion of a row of each format into a problem."""
 
 import csv
 import gzip
@@ -37,8 +37,8 @@ def problem(row, format="columns", columns=None, needs_answer=True, number=0, pa
     st.data(),
 )
 def test_a_table_comes_back_cell_by_cell(tmp_path_factory, header, count, line_end, marked, data):
-    """Quotes, commas, all kinds of line breaks within cells; with and without the byte order mark
-    that Excel writes."""
+    """Cells have quotes, commas and all kinds of line breaks. The file has or lacks the byte order
+    mark that Excel writes."""
     table = [{name: data.draw(CELLS) for name in header} for _ in range(count)]
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, header, quoting=csv.QUOTE_ALL, lineterminator=line_end)
@@ -155,8 +155,8 @@ PARTS = {
 
 @pytest.fixture(scope="module", params=["parquet", "jsonl"])
 def folder(request, tmp_path_factory):
-    """A dataset as a hub has it, with two configurations, and beside it the notes of its
-    download."""
+    """A dataset in the form of a hub, with two configurations, and the notes of its download in the
+    same folder."""
     import datasets
 
     path = tmp_path_factory.mktemp("dataset")
@@ -235,7 +235,7 @@ def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
 
 
 @given(st.integers(1, 40), st.data())
-def test_only_and_except_of_one_list_share_out_the_rows(count, data):
+def test_only_and_except_of_one_list_divide_the_rows(count, data):
     rows = [{"question": f"q{n}"} for n in range(count)]
     row_numbers = data.draw(st.lists(st.integers(0, count - 1), max_size=count))
     selected, excepted = (
@@ -246,7 +246,7 @@ def test_only_and_except_of_one_list_share_out_the_rows(count, data):
 
 
 @given(st.integers(1, 40), st.integers(1, 6))
-def test_every_nth_row_from_each_first_one_shares_out_the_rows(count, every):
+def test_every_nth_row_from_each_first_one_divides_the_rows(count, every):
     rows = [{"question": f"q{n}"} for n in range(count)]
     parts = [
         sources.choose_rows(rows, {"every": every, "first": first}, "f") for first in range(every)
@@ -277,7 +277,7 @@ def test_a_draw_takes_every_row_equally_often_and_only_rows_that_the_other_keys_
         for seed in range(700)
     ]
     counts = [sum(n in draw for draw in draws) for n in range(8)]
-    # 300 expected, 13 is a standard deviation
+    # the expected number is 300, with a standard deviation of 13
     assert counts[7] == 0 and all(240 < count < 360 for count in counts[:7])
     with pytest.raises(UserError, match="^f: 8 rows are to be drawn, but there are 7; lower"):
         sources.choose_rows(rows, {"except": [7], "draw": 8, "seed": 1}, "f")

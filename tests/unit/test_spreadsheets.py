@@ -1,4 +1,4 @@
-"""Tables as people and spreadsheets save them, through the programs that read them."""
+"""Tables as people and spreadsheets save them, read by the programs."""
 
 import csv
 import io
@@ -39,7 +39,7 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
 
 
 def check_refusal(done, *words):
-    """One line, status 1."""
+    """Assert that a program ends with one line and status 1."""
     assert (
         done.returncode == 1 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     ), done.stderr
@@ -106,7 +106,7 @@ def test_only_the_header_says_what_delimits(tmp_path, text, header):
     path.write_text(text)
     if header:
         assert spreadsheets.read(path).header == header
-    else:  # a wrong row of a table with semicolons is a wrong row, not a reason to take the table for another
+    else:  # a wrong row of a table with semicolons is an error, and does not change the delimiter
         with pytest.raises(Exception, match="row 2: more or fewer cells than the header's 2"):
             spreadsheets.read(path)
 
@@ -223,7 +223,7 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("problem", BAD_LINES)
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
-def test_the_first_five_wrong_lines_and_their_number_are_told(tmp_path, problem, count):
+def test_the_number_of_wrong_lines_and_the_first_five_are_reported(tmp_path, problem, count):
     bad, word = BAD_LINES[problem]
     lines = ['{"question": "q", "answer": 1}', bad, ""] * count
     (tmp_path / "mine.jsonl").write_text("\n".join(lines))
@@ -262,7 +262,7 @@ def test_rows_that_are_wrong_in_different_ways_are_told_apart(tmp_path):
     )
 
 
-def test_recordings_and_trajectories_are_held_to_the_same(tmp_path):
+def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     files.write_jsonl(
         tmp_path / "P.jsonl",
         [{"id": f"p{n}", "question": f"q{n}", "answer": "1"} for n in range(9)],
@@ -400,13 +400,13 @@ def test_rows_without_an_id_are_numbered_over_all_files(tmp_path):
         ("", ["b.csv: no rows"]),
     ],
 )
-def test_what_is_wrong_with_one_of_several_files_names_that_file(tmp_path, second, words):
+def test_a_fault_in_one_of_several_files_is_reported_with_that_file(tmp_path, second, words):
     (tmp_path / "a.csv").write_text("id,question,answer\na1,q1,1\na2,q2,2\n")
     (tmp_path / "b.csv").write_text(second)
     check_refusal(prepare(tmp_path, "a.csv", "b.csv", unlabelled=False), *words)
 
 
-def test_wrong_rows_of_several_files_are_told_with_their_files(tmp_path):
+def test_wrong_rows_of_several_files_are_reported_with_their_files(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("question,answer\nq,\n")
     check_refusal(

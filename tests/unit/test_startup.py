@@ -1,4 +1,4 @@
-"""What the workflow checks and prepares before its first job."""
+"""Checks and preparations of the workflow before its first job."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from hardgrpo.workflow.names import Names
 
 
 def call(**attributes) -> SimpleNamespace:
-    """A call of Snakemake, with other attributes of its `workflow`."""
+    """A stand-in for a call of Snakemake, with other attributes of its `workflow`."""
     defaults = {
         "is_main_process": True,
         "local_exec": True,
@@ -36,7 +36,7 @@ CONTAINERS = SimpleNamespace(deployment_method={DeploymentMethod.APPTAINER})
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("PATH", "PYTHONPATH", warm.SOCKET):  # monkeypatch restores them
+    for name in ("PATH", "PYTHONPATH", warm.SOCKET):  # monkeypatch restores the variables
         monkeypatch.setenv(name, os.environ.get(name, ""))
     return tmp_path
 
@@ -171,7 +171,7 @@ def test_a_pool_that_was_prepared_before_must_suffice():
 
 def test_programs_run_with_this_python_and_this_clones_package():
     os.environ.update(PATH="/nowhere", PYTHONPATH="/mine")
-    for _ in range(2):  # Snakemake starts Snakemake for a job of a cluster
+    for _ in range(2):  # on a cluster, Snakemake starts another Snakemake for a job
         startup.prepare_environment(call())
     assert os.environ["PATH"].split(os.pathsep)[0] == os.path.dirname(sys.executable)
     assert os.environ["PYTHONPATH"].split(os.pathsep) == ["/clone/src", "/mine"]

@@ -1,5 +1,5 @@
-"""What a training resumes from: nothing that cannot be trusted, and nothing is thrown away that may
-be whole."""
+"""The checkpoint from which a training resumes: only a trustworthy one, and no checkpoint is
+removed that may be intact."""
 
 import errno
 import fcntl
@@ -39,7 +39,7 @@ def test_a_damaged_checkpoint_is_removed_and_named(state, capsys):
     assert not states.checkpoint(state, 6).exists()
 
 
-def test_one_that_was_never_finished_is_removed_without_a_word(state, capsys):
+def test_an_unfinished_checkpoint_is_removed_without_a_message(state, capsys):
     (states.checkpoint(state, 6) / "manifest.json").unlink()
     assert states.resume_point(state, 2) == 4 and capsys.readouterr().out == ""
 
@@ -51,7 +51,7 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored,
     facts = {"arithmetic": stored} if stored else {}
     for step in (2, 4, 6):
         provenance.write_manifest(states.checkpoint(state, step), **facts)
-    states.thin(state, 2)  # keeps the model alone of the oldest
+    states.thin(state, 2)  # keeps only the model of the oldest checkpoint
     with pytest.raises(errors.UserError) as refused:
         states.resume_point(state, 2, current)
     for words in (
@@ -124,7 +124,8 @@ HERE = os.uname().nodename
 
 
 def test_an_account_that_can_only_read_cannot_hold_a_lock(tmp_path):
-    """Whoever can open a file can hold its lock, so others may not open it, under any umask."""
+    """An account that can open a file can lock it, so other accounts must not be able to open the
+    file, under any umask."""
     before = os.umask(0)
     try:
         with states.hold_lock(tmp_path / "state"), inputs._exclusive(tmp_path / "inputs.lock"):
@@ -193,7 +194,7 @@ def innocent():
     "text", ["process {innocent} on {here}", "process {innocent} on {here}, Slurm job 7"]
 )
 def test_a_process_that_got_the_number_of_an_ended_one_is_not_signalled(tmp_path, innocent, text):
-    """A run was killed, its number is used again, and something else holds its lock."""
+    """A run was killed, its process id is used again, and another process holds its lock."""
     (tmp_path / "lock").write_text(text.format(innocent=innocent.pid, here=HERE))
     with open(tmp_path / "lock") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -221,8 +222,8 @@ def test_a_process_that_got_the_number_of_an_ended_one_is_not_signalled(tmp_path
     ],
 )
 def test_no_number_of_a_lock_signals_more_than_the_run(tmp_path, monkeypatch, text):
-    """0 and -1 are whole groups of processes, 1 is the system's first process, and a job may be any
-    job of the account."""
+    """The ids 0 and -1 stand for groups of processes, 1 is the system's first process, and a job id
+    may belong to any job of the account."""
     calls = []
 
     def run(command, **options):

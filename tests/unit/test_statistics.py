@@ -1,4 +1,4 @@
-"""Intervals, the split of a gain, pass@k."""
+"""Intervals, the split of a gain, and pass@k."""
 
 import itertools
 
@@ -43,8 +43,8 @@ def test_the_parts_by_problem_have_the_parts_as_means_and_add_up_to_the_gains(
 
 
 def test_the_split_of_a_recorded_gain():
-    """Qwen3-14B on hard GSM8K, strict: 17.4 % answered and 6.6 % right before, 95.2 % and 69.2 %
-    after: 68.5 % finishing."""
+    """Qwen3-14B on hard GSM8K, strict grading: 17.4 % answered and 6.6 % correct before, 95.2 % and
+    69.2 % after. The part finishing is 68.5 %."""
     finishing, correctness = statistics.decompose(69 / 396, 26 / 396, 377 / 396, 274 / 396)
     assert finishing / (finishing + correctness) == pytest.approx(0.685, abs=5e-4)
 
@@ -97,8 +97,8 @@ def test_the_interval_by_hand():
 
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_intervals_of_gains_cover_with_few_seeds(seeds):
-    """1,000 simulated studies: 120 problems of mixed difficulty, 4 samples, gains that vary by seed
-    and problem."""
+    """1,000 simulated studies with 120 problems of mixed difficulty and 4 samples. Gains vary by
+    seed and problem."""
     rng = np.random.default_rng(7)
     problems, samples, replications, covered = 120, 4, 1000, 0
     for _ in range(replications):
@@ -141,12 +141,13 @@ def test_p_is_below_5_per_cent_where_the_interval_excludes_zero(values):
 
 
 def test_p_by_hand():
-    # seeds alone vary: a t test over seed means
+    # only seeds vary: p is that of a t test over seed means
     values = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])
     assert statistics.p_value(statistics.components(values)) == pytest.approx(
         stats.ttest_1samp([0.1, 0.2, 0.6], 0).pvalue
     )
-    one_seed = np.array([[0.1, 0.3, 0.8, 0.2]])  # one seed: a t test over problems
+    # with one seed, p is that of a t test over problems
+    one_seed = np.array([[0.1, 0.3, 0.8, 0.2]])
     assert statistics.p_value(statistics.components(one_seed)) == pytest.approx(
         stats.ttest_1samp(one_seed[0], 0).pvalue
     )
@@ -195,8 +196,8 @@ def test_holm_is_that_of_statsmodels(p_values):
 
 
 def test_the_noise_that_seeds_share():
-    """Independent random numbers: the base's own variance. The same random numbers: what is left of
-    it."""
+    """With independent random numbers, the shared noise is the variance of the base model alone.
+    With common random numbers, it is smaller."""
     rng = np.random.default_rng(5)
     replications, problems, samples = 300, 60, 4
     uniform = rng.random((replications, problems, samples))
@@ -209,7 +210,7 @@ def test_the_noise_that_seeds_share():
     assert statistics.independent_base_noise(base.mean(axis=-1), samples).mean() == pytest.approx(
         expected, rel=0.02
     )
-    # three seeds without any noise of their own
+    # three seeds without noise that they do not share
     shared = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)
     assert statistics.shared_noise(shared - base[:, None]).mean() == pytest.approx(
         0.1 * 0.9 / samples / problems, rel=0.05
@@ -231,12 +232,12 @@ def test_pooled_variance_over_seeds_by_hand():
     assert (over_seeds, df) == (
         pytest.approx(statistics.components(values[0] - values[1]).over_seeds),
         1,
-    ), "of two it is theirs"
+    ), "with two policies, the pooled variance is that of their difference"
 
 
 def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
-    """The factors are those of the non-central t; with seeds alone and with problems alone the
-    power is 80 %."""
+    """The factors are those of the non-central t distribution. The power is 80 % both if only seeds
+    vary and if only problems vary."""
     assert [round(statistics.detectable_factor(seeds), 2) for seeds in (3, 5, 10)] == [
         5.65,
         3.76,
@@ -260,11 +261,9 @@ def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
 
 @pytest.mark.parametrize("seeds", [3, 10])
 def test_after_holm_a_detectable_difference_is_still_found_four_times_of_five(seeds):
-    """1,500 studies of four policies, one of them ahead by `mdd`: how often p_holm of its lead over
-    one other is below 5 %.
-
-    Seeds alone vary, so that p is that of a t test over seeds.
-    """
+    """1,500 studies of four policies, one of which leads the others by `mdd`. The test counts the
+    studies in which p_holm of its lead over one other policy is below 5 %. Only seeds vary, so p is
+    that of a t test over seeds."""
     rng = np.random.default_rng(seeds)
     spread, pairs = 0.02, list(itertools.combinations(range(4), 2))
     means = rng.normal(0, spread, (1500, 4, seeds))
@@ -295,7 +294,7 @@ def test_after_holm_a_detectable_difference_is_still_found_four_times_of_five(se
 
 
 def test_detectable_factors_for_several_comparisons():
-    """Against the non-central t distribution where SciPy's own is sound."""
+    """Compared with SciPy's non-central t distribution where that distribution is accurate."""
     for seeds, comparisons in ((5, 2), (10, 2), (10, 6), (30, 6)):
         factor, level = statistics.detectable_factor(seeds, comparisons), 0.05 / comparisons
         reach = stats.t.isf(level / 2, seeds - 1)
@@ -306,8 +305,8 @@ def test_detectable_factors_for_several_comparisons():
 
 
 def test_a_contrast_of_two_groups_of_problems_covers():
-    """1,000 simulated studies of 4 seeds: two tiers of 40 and 25 problems share the seeds' luck,
-    but not the problems'."""
+    """1,000 simulated studies of 4 seeds. Two tiers of 40 and 25 problems share the seeds' random
+    effects, but no problems."""
     rng = np.random.default_rng(11)
     luck, covered, narrow = rng.normal(0, 0.05, (1000, 4, 1)), 0, 0
     for seeds in luck:
@@ -332,7 +331,7 @@ def test_a_contrast_of_two_groups_of_problems_covers():
         "one seed: over problems only"
     )
     assert np.isnan(statistics.contrast_interval(easy, hard[:, :1]).low), (
-        "one problem tells nothing about others"
+        "one problem gives no interval for new problems"
     )
 
 
@@ -348,7 +347,7 @@ def test_regression_on_two_by_hand():
     alone = statistics.r_squared(x[:, 1], y).estimate
     partial = statistics.partial_r_squared(y, x[:, 0], x[:, 1])
     assert 1 - joint == pytest.approx((1 - alone) * (1 - partial)), (
-        "what one leaves, and the other of that"
+        "the sum of R^2 of the first predictor and the second predictor's share of the remainder"
     )
     flat = statistics.coefficients(np.ones((6, 2)), y)
     assert all(np.isnan(slope.estimate) for slope, _ in flat) and np.isnan(

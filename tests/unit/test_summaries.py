@@ -1,5 +1,4 @@
-"""Summary tables by hand: accuracy, gains, their split, what was spent, and what explains the
-gains."""
+"""Summary tables by hand: accuracy, gains, the split of gains, costs, and predictors of gains."""
 
 import contextlib
 import copy
@@ -74,13 +73,13 @@ def evaluation(
 
 
 def share(a, b, c, d):
-    """Two samples of each of four problems: how many are right."""
+    """Two samples of each of four problems. Of these samples, `a`, `b`, `c` and `d` are correct."""
     return {name: [1] * right + [0] * (2 - right) for name, right in zip("abcd", (a, b, c, d))}
 
 
 TIERS = {"a": 3, "b": 10, "c": 3, "d": 10}
 BASE = {0: share(0, 1, 2, 0)}
-RUNS = {  # of 8 completions right: after 10, 20 and 30 updates
+RUNS = {  # number of correct completions of 8, after 10, 20 and 30 updates
     # 3, 4, 6
     "slow/all/seed0": {10: share(1, 1, 1, 0), 20: share(1, 1, 1, 1), 30: share(2, 1, 2, 1)},
     # 2, 7, 4
@@ -122,8 +121,8 @@ def test_accuracy_by_tier_by_hand(tmp_path):
         for tier in ("3", "10")
     ], "3 before 10"
     assert {row["step"] for row in rows.values()} == {30}
-    # Tier 3 is a and c, tier 10 is b and d; of 4 completions, by seed. The base has 2 and 1 right
-    # of each 4.
+    # Problems a and c have tier 3, problems b and d tier 10. Each tier has 4 completions per seed,
+    # of which the base model has 2 and 1 correct.
     base = {"3": 0.5, "10": 0.25}
     assert all(
         row["base_accuracy"] == base[row["tier"]] and row["problems"] == row["seeds"] == 2
@@ -146,8 +145,8 @@ def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
         for r in accuracies.tiers(cells(tmp_path))
         if (r["policy"], r["recipe"], r["tier"]) == ("low", "slow", "10")
     ]
-    # Of b and d, each seed: 1, 1 and 0, 1/2. Means 1 and 1/4 over seeds, 1/2 and 3/4 over problems;
-    # residuals 1/8.
+    # The accuracies on b and d are 1 and 1 for one seed, 0 and 1/2 for the other. The means of the
+    # seeds are 1 and 1/4, those of the problems 1/2 and 3/4; residuals are 1/8.
     over_seeds, over_problems, interaction = 0.28125 / 2, 0.03125 / 2, 4 * 0.015625 / 4
     half = (
         12.706204736432095**2 * over_seeds + 12.706204736432095**2 * (over_problems - interaction)
@@ -164,13 +163,13 @@ def test_tiers_that_are_words_stand_behind_numbers_and_problems_without_one_are_
     assert accuracies.tiers(cells(tmp_path / "none", tiers={})) == []
 
 
-def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_path):
+def test_steps_until_a_run_reaches_the_final_accuracy_of_all_prompts_by_hand(tmp_path):
     rows = {(row["policy"], row["recipe"]): row for row in accuracies.catches_up(cells(tmp_path))}
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
     reached = ("step", "step_first", "step_last", "seeds_reached")
-    # Means of the two curves, of 16: all 5, 11, 10; low 8, 7, 12; low, fast 1, 3, 7. Of one seed, 5
-    # of 8 are needed.
+    # Correct completions of 16 over both seeds: all 5, 11, 10; low 8, 7, 12; low, fast 1, 3, 7. One
+    # seed needs 5 of 8.
     assert [rows["all", "slow"][name] for name in reached] == [20, 20, 30, 2]
     assert [rows["low", "slow"][name] for name in reached] == [30, 10, 10, 1]
     assert [rows["low", "fast"][name] for name in reached] == [None, None, None, 0]
@@ -220,8 +219,8 @@ def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_p
 
 
 def test_gains_and_differences_by_hand(tmp_path):
-    """Two seeds and four problems: both targets, pooled, the tests and what could be detected are
-    columns of each row."""
+    """Two seeds and four problems. Each row has columns for both targets, for the pooled variance,
+    for the tests and for the detectable difference."""
     loaded_cells = cells(tmp_path)
     gained = {
         (row["policy"], row["recipe"]): row for row in gains_and_differences.gains(loaded_cells)
@@ -239,8 +238,8 @@ def test_gains_and_differences_by_hand(tmp_path):
         "what a design can detect is the same for all policies"
     )
     rows = gains_and_differences.differences(loaded_cells)
-    # all by recipe slow and low by recipe fast differ in policy and recipe: their difference would
-    # answer nothing.
+    # Arm `all` by recipe slow and arm `low` by recipe fast differ in policy and recipe, so their
+    # difference would not answer a question.
     assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows] == [
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast")
     ]  # fmt: skip
@@ -271,7 +270,7 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
             [row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]
         ).all()
     assert gains_and_differences.mcnemar(loaded_cells) == [], (
-        "two samples a problem are no single grade"
+        "McNemar's test needs one sample per problem"
     )
 
 
@@ -289,7 +288,8 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
         ("all", "slow", "base", ""), ("low", "slow", "base", ""), ("low", "fast", "base", ""),
         ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast"),
     ]  # fmt: skip
-    # First samples: base 0 1 1 0, all/seed0 1 1 1 1, so two are right in the run alone.
+    # Grades of the first samples are 0 1 1 0 for the base model and 1 1 1 1 for all/seed0, so two
+    # are correct only in the run.
     first_row = rows[0]
     assert (
         first_row["only_this"],
@@ -309,11 +309,12 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
 @given(st.lists(st.lists(st.integers(0, 2), min_size=24, max_size=24), min_size=2, max_size=2))
 @settings_of_hypothesis(max_examples=20)
 def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
-    """Strict and lenient, all problems and each tier, mean and every run: finishing + correctness =
-    gain to 1e-12."""
+    """finishing + correctness = gain to 1e-12, for strict and lenient grading, for all problems and
+    each tier, for the mean and every run."""
     folder = tmp_path_factory.mktemp("split")
 
-    # 0: not answered, 1: answered, 2: right; every other right one only leniently
+    # 0: not answered, 1: answered, 2: correct; every second correct answer is correct only
+    # leniently
     def write(path, step, draws):
         rows = [
             dict.fromkeys(evaluations.COLUMNS)
@@ -351,8 +352,8 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
 
 
 def updates_of(*lengths):
-    """Logs of runs of one task that made as many updates as `lengths` says, of two policies in
-    turn."""
+    """Logs of a task's runs, with the numbers of updates in `lengths`, alternately of two
+    policies."""
     frames = {}
     for n, length in enumerate(lengths):
         run = Run("m", "t", "slow", ("all", "low")[n % 2], n // 2, "m")
@@ -384,7 +385,7 @@ def parity_rows(monkeypatch, updates, held_constant):
     )
 
 
-def test_what_training_cost_is_told_by_policy(monkeypatch):
+def test_costs_of_training_are_shown_by_policy(monkeypatch):
     updates = updates_of(3, 3, 3, 3)
     rows = parity_rows(
         monkeypatch, updates, ["updates", "prompts", "rollouts", "completion_tokens"]
@@ -473,10 +474,10 @@ def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answ
 @pytest.mark.parametrize(
     "policy, recipe, sampled, labels",
     [
-        # what it has sampled, not what it could have
+        # the number of sampled prompts, not the largest possible number
         ({"rule": "all"}, {"selector": {"kind": "beta"}}, [8, 7, 3], 18),
         ({"rule": "random", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 24),
-        # the choice took them all
+        # the choice needed the labels of all prompts
         ({"rule": "hard", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 500),
         ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "pass_rate"}}, [8, 8], 500),
         ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "tier"}}, [8, 8], 16),

@@ -1,5 +1,5 @@
-"""Training on worked solutions: what the configuration allows, what the trainer is told, and which
-tokens it trains on."""
+"""Training on worked solutions: accepted configurations, the trainer's arguments, and the tokens in
+the loss."""
 
 import copy
 import dataclasses
@@ -102,7 +102,7 @@ def with_study(change) -> dict:
         (lambda c: c["studies"]["truncation"].update(arms=[{"policy": "hard", "recipe": "sft"}], tasks=["shuffled_objects_1000"], also_tested_on={}), "no worked solutions"),
     ],
 )  # fmt: skip
-def test_what_a_recipe_cannot_do_is_said_before_anything_runs(change, words):
+def test_an_impossible_recipe_is_reported_before_anything_runs(change, words):
     with pytest.raises(UserError, match=words):
         checks.check(with_study(change), "config.yaml")
 
@@ -241,8 +241,8 @@ def test_a_family_without_demonstrations_says_so():
 
 
 def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
-    """Whatever SFTConfig adds to the trainer's own arguments is stated, or listed here with the
-    reason why not."""
+    """Every argument that SFTConfig adds to those of transformers is set explicitly, or listed here
+    with the reason why not."""
     from transformers import TrainingArguments
     from trl import SFTConfig
 
@@ -254,8 +254,8 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
     elsewhere = {
         # the model is loaded before, by recipes.model_arguments
         "model_init_kwargs", "trust_remote_code",
-        "router_aux_loss_coef",  # mixtures of experts
-        # of texts that TRL tokenizes and cuts
+        "router_aux_loss_coef",  # only for mixtures of experts
+        # only for texts that TRL tokenizes and truncates
         "dataset_text_field", "dataset_kwargs", "dataset_num_proc", "truncation_mode",
         "packing_strategy", "eval_packing", "pad_token",
     }  # fmt: skip
@@ -288,8 +288,8 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A model folder of the miniature's kind, problems, and the specification of a run on their
-    worked solutions."""
+    """A model folder like the miniature's, problems, and the specification of a run on their worked
+    solutions."""
     from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
@@ -346,10 +346,10 @@ def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretra
         ), "as pretrained"
 
 
-def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_arguments_reach_it(
+def test_chat_arguments_reach_the_template_and_text_after_the_end_token_is_not_trained_on(
     world,
 ):
-    """As Qwen3's template: what stands before the answer depends on an argument, and a turn ends in
+    """In Qwen3's template, an argument decides the text before the answer, and a turn ends with
     more than the end token."""
     from hardgrpo.training import supervised
 
@@ -383,7 +383,7 @@ def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_argum
     )
 
 
-def test_a_solution_beyond_the_completion_limit_is_left_out_whole_and_said(world, capsys):
+def test_a_solution_beyond_the_completion_limit_is_left_out_and_reported(world, capsys):
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
@@ -400,10 +400,10 @@ def test_a_solution_beyond_the_completion_limit_is_left_out_whole_and_said(world
     )
     assert all(
         texts_within_limit[identity] == texts[identity] for identity in texts_within_limit
-    ), "at the limit it is kept, end token and all"
+    ), "a solution that reaches the limit with its end token must be kept"
     output = capsys.readouterr().out
     assert (
-        f"{12 - len(texts_within_limit)} of 12 chosen prompts have one of more than {limit} tokens: t-train-"
+        f"{12 - len(texts_within_limit)} of 12 chosen prompts have a worked solution of more than {limit} tokens: t-train-"
         in output
         and "left out" in output
     )
@@ -436,7 +436,7 @@ def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path,
 
 
 def train(world, folder, micro_batch=None, **changes):
-    """A finished training: its trainer, and the batches that it has computed."""
+    """A finished training: (its trainer, the batches that it has computed)."""
     from hardgrpo.training import supervised
 
     spec, problems, _, tokenizer = world
@@ -493,7 +493,7 @@ def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is
 
 
 @pytest.mark.slow
-def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_however_it_is_shared_out(
+def test_the_first_loss_is_the_mean_over_the_tokens_of_an_update_with_and_without_micro_batches(
     world, tmp_path
 ):
     from transformers import AutoModelForCausalLM

@@ -1,5 +1,5 @@
-"""The paper's tables: entries and functions fit each other, LaTeX and HTML say the same, the best
-are marked where they are resolved."""
+"""The paper's tables: entries of the registry fit their functions, LaTeX and HTML have the same
+content, and the best values are marked only if they are resolved."""
 
 import importlib
 import inspect
@@ -56,7 +56,7 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
 def test_every_summary_table_is_used():
     used = {name for entries in (registry.SUMMARIES, registry.JUDGED, registry.TABLES, registry.FIGURES) for entry in entries.values()
             for name in entry.of}  # fmt: skip
-    # and by the agreement with the reference
+    # these tables are also used by the agreement with the reference
     read_by_people = {"decomposition_runs", "recorded_rates"}
     assert registry.SUMMARIES.keys() - used - set(registry.NUMBERED) == read_by_people
 

@@ -1,4 +1,4 @@
-"""Problems of a task: from files and datasets, with ids, checked against the grader."""
+"""Problems of a task: read from files and datasets, with ids, and checked with the grader."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def prepare(folder, source, *paths, task="mine", split="train", **options):
 
 
 def check_refusal(done, *words):
-    """One line, status 1, nothing written."""
+    """Assert that a program ends with one line and status 1, and writes nothing."""
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
     for word in words:
@@ -147,7 +147,7 @@ def test_a_table_that_makes_no_task_is_refused_with_its_row(tmp_path, header, ro
     assert not (tmp_path / "P.jsonl").exists()
 
 
-def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_elsewhere(tmp_path):
+def test_problems_without_answers_are_refused_unless_no_answers_are_needed(tmp_path):
     lines(
         tmp_path / "mine.jsonl",
         [
@@ -175,7 +175,7 @@ def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_e
 
 @pytest.fixture
 def data(tmp_path):
-    """Two files of a dataset; every fourth answer is no number."""
+    """Two files of a dataset. Every fourth answer is not a number."""
     for name, count in (("one", 10), ("two", 6)):
         answers = [f"{n}" if n % 4 else r"\pi" for n in range(count)]
         rows = [
@@ -219,7 +219,7 @@ def test_two_conditions_of_a_dataset_share_their_ids(data):
 
 @given(st.sets(st.integers(0, 9), min_size=1, max_size=9))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_halves_by_only_and_except_of_one_list_share_out_the_questions(data, row_numbers):
+def test_only_and_except_of_one_list_divide_the_questions_into_two_halves(data, row_numbers):
     rows = sorted(row_numbers)
     source = MATHS | {
         "train": [part("one.jsonl", {"only": rows})],

@@ -79,7 +79,7 @@ def test_a_name_of_a_table_is_shown_without_control_characters(capsys):
         (lambda folder: (folder / "config.json").write_text("[]"), ""),
     ],
 )
-def test_a_hostile_model_is_one_line(tmp_path, change, words):
+def test_a_hostile_model_gives_a_one_line_error(tmp_path, change, words):
     import transformers
 
     from hardgrpo.sampling import engines
@@ -106,7 +106,7 @@ def change_config(folder, **settings) -> None:
     )
 
 
-def test_what_a_library_raises_while_it_loads_is_one_line_and_an_interruption_is_none():
+def test_an_exception_of_a_loading_library_gives_a_one_line_error_unless_it_is_an_interruption():
     class PanicException(BaseException):
         pass
 

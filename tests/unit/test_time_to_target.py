@@ -1,5 +1,5 @@
-"""How many rollouts an arm takes to be as accurate as plain GRPO: by hand, and how often its
-intervals hold the truth."""
+"""The number of rollouts until an arm is as accurate as plain GRPO at its end: by hand, and the
+coverage of its intervals."""
 
 from types import SimpleNamespace
 
@@ -12,9 +12,9 @@ from hardgrpo.analysis.columns import CELL
 from hardgrpo.study.settings import Run
 
 
-def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
-    """Seeds that are one seed many times: no spread. Plain GRPO goes from .2 to .6; the other is
-    there after half of its rollouts."""
+def test_time_to_target_is_measured_in_rollouts_of_plain_grpo_on_the_same_prompts():
+    """All seeds have the same curve, so there is no spread. Plain GRPO goes from .2 to .6; the
+    other arm reaches .6 after half of its rollouts."""
 
     def table_rows(plain: list[float], other_accuracies: list[float], seeds: int = 6) -> list[dict]:
         one_seed = lambda accuracies: np.tile(np.array([0.2, *accuracies])[None, :], (seeds, 1))
@@ -31,11 +31,11 @@ def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
     assert (row["share"], row["share_low"], row["share_high"], row["reached"]) == (0.5, 0.5, 0.5, 1)
     (row,) = table_rows([0.4, 0.6], [0.3, 0.5])
     assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), (
-        "it never gets there"
+        "the arm never reaches the target"
     )
     (row,) = table_rows([0.7, 0.6], [0.7, 0.6])
     assert (row["share"], row["minus_share"]) == (1, pytest.approx(0.4)), (
-        "what is alike takes as long, also where noise is there early"
+        "equal arms must take equally long, also if noise reaches the target early"
     )
     (row,) = table_rows([0.4, 0.6], [0.6, 0.7], seeds=5)
     assert (row["share"], row["share_low"], row["reached"]) == (0.5, None, 1), (
@@ -48,8 +48,8 @@ def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
 
 @pytest.mark.slow
 def test_intervals_of_time_to_target_hold_the_truth_about_as_often_as_they_say():
-    """Both curves rise evenly, the other's with 1.5 times the slope, ten seeds: nine in ten
-    intervals or more hold 2/3."""
+    """Both curves are linear, and the second has 1.5 times the slope of the first. With ten seeds,
+    at least nine of ten intervals contain 2/3."""
     rng, held, tries = np.random.Generator(np.random.PCG64(11)), 0, 120
     for _ in range(tries):
         plain, fast = (

@@ -1,4 +1,5 @@
-"""The trainer against TRL's own: the same completions, the same gradients, less work."""
+"""The trainer compared with TRL's trainer: the same completions and gradients, with less
+computation."""
 
 from types import SimpleNamespace
 
@@ -18,7 +19,8 @@ pytestmark = pytest.mark.slow
 
 WORDS = ["red", "blue", "green", "white"]
 CLOCK = {"step_time", "epoch"}
-OF_MICRO_BATCHES = {"entropy"}  # and clip ratios: a mean over the micro-batches that were computed
+# these metrics and clip ratios are means over the micro-batches that were computed
+OF_MICRO_BATCHES = {"entropy"}
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +54,8 @@ def rows() -> dict[str, dict]:
 
 
 class Training:
-    """A short training by a trainer class: its log, completions, gradients by update, weights, rows
-    of each pass with a gradient."""
+    """A short training by a trainer class: its log, completions, gradients by update, weights, and
+    the rows of each pass with a gradient."""
 
     def __init__(self, kind, tiny, folder, reward, micro_batch=None, updates=3, **changes):
         from trl import GRPOConfig
@@ -134,7 +136,7 @@ def long(completions, **_):
 
 
 def long_for_half(prompts, completions, **_):
-    """No group of the prompts of one and two words has an advantage."""
+    """A reward that gives no advantage to groups whose prompts have one or two words."""
     return [
         reward * (len(prompt[0]["content"].split()) > 2)
         for prompt, reward in zip(prompts, long(completions))
@@ -195,7 +197,7 @@ def test_in_micro_batches_the_gradient_is_that_of_trl(both, reward, loss, beta):
 
 
 def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(both):
-    """By the momentum of the updates before."""
+    """The momentum of earlier updates moves the weights."""
     theirs, ours = both(long_at_first)
     assert [bool(entry["grad_norm"]) for entry in ours.log] == [True, False, False]
     assert (len(theirs.passes), len(ours.passes)) == (3, 1)

@@ -1,4 +1,4 @@
-"""Trajectories: what a file may hold, the stretches of the epochs, and the interval of a policy's
+"""Trajectories: the accepted files, stretches of epochs, and the interval for a policy's
 prompts."""
 
 import numpy as np
@@ -64,8 +64,8 @@ def test_the_first_epochs_of_each_prompt_are_split_from_the_later_ones_whatever_
 
 
 def test_a_stretch_is_the_same_share_of_the_epochs_of_each_prompt():
-    """20 epochs of one prompt and 13 of another; a group of the second is mixed in its first half
-    alone."""
+    """One prompt has 20 epochs, the other 13. A group of the second prompt is mixed only in the
+    first half."""
     rows = [{"id": "long", "epoch": e, "correct": 4, "rollouts": 4} for e in range(20)]
     rows += [
         {"id": "short", "epoch": e, "correct": 1 if e < 7 else 0, "rollouts": 4} for e in range(13)
@@ -127,7 +127,7 @@ def test_each_group_is_left_out_once_and_the_policy_chooses_again():
             groups, rates, {"rule": "hard", "budget": 0.1}, [0]
         )
         == []
-    ), "a tenth of eight is no prompt"
+    ), "a tenth of eight prompts is less than one prompt"
 
 
 @pytest.mark.slow
@@ -135,17 +135,15 @@ def test_each_group_is_left_out_once_and_the_policy_chooses_again():
     "rule", ["hard", "hard_solvable", "middle", "nearest_half", "random", "easy"]
 )
 def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
-    """Pools like the real one: a quarter is never solved in 24 rollouts. The truth is the mean over
-    all pools.
-
-    With about a hundred chosen prompts, whose outcomes are skewed, coverage is a little below 95 %.
-    """
+    """Simulated pools like the real pool: a quarter of the prompts is never solved in 24 rollouts.
+    The true value is the mean over all pools. With about a hundred chosen prompts, whose outcomes
+    are skewed, coverage is a little below 95 %."""
     chance, intervals = np.random.default_rng(1), []
     for _ in range(150):
         p = chance.beta(0.35, 0.7, 300)
         names = [f"p{i}" for i in range(300)]
         rates = dict(zip(names, chance.binomial(24, p) / 24))
-        # the model learns
+        # pass rates rise
         right = chance.binomial(8, np.clip(p[:, None] + np.linspace(0, 0.2, 40), 0, 1))
         mixed = pd.Series(((right > 0) & (right < 8)).mean(axis=1), index=names)
         policy, seeds = {"rule": rule, "budget": 0.3}, [0, 1]

@@ -1,5 +1,4 @@
-"""A grade that could not be reached in time is counted as such, and a study with many of them
-stops."""
+"""An undecided grade is counted as undecided, and a study with too many of them stops."""
 
 import pytest
 
@@ -10,7 +9,7 @@ from hardgrpo.selection import prompt_difficulty
 
 @pytest.fixture
 def never(monkeypatch):
-    """Math-Verify never decides."""
+    """Make Math-Verify never decide."""
     monkeypatch.setattr(expressions, "_ask", lambda question: None)
     expressions.equal.cache_clear()
     expressions.parses.cache_clear()

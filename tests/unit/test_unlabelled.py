@@ -1,5 +1,5 @@
-"""Choices without labels: no answer changes a byte of the subset, and of a predicted one only the
-answers that were bought."""
+"""Choices without labels: changed answers change no byte of the subset. A predicted subset depends
+only on the answers that were bought."""
 
 import json
 import random
@@ -16,7 +16,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, predicted
 
 CONFIG = project_config.config()
-# As the programs get them: `rounds` is read by the workflow, which asks for each round's choice.
+# Policies as the programs receive them: the workflow reads `rounds` and asks for each round's
+# choice.
 UNLABELLED = {
     name: {key: value for key, value in policy.items() if key != "rounds"}
     for name, policy in CONFIG["policies"].items()
@@ -35,8 +36,8 @@ def run(folder, program, *arguments, fails=False) -> subprocess.CompletedProcess
 
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory):
-    """A pool of 200 prompts, eight samples each: the surer a prompt, the likelier its right answer,
-    but a tenth are surely wrong."""
+    """A pool of 200 prompts with eight samples each. Prompts whose samples agree more are more
+    often correct, but for a tenth the samples agree on a wrong answer."""
     folder, chance = tmp_path_factory.mktemp("probe"), random.Random(3)
     problems, samples = [], []
     for number in range(200):
@@ -66,7 +67,7 @@ def probe(tmp_path_factory):
 
 
 def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> bytes:
-    """The whole way from problems, whose answers may be changed, to the subset."""
+    """Run all programs from the problems, whose answers may be changed, to the subset."""
     policy, folder = UNLABELLED[name], folder / name
     folder.mkdir(parents=True, exist_ok=True)
     files.write_jsonl(
@@ -159,7 +160,7 @@ def test_nonsense_for_the_answers_changes_no_byte_of_the_subset(name, probe, tmp
 
 
 @pytest.mark.parametrize("name", UNLABELLED)
-def test_what_was_bought_and_chosen_is_said(name, probe, tmp_path):
+def test_bought_labels_and_chosen_prompts_are_written_to_the_facts(name, probe, tmp_path):
     choose(probe, tmp_path, name)
     facts = files.read_json(tmp_path / name / "subset.json")
     rows = files.read_rows(
@@ -240,7 +241,7 @@ def test_a_sample_of_one_class_tells_nothing_and_says_so(rate, word):
         predicted.predict_pass_rates(known_signals(9), {"p1": rate, "p2": rate})
 
 
-def test_a_sample_is_random_and_never_smaller_than_two():
+def test_a_random_sample_has_at_least_two_prompts():
     ids = [f"p{n}" for n in range(100)]
     assert len(set(predicted.draw_sample(ids, 0.1, 0))) == 10 and predicted.draw_sample(
         ids, 0.1, 0

@@ -1,5 +1,5 @@
-"""Programs that start in a process with the libraries loaded behave as if they had been started
-themselves."""
+"""Programs that are forked from a process with loaded libraries behave like programs that are
+started directly."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ import pytest
 
 from conftest import ROOT
 
-# for what ends its server, and would wait for all libraries each time
+# for tests that end the server and would have to wait for all libraries
 TORCH_ALONE = "LIBRARIES = 'import torch'"
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ print(got)
 
 
 class World:
-    """A folder with a program, and a process in the part of Snakemake."""
+    """A folder with a program, and a process in place of Snakemake."""
 
     def __init__(self, folder: Path, libraries: str = ""):
         self.folder, self.sockets, source = folder, folder / "sockets", ROOT / "src"
@@ -72,8 +72,8 @@ class World:
         self.snakemake.wait()
 
     def start(self, code: str, *arguments: str, **environment) -> tuple:
-        """(the program, warm or cold, the process that it runs in, that one's parent; None for one
-        that has ended already)."""
+        """(the program, "warm" or "cold", the process that it runs in, the parent of this process).
+        A process that has already ended is None."""
         process = subprocess.Popen(
             [sys.executable, "program.py", code, *arguments],
             cwd=self.folder,
@@ -93,8 +93,8 @@ def running(number: int) -> psutil.Process | None:
 
 
 def finish(process: subprocess.Popen, sent: str = "") -> tuple[str, str]:
-    """What else it prints and says. Not `communicate`, which does not know of what `readline` has
-    read ahead."""
+    """Return the remaining output and errors. `communicate` is not used, because it does not know
+    what `readline` has buffered."""
     process.stdin.write(sent)
     process.stdin.close()
     printed = process.stdout.read(), process.stderr.read()
@@ -111,7 +111,8 @@ def world(tmp_path_factory):
 
 @pytest.fixture(params=["warm", "cold"])
 def start(world, request):
-    """Programs are started in both ways, and what is tested must not tell them apart."""
+    """A function that starts programs. The tests must not notice whether a program is started
+    directly or from the server."""
 
     def start(code: str):
         process, how, *processes = world.start(
@@ -136,7 +137,7 @@ print("to stderr", file=sys.stderr)
     assert process.returncode == 0
 
 
-def test_at_its_end_threads_are_waited_for_and_exit_handlers_called(start):
+def test_the_program_waits_for_threads_and_calls_exit_handlers_at_its_end(start):
     code = """
 import atexit, threading
 atexit.register(print, "handler", end="")
@@ -168,7 +169,7 @@ def test_when_nobody_reads_what_it_prints_last_it_fails_without_a_traceback(star
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
     ],
 )
-def test_it_ends_as_the_program_ends(start, code, status, output):
+def test_the_process_ends_with_the_output_and_status_of_the_program(start, code, status, output):
     process, *_ = start(code)
     assert finish(process)[1] == output and process.returncode == status
 
@@ -180,8 +181,9 @@ def test_a_signal_reaches_the_program_once(start):
     assert finish(process) == ("['TERM']\n", "") and process.returncode == 0
 
 
-def test_signals_do_to_the_program_what_they_do_to_any(start):
-    """None is blocked or ignored; one that comes before the program has looked ends it."""
+def test_signals_have_their_default_effect_on_the_program(start):
+    """No signal is blocked or ignored. A signal that arrives before the program can handle it ends
+    the program."""
     code = """
 print(signal.pthread_sigmask(signal.SIG_BLOCK, []), [signal.getsignal(n) == signal.SIG_DFL for n in (1, 15, signal.SIGCHLD)])
 print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
@@ -195,7 +197,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 
 def test_ctrl_c_reaches_the_program_once(start):
-    """A terminal sends it to the whole process group."""
+    """A terminal sends Ctrl-C to the whole process group."""
     process, *_ = start(COUNT)
     assert process.stdout.readline() == "ready\n"
     os.killpg(process.pid, signal.SIGINT)
@@ -251,18 +253,18 @@ def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts
     world.end()
 
 
-def test_it_ends_with_snakemake_and_leaves_no_socket(tmp_path):
+def test_the_server_ends_with_snakemake_and_leaves_no_socket(tmp_path):
     world = World(tmp_path, TORCH_ALONE)
     process, _, real, parent = world.start(
         "print('ready', flush=True); time.sleep(2); print('whole')"
     )
     assert process.stdout.readline() == "ready\n"
     before = sum(parent.cpu_times()[:2])
-    # nobody has asked how it ended: in a container without an init nobody does
+    # the killed process stays a zombie, as in a container without an init
     world.snakemake.kill()
     time.sleep(1.5)
-    assert sum(parent.cpu_times()[:2]) - before < 0.5, "it waits, and does not ask again and again"
-    assert finish(process)[0] == "whole\n", "what runs is brought to its end"
+    assert sum(parent.cpu_times()[:2]) - before < 0.5, "the server must wait without polling"
+    assert finish(process)[0] == "whole\n", "a running program must not be ended"
     assert gone(parent) and [path.name for path in world.sockets.iterdir()] == ["lock"]
     world.end()
 
@@ -314,10 +316,10 @@ def test_a_signal_after_the_server_has_died_is_no_traceback():
 def test_streams_of_a_program_that_dies_while_it_asks_are_closed(world):
     import socket
 
-    world.start("pass")[0].wait()  # the server runs
+    world.start("pass")[0].wait()  # the server still runs
     reader, writer = os.pipe()
     connection = socket.socket(socket.AF_UNIX)
-    # one of an earlier server may lie there, too
+    # the socket of an earlier server may still exist
     for place in (path for path in world.sockets.iterdir() if path.is_socket()):
         with contextlib.suppress(ConnectionRefusedError):
             connection.connect(str(place))
@@ -328,7 +330,7 @@ def test_streams_of_a_program_that_dies_while_it_asks_are_closed(world):
     assert os.read(reader, 1) == b"", "nobody holds the pipe open any more"
 
 
-def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
+def test_a_server_that_dies_during_a_request_gives_a_one_line_error(monkeypatch, capsys):
     import socket
 
     from hardgrpo.runtime import warm
@@ -343,7 +345,7 @@ def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
     )
 
 
-def test_what_comes_in_two_parts_is_received_whole():
+def test_a_message_in_two_parts_is_received_whole():
     import socket
 
     from hardgrpo.runtime import warm
@@ -353,4 +355,4 @@ def test_what_comes_in_two_parts_is_received_whole():
     threading.Timer(0.1, client.sendall, [b"parts"]).start()
     assert warm._receive(server, 9) == b"two parts"
     client.close()
-    assert warm._receive(server, 1) == b"", "whoever sends is gone"
+    assert warm._receive(server, 1) == b"", "the sender has closed the connection"

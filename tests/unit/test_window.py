@@ -1,5 +1,5 @@
-"""The requests that vLLM knows, with a stand-in for vLLM: its batch stays full, and each completion
-finds its prompt."""
+"""The requests that vLLM holds, with a stand-in for vLLM: its batch stays full, and each completion
+belongs to its prompt."""
 
 import importlib
 import random
@@ -10,8 +10,8 @@ import pytest
 
 
 class Engine:
-    """Ends some of its requests at each step, in any order. `steps`: how many requests it had at
-    each step, and had ended."""
+    """A stand-in that ends some of its requests at each step, in any order. `steps`: the numbers of
+    requests that it held at each step and had ended until then."""
 
     def __init__(self):
         self.requests, self.steps, self.count, self.rng = {}, [], 0, random.Random(0)

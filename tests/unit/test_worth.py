@@ -1,4 +1,4 @@
-"""The page "Was it worth it?": its verdicts, its first sentence, and that it agrees with
+"""The page "Was it worth it?": its verdicts, its first sentence, and its agreement with
 docs/which-prompts.md."""
 
 from math import nan
@@ -90,7 +90,7 @@ def test_the_committed_studies_have_arms_of_every_verdict_that_differs_from_a_ga
 
 
 def test_one_comparison_has_one_verdict():
-    """The page says yes to no arm that docs/which-prompts.csv does not call better than a random
+    """The page says yes only to arms that docs/which-prompts.csv calls better than a random
     choice."""
     cases = pd.read_csv(ROOT / "docs/which-prompts.csv")
     compared = 0

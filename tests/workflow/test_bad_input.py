@@ -1,5 +1,5 @@
-"""What is wrong in a file is one clear line with the place and the remedy; exit status not 0,
-results untouched."""
+"""A fault in a file is reported in one line with the place and the remedy. The exit status is not
+0, and results are unchanged."""
 
 import json
 import subprocess
@@ -35,8 +35,7 @@ def lines(rows):
 
 
 def measure(folder, problems=None, completions=None, name="C.jsonl"):
-    """Run measure_difficulty.py on texts; an output of an earlier run stands in the way of
-    nothing."""
+    """Run measure_difficulty.py on texts, with an output of an earlier run in place."""
     (folder / "P.jsonl").write_text(lines(PROBLEMS) if problems is None else problems)
     data = lines(COMPLETIONS) if completions is None else completions
     (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
@@ -150,8 +149,8 @@ def test_a_prompt_is_graded_only_when_asked_for(tmp_path):
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path):
-    """A program that writes more than a file may hold: one line, the earlier result kept, no
-    temporary file."""
+    """A program reaches the limit on the size of files: it ends with one line, keeps the earlier
+    result, and leaves no temporary file."""
     import resource
 
     rows = [row | {"id": f"p{i % 20}", "sample": i} for i, row in enumerate(COMPLETIONS * 50)]
@@ -178,7 +177,7 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path):
 
 
 def test_runs_that_spent_differently_stop_the_summary(finished):
-    """Budgets are equal or it fails, with the two numbers that differ."""
+    """The summary stops with the two numbers that should be equal."""
     path = "results/training/tiny/swaps/mini/random/seed0/updates.csv"
     finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
     done = finished.snakemake("results/summaries/mini/parity.csv")
@@ -187,7 +186,7 @@ def test_runs_that_spent_differently_stop_the_summary(finished):
     assert "holds updates constant, but mini/hard/seed0 has 4 and mini/random/seed0 has 3" in output
 
 
-def test_a_split_that_a_task_does_not_have_is_told(world):
+def test_a_split_that_a_task_does_not_have_is_reported(world):
     done = world.snakemake("-n", "results/tasks/aime2025/train.jsonl")
     output = done.stdout + done.stderr
     assert (

@@ -1,4 +1,4 @@
-"""`hardgrpo choose`: one command from a file and an address to the prompts to annotate."""
+"""`hardgrpo choose`: one command from a file and a server's address to the prompts to annotate."""
 
 import json
 import os
@@ -16,7 +16,8 @@ from model_server import WORDS
 
 @pytest.fixture
 def choose(tmp_path, model_server):
-    """A function that runs the command on a file with this content, outside of the clone."""
+    """A function that runs the command outside of the clone, on a file with the content in its
+    argument."""
     world = World(tmp_path / "world")
 
     def run(content, *arguments, name="my prompts.csv", **env):
@@ -152,7 +153,7 @@ def test_the_grader_is_the_first_that_reads_the_answers(answers, grader):
         ),
     ],
 )
-def test_a_wrong_call_is_one_line(choose, content, arguments, words):
+def test_a_wrong_call_gives_a_one_line_error(choose, content, arguments, words):
     done = choose(content, *arguments)
     assert done.returncode == 1 and words in done.stderr, done.stderr
     assert done.stderr.count("\n") == 1 and "verysecret" not in done.stderr

@@ -1,5 +1,5 @@
-"""Container images, without a container runtime: their definitions, the rules that name them, and
-how Snakemake calls it."""
+"""Container images, tested without a container runtime: the definitions, the rules that name
+images, and Snakemake's calls of the runtime."""
 
 import json
 import os
@@ -45,11 +45,12 @@ def test_a_definition_installs_the_lock_of_its_environment_and_nothing_else(name
 
 @pytest.mark.parametrize("name", images.LOCKS)
 def test_the_lock_of_an_image_is_one_file_of_exact_versions_with_checksums(name):
-    _, requirements = (ROOT / images.LOCKS[name]).read_text().split("\n\n", 1)  # options come first
+    # options are in the first lines
+    _, requirements = (ROOT / images.LOCKS[name]).read_text().split("\n\n", 1)
     lines = [line for line in requirements.splitlines() if not line.startswith("    #")]
     named, checksum = r"[\w.-]+==[\w.]+( ; [^\\]+)? \\", r"    --hash=sha256:[0-9a-f]{64}( \\)?"
     assert all(re.fullmatch(f"{named}|{checksum}", line) for line in lines), (
-        "no `-r`: the image has this file alone"
+        "a lock must not include other files, because the image has only the lock"
     )
 
 
@@ -81,7 +82,7 @@ def make_images(world: World) -> None:
 
 
 def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[str]]:
-    """{program: the images that it ran in}; every job goes through `apptainer exec`."""
+    """{program: the images in which it ran}. Every job runs through `apptainer exec`."""
     elsewhere.mkdir()
     make_images(world)
     done = world.snakemake(
@@ -103,9 +104,9 @@ def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[
 
 
 def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, stand_in, tmp_path):
-    """In an image only the packages of its pins can be imported."""
+    """In an image, only the packages of its pins can be imported."""
     world.configure(shrink)
-    for task in ("swaps", "swaps_once"):  # one takes the other's probe
+    for task in ("swaps", "swaps_once"):  # one task takes the probe of the other task
         world.configure(lambda config, task=task: config["tasks"][task]["probe"].update(shards=1))
     seen = run_in_images(
         world,
@@ -163,11 +164,11 @@ def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monk
     assert finished.plan("--sdm", "apptainer") == {}
     every_reason = ["--rerun-triggers", "code", "input", "mtime", "params", "software-env"]
     assert finished.plan("--sdm", "apptainer", *every_reason)["train_grpo"] == 2, (
-        "without what the profiles leave out"
+        "with all rerun triggers, which the profiles restrict, another image retrains"
     )
 
 
-def test_a_missing_image_is_said_once_and_before_any_job(world, stand_in):
+def test_a_missing_image_is_reported_once_and_before_any_job(world, stand_in):
     world.configure(shrink)
     done = world.snakemake("--sdm", "apptainer", env=stand_in.env)
     said = done.stdout + done.stderr
@@ -220,7 +221,7 @@ def test_a_build_that_fails_leaves_no_image(world, stand_in):
     stand_in.fails.touch()
     done = build(world, **stand_in.env)
     assert done.returncode == 1 and "envs/figures.def: no image was built" in done.stderr
-    assert "no space" in done.stdout, "what apptainer said"
+    assert "no space" in done.stdout, "the output of apptainer is missing"
     assert not list((world.folder / "envs").glob("*sif*"))
 
 
@@ -241,8 +242,8 @@ def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatc
 # --- definitions that are executed
 # ---------------------------------------------------------------------------------------------------
 
-# Like buildah, as far as check_images.py calls it. A call is a line in `calls`; a script that holds
-# the text in `fails` fails; the study that is drawn is two empty files.
+# A stand-in for buildah, with the calls that check_images.py makes. Each call is a line in `calls`.
+# A script that contains the text in `fails` fails. The drawn study consists of two empty files.
 BUILDAH = """#!{python}
 import json, pathlib, sys
 arguments = sys.argv[1:]
@@ -283,7 +284,7 @@ def builder(tmp_path, monkeypatch):
 
 
 def check(monkeypatch, builder, name: str) -> list[list[str]]:
-    """The calls of buildah while a definition is checked."""
+    """The calls of buildah during the check of a definition."""
     folder = str(builder.parent / "images")
     monkeypatch.setattr(sys, "argv", ["check_images.py", "--folder", folder, "--only", name])
     check_images.main()
@@ -344,7 +345,7 @@ def test_checking_images_needs_root_and_buildah(monkeypatch, builder):
 
 @pytest.mark.parametrize("name", images.LOCKS)
 def test_the_test_of_an_image_ends_at_its_first_failure(tmp_path, name):
-    """Apptainer runs %test with sh without -e."""
+    """Apptainer runs %test with sh, without -e."""
     for program, status in (("python", 1), ("latexmk", 0), ("kpsewhich", 0)):
         (tmp_path / program).write_text(f"#!/bin/sh\nexit {status}\n")
         (tmp_path / program).chmod(0o755)

@@ -1,4 +1,4 @@
-"""Results without Snakemake's record of how they were made: copied into a fresh clone, or linked
+"""Results without Snakemake's records of how they were made: copied into a new clone, or linked
 from another clone."""
 
 import shutil
@@ -12,7 +12,7 @@ TRAINS = {"pretrain_model", "probe", "train_grpo", "evaluate_run"}
 
 @pytest.fixture
 def fresh(finished, tmp_path) -> World:
-    """A second clone, whose results are yet to come."""
+    """A second clone, which has no results yet."""
     world = World(tmp_path / "fresh")
     world.configure(shrink)
     shutil.rmtree(world.folder / "results")
@@ -20,8 +20,8 @@ def fresh(finished, tmp_path) -> World:
 
 
 def check_refused_and_kept(world: World, *words: str) -> None:
-    """A run is refused with these words; after what the message says, everything is taken as it
-    is."""
+    """Assert that a run is refused with these words, and that after the remedy in the message all
+    results are accepted."""
     done = world.snakemake()
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "--touch" in output
@@ -32,7 +32,7 @@ def check_refused_and_kept(world: World, *words: str) -> None:
 
 
 def test_results_copied_into_a_fresh_clone(finished, fresh):
-    # times are new
+    # the copies have new modification times
     shutil.copytree(
         finished.folder / "results", fresh.folder / "results", copy_function=shutil.copy
     )
@@ -62,7 +62,7 @@ def test_results_of_a_run_that_was_killed_in_its_first_job_are_not_taken_for_cop
     world, record
 ):
     """Snakemake marks a job's files as incomplete before the job starts, and records how they were
-    made when it has ended."""
+    made after the job has ended."""
     world.clear()
     manifest = world.folder / "results/models/tiny-seed0/manifest.json"
     manifest.parent.mkdir(parents=True)

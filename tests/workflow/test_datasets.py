@@ -1,4 +1,5 @@
-"""Datasets from a hub in small (tests/hub.py): held to inputs.lock, refused in one clear line."""
+"""Datasets from a small local hub (tests/hub.py) are compared with inputs.lock. Errors are one clear
+line."""
 
 import json
 import shutil
@@ -58,7 +59,7 @@ def test_only_the_files_asked_for(work, dataset):
     assert_done(work.dataset("--files", "main/tr*"), "2 files")
     assert names(work.out) == {"README.md", "main/train[1].jsonl", "manifest.json"}
     assert not work.hub.asked_for("main/test.jsonl") and not work.hub.asked_for("problems.py")
-    # Another choice of files is another input.
+    # Without --files more files are downloaded than the lock lists.
     sha = files.sha256(dataset / "main/test.jsonl")
     assert_refused(
         work.dataset(),
@@ -71,8 +72,8 @@ def test_only_the_files_asked_for(work, dataset):
 
 
 def test_hidden_files_are_not_downloaded(work, dataset):
-    """A folder of seals is hidden: its files are in no lock, and a wrong seal would make a file
-    unreadable."""
+    """Checksum files (seals) lie in hidden folders. A seal of another program would make a file
+    unreadable, and seals are in no lock."""
     for name in (".seals/manifest.json", "main/.seals/test.jsonl", ".hidden.json"):
         (dataset / name).parent.mkdir(exist_ok=True)
         (dataset / name).write_text('{"a": 1}')
@@ -117,7 +118,7 @@ def test_moved_branch_is_refused(work, dataset):
     assert provenance.check_manifest(work.out)["commit"] == old
 
 
-def test_a_file_less_is_refused(work, dataset):
+def test_a_dataset_without_a_locked_file_is_refused(work, dataset):
     assert_done(work.dataset())
     sha = files.sha256(dataset / "main/train[1].jsonl")
     (dataset / "main/train[1].jsonl").unlink()
@@ -162,15 +163,15 @@ def test_unknown_repository_revision_and_name(work, dataset, model):
 
 
 def test_hub_down_and_offline(work, dataset, model):
-    login = "where the internet can be reached"
-    assert_refused(work.dataset(HF_HUB_OFFLINE="1"), DATASET, "HF_HUB_OFFLINE", login)
+    remedy = "where the internet can be reached"
+    assert_refused(work.dataset(HF_HUB_OFFLINE="1"), DATASET, "HF_HUB_OFFLINE", remedy)
     assert_refused(
         work.dataset(HF_ENDPOINT="http://127.0.0.1:9"),
         DATASET,
         "cannot download from http://127.0.0.1:9",
-        login,
+        remedy,
     )
-    assert_refused(work.model(HF_ENDPOINT="http://127.0.0.1:9"), MODEL, login)
+    assert_refused(work.model(HF_ENDPOINT="http://127.0.0.1:9"), MODEL, remedy)
     work.hub.broken = True
     assert_refused(work.model(), MODEL, "status 500", "later")
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
@@ -192,7 +193,7 @@ def test_gated_model(work, model):
         "has no access",
         "Llama Community License",
     )
-    # also where the configuration does not know it
+    # also if the configuration does not say that the model is gated
     assert_refused(work.model(), "is gated", "the licence at its page")
     assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
     assert_done(work.model(source=LLAMA, token=TOKEN), "new in the lock")

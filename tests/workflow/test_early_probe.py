@@ -1,5 +1,5 @@
-"""`probe: {..., stop: {confidence: 1}}`: `snakemake subset` gives the files of full probing, for
-fewer samples."""
+"""With `probe: {..., stop: {confidence: 1}}`, `snakemake subset` gives the files of full probing
+from fewer samples."""
 
 import argparse
 import json
@@ -32,7 +32,8 @@ SUBSET = "results/subsets/mine/mine/half/seed3"
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory, untrained) -> tuple[World, World]:
-    """The same pool probed in full and with `stop`, each with its subset."""
+    """Two worlds with the same pool, one probed in full and one with `stop`, each with its
+    subset."""
     full = make_world(
         tmp_path_factory.mktemp("full"),
         untrained,
@@ -192,7 +193,7 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
 
 
 def program(folder, *options) -> list[str]:
-    """probe_early.py by hand, as the rule calls it."""
+    """Call probe_early.py directly, with the arguments of the rule."""
     return [
         sys.executable, path_of("probe_early"), "--model", "results/models/mine", "--problems", "results/tasks/mine/train.jsonl",
         "--prompt", "{question}", "--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", "12", "--seed", "1",
@@ -242,7 +243,7 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         facts = files.read_json(tmp_path / "s.json")
         assert facts["confidence"] == 0.8 and facts["prompts"] == 20
         assert (
-            "full probing is expected to choose at least 0.8 of these prompts, and these prompts are expected to be at least 0.8 of its subset"
+            "compared with the subset that full probing would choose, the expected precision and recall are at least 0.8"
             in facts["certainty"]
         )
         lines = files.read_rows(tmp_path / "s.csv", {"id": str, "pass_rate": float, "rank": int})
@@ -303,9 +304,9 @@ def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
             kills += 1
         process.communicate()
         for path in stores(tmp_path):
-            with open(path, "a") as stream:  # as a kill in the middle of a write leaves it
+            with open(path, "a") as stream:  # the file after a kill in the middle of a write
                 stream.write('[{"id": "n')
-    assert kills, "it was done before it could be killed"
+    assert kills, "the probe ended before it could be killed"
     done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "o.jsonl.gz").read_bytes() == (
@@ -323,7 +324,7 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
     assert first == completions(early), "the store of the workflow's probe stays"
 
     for policy, seed, options in (
-        ({"rule": "hard", "budget": 0.2}, 3, []),  # the same again
+        ({"rule": "hard", "budget": 0.2}, 3, []),  # repeat the same probe
         ({"rule": "hard", "budget": 0.1}, 5, ["--batch", "3", "--confidence", "0.9"]),
         ({"rule": "easy", "budget": 0.3}, 3, []),
         ({"rule": "hard", "budget": 0.2}, 3, ["--samples", str(SAMPLES - 1)]),
@@ -471,8 +472,8 @@ def stores(folder) -> list[Path]:
 
 
 def assert_samples_of(some: dict, everything: dict) -> None:
-    """Each row of `some` is that of `everything`; its log-probability may be rounded otherwise in
-    its sixth decimal, because a batch of another shape has other matrix products."""
+    """Assert that each row of `some` equals its row in `everything`. The sixth decimal of the
+    log-probability may differ, because batches of other shapes have other matrix products."""
     assert sampled_of(some).items() <= sampled_of(everything).items()
     for key, row in some.items():
         for name in row.keys() | everything[key].keys():
@@ -483,8 +484,8 @@ def assert_samples_of(some: dict, everything: dict) -> None:
 
 
 def sampled_of(rows: dict) -> dict:
-    """What was sampled; how likely it was may differ in its last digits in batches of other
-    shapes."""
+    """{key: (completion, tokens, finish reason)}, without log-probabilities, whose last digits
+    depend on the shape of batches."""
     return {
         key: (row["completion"], row["tokens"], row["finish_reason"]) for key, row in rows.items()
     }

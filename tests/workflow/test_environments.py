@@ -1,5 +1,5 @@
-"""`make cluster`, with a wheel of nothing in the place of the locks: environments in a shared
-folder, for several clones."""
+"""`make cluster` makes environments in a folder that several clones share. The locks of these tests
+name a package without code."""
 
 import concurrent.futures
 import hashlib
@@ -18,13 +18,13 @@ from conftest import ROOT, World
 
 pytestmark = pytest.mark.installs
 
-# with it the clone's own package is installed
+# pip builds the clone's own package with this version
 SETUPTOOLS = importlib.metadata.version("setuptools")
 PIP = importlib.metadata.version("pip")
 
 
 class Clone(World):
-    """With a Makefile, and locks that name packages of `wheels`."""
+    """A small clone with a Makefile, and with locks that name packages of `wheels`."""
 
     def __init__(self, folder: Path, wheels: Path):
         super().__init__(folder)
@@ -37,8 +37,7 @@ class Clone(World):
             self.lock(name, tests_packages="1.0", setuptools=SETUPTOOLS)
 
     def lock(self, name: str, checksum: str | None = None, **versions: str) -> None:
-        """Write a lock of these packages, with the checksums of their wheels unless another is
-        given."""
+        """Write a lock of packages, with `checksum` or else the checksums of their wheels."""
         wheels = {
             package: self.wheels / f"{package}-{version}-py3-none-any.whl"
             for package, version in versions.items()
@@ -100,8 +99,8 @@ def wheels(tmp_path) -> Path:
     return folder
 
 
-def written(folder: Path) -> dict[Path, int]:
-    """When each file was written, but for what Python compiles when it is asked to."""
+def change_times(folder: Path) -> dict[Path, int]:
+    """{file: time of its last change in ns} of all files but compiled Python."""
     return {
         path: path.stat().st_mtime_ns
         for path in folder.rglob("*")
@@ -112,7 +111,7 @@ def written(folder: Path) -> dict[Path, int]:
 def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     shared = tmp_path / "shared"
     first, second, third = (Clone(tmp_path / name, wheels) for name in ("first", "second", "third"))
-    # two at once: one makes what the other waits for
+    # Two clones at once: one clone makes the environments, the other waits.
     with concurrent.futures.ThreadPoolExecutor() as pool:
         both = list(
             pool.map(lambda clone: clone.make("cluster", f"ENVIRONMENTS={shared}"), (first, third))
@@ -122,14 +121,16 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     )
     for lock in ("pip", "build", "training", "gpu"):
         made = sum(done.stdout.count(f"packages of envs/{lock}.lock") for done in both)
-        assert made == (2 if lock in ("pip", "build") else 1), "for each of two environments"
+        assert made == (2 if lock in ("pip", "build") else 1), (
+            "pip and build are installed in both environments"
+        )
     assert (
         {path.name for path in shared.iterdir() if path.is_dir()}
         == set(first.names())
         == set(third.names())
     )
 
-    # What was made plans a study for a cluster, and is what programs go on in on a node with GPUs.
+    # .venv plans a study for a cluster; on a node with GPUs, programs restart in .venv-gpu.
     planned = subprocess.run(
         [".venv/bin/python", "-m", "snakemake", "-n", "--profile", "slurm", "--config", "study=mini"],
         cwd=first.folder, capture_output=True, text=True, check=False,
@@ -137,30 +138,30 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     assert planned.returncode == 0 and "train_grpo" in planned.stdout + planned.stderr, (
         planned.stderr
     )
-    said = subprocess.run(
+    vllm_python = subprocess.run(
         [sys.executable, "-c", "from hardgrpo.runtime import environments; print(environments.vllm_python(1))"],
         cwd=first.folder / "scripts", env={"PATH": os.defpath, "PYTHONPATH": str(first.folder / "src")}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert said.stdout.strip() == str(first.folder / ".venv-gpu/bin/python") and os.access(
-        said.stdout.strip(), os.X_OK
-    )
+    path = vllm_python.stdout.strip()
+    assert path == str(first.folder / ".venv-gpu/bin/python") and os.access(path, os.X_OK)
 
-    # Another clone finds them, without a package to install from; the folder is remembered.
+    # Another clone uses the environments without installing a package. Later calls of make use the
+    # same folder without ENVIRONMENTS.
     done = second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False)
     assert done.returncode == 0 and second.names() == first.names(), done.stderr
     assert second.make("setup", wheels=False).returncode == 0 and second.names() == first.names()
 
-    # Another lock is another environment; the first clone's stays.
+    # After a change of its lock a clone gets a new environment. The first clone's does not change.
     second.lock("training", tests_packages="2.0", setuptools=SETUPTOOLS)
     assert second.make("setup").returncode == 0
     assert second.names()[0] != first.names()[0] and second.names()[1] == first.names()[1]
-    before = written(shared)
-    # In the clone again: what others use is left alone.
+    before = change_times(shared)
+    # With an empty ENVIRONMENTS the environment is made in the clone; the shared folder is unchanged.
     done = second.make("setup", "ENVIRONMENTS=")
     assert done.returncode == 0 and not (second.folder / ".venv").is_symlink(), done.stderr
-    assert written(shared) == before
+    assert change_times(shared) == before
     assert second.make("setup").stdout.strip().endswith("Nothing to be done for 'setup'.")
-    # And back.
+    # With ENVIRONMENTS the clone uses the shared environment again.
     assert (
         second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False).returncode == 0
         and second.names()[1] == first.names()[1]
@@ -187,7 +188,7 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
     installed = [path.name for path in (clone.folder / ".venv").rglob("*.dist-info")]
     assert not [name for name in installed if name.startswith("tests_packages")]
 
-    # So is a build of torch for CPUs.
+    # A build of torch for CPUs with another checksum is refused, too.
     (wheels / "torch-2.13.0+cpu-py3-none-any.whl").write_bytes(
         (wheels / "tests_packages-1.0-py3-none-any.whl").read_bytes()
     )
@@ -200,7 +201,7 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
     assert "error: envs/torch-cpu.lock was not installed, for the reason above" in done.stdout
     (wheels / "torch-2.13.0+cpu-py3-none-any.whl").unlink()
 
-    # Nor is a package of which the lock knows no checksum.
+    # A package without a checksum in the lock is refused.
     (clone.folder / "envs/training.lock").write_text("tests_packages==1.0\n")
     done = clone.make("setup")
     assert done.returncode != 0 and "Hashes are required in --require-hashes mode" in done.stderr
@@ -226,8 +227,8 @@ def foreign_modules(folder: Path) -> str:
 
 
 def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path, wheels):
-    """What pip reads from files and variables, another Python's modules, and a HOME that cannot be
-    written."""
+    """The settings are pip's files and variables, modules of another Python, and a HOME that cannot
+    be written."""
     nowhere = str(tmp_path / "nowhere")
     (tmp_path / "settings/pip").mkdir(parents=True)
     (tmp_path / "settings/pip/pip.conf").write_text(
@@ -260,12 +261,12 @@ def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path,
         ROOT / "results/reference", clone.folder / "results/reference", dirs_exist_ok=True
     )
     options = ["--profile", "laptop", "--cores", "1", "--config", "study=mini"]
-    for words in (
+    for arguments in (
         ["-n", *options],
         ["results/tasks/swaps/questions.jsonl", *options],
         ["paper/mini/figures/pipeline.pdf", *options],
     ):
-        call = [".venv/bin/snakemake", *words]
+        call = [".venv/bin/snakemake", *arguments]
         done = subprocess.run(
             call,
             cwd=clone.folder,
@@ -283,14 +284,14 @@ def test_a_folder_for_environments_that_cannot_be_used_is_refused_before_anythin
 ):
     clone = Clone(tmp_path / "clone", wheels)
     (clone.folder / ".venv").mkdir()
-    before = written(clone.folder)
+    before = change_times(clone.folder)
     done = clone.make("setup", f"ENVIRONMENTS={folder.replace('$', '$$')}", wheels=False)
     assert (
         done.returncode != 0
         and f'ENVIRONMENTS="{folder}"' in done.stderr
         and "name a folder" in done.stderr
     )
-    assert (clone.folder / ".venv").is_dir() and written(clone.folder) == before
+    assert (clone.folder / ".venv").is_dir() and change_times(clone.folder) == before
 
 
 def test_a_package_that_vanished_from_the_index_is_named_with_a_remedy(tmp_path, wheels):
@@ -306,7 +307,7 @@ def test_a_package_that_vanished_from_the_index_is_named_with_a_remedy(tmp_path,
     lock.write_text(f"nowhere==1.0 --hash=sha256:{'0' * 64}\n")
     done = clone.make("setup")
     assert done.returncode != 0 and "nowhere==1.0: pip finds no file of this package" in done.stderr
-    # A folder with the file is the second place; the lock's checksum is compared.
+    # pip also searches a second folder for the file, and compares the lock's checksum.
     clone.lock("training", tests_packages="2.0", setuptools=SETUPTOOLS)
     second = tmp_path / "second"
     second.mkdir()

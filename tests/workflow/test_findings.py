@@ -36,7 +36,7 @@ def design(monkeypatch) -> dict:
 
 @pytest.fixture
 def committed(tmp_path):
-    """A copy of the committed tables, to be changed."""
+    """A copy of the committed tables, which a test may change."""
     for part in ("results/reference", "docs"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("images"))
     return tmp_path
@@ -47,7 +47,7 @@ def check(folder, design, entries=ENTRIES["claims"], text=TEXT) -> int:
 
 
 def arguments_of(command: str) -> list[str]:
-    r"""The text of every \command{first}{second} of the paper: `second`, with nested braces."""
+    r"""The second argument of each \command{first}{second} in the paper, with nested braces."""
     texts = []
     for match in re.finditer(rf"\\{command}\{{[^}}]*\}}\{{", TITLE + BODY):
         depth, place = 1, match.end()
@@ -103,7 +103,7 @@ def test_no_number_of_a_result_is_typed_into_the_text():
         r"\\(?:findingfigure\{\w+\}\{\w+\}\{[^}]*\}|setlength\{[^}]*\}\{[^}]*\})", "", text
     )
     text = re.sub(r"\d*\.?\d+\\(?:linewidth|textheight)|\\itemsep0pt", "", text)
-    text = re.sub(r"Qwen\d(?:\.\d)?(?:-Math)?-[\d.]+B|Qwen\d|GSM8K", "", text)  # names
+    text = re.sub(r"Qwen\d(?:\.\d)?(?:-Math)?-[\d.]+B|Qwen\d|GSM8K", "", text)  # names, not results
     allowed = {
         "95": "the level of intervals",
         "30": "the definition of HE's hard prompts, in per cent",
@@ -139,7 +139,8 @@ def test_every_estimate_stands_in_a_sentence_with_conditions_or_in_a_table():
 def change(folder, table: str, rows: dict, **cells) -> int:
     """Change cells of the rows of a committed table, and return the line of the first row."""
     path = folder / findings.Committed(folder, {}).path(table)
-    path.with_name("SHA256SUMS").unlink(missing_ok=True)  # the change is on purpose
+    # the test changes the sealed table on purpose
+    path.with_name("SHA256SUMS").unlink(missing_ok=True)
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     chosen = pd.Series(True, index=frame.index)
     for column, value in rows.items():
@@ -237,7 +238,7 @@ def test_the_paper_needs_no_study_and_no_run(world):
     figures = len(re.findall(r"\\findingfigure\{", BODY))
     for study in ([], ["--config", "study=mini_online"]):
         plan = world.plan("paper", *study)
-        plan.pop("compile_paper", None)  # only with TeX
+        plan.pop("compile_paper", None)  # the PDF is planned only if TeX is installed
         assert plan == {
             "write_findings": 1, "draw_ways": 1, "draw_for_paper": figures, "paper": 1
         }  # fmt: skip

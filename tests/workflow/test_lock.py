@@ -1,4 +1,4 @@
-"""inputs.lock: what stands in it, when it is written, and by how many programs at once."""
+"""inputs.lock: its content, when it is written, and concurrent writes."""
 
 import concurrent.futures
 import copy
@@ -107,7 +107,7 @@ def test_problems_are_pinned_by_content(tmp_path):
     renamed = [
         problem | {"id": f"other-{problem['id']}", "source": "elsewhere"} for problem in PROBLEMS
     ]
-    assert check(renamed) == "as locked"  # names are ours, content is theirs
+    assert check(renamed) == "as locked"  # ids are this project's own; only the content is compared
     with pytest.raises(UserError, match=r"gsm8k/train .*found 4 rows, expected 5.*--update-inputs"):
         check(PROBLEMS[:4])
     for key, value in (("question", "2 + 2?"), ("answer", "7"), ("tier", None)):
@@ -127,7 +127,7 @@ def test_problems_are_pinned_by_content(tmp_path):
 
 def test_lock_that_matches_needs_no_right_to_write(tmp_path, monkeypatch):
     inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
-    monkeypatch.setattr(inputs, "_exclusive", None)  # what takes the lock's lock
+    monkeypatch.setattr(inputs, "_exclusive", None)  # the functions that lock the file
     assert (
         inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
         == "as locked"

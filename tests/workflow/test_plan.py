@@ -1,4 +1,4 @@
-"""`scripts/plan/plan.py` and `snakemake plan`: the bill before a study is run."""
+"""`scripts/plan/plan.py` and `snakemake plan`: the costs of a study before its run."""
 
 import csv
 import json
@@ -15,8 +15,8 @@ from conftest import CHROMIUM, World
 
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
-    """plan.json of `scripts/plan/plan.py` in a world."""
-    # a fork does not know where a clone is installed
+    """The plan.json that `scripts/plan/plan.py` writes in a world."""
+    # a fork does not know the path of the clone's package
     environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}
     done = fork_server.run("scripts/plan/plan.py", arguments, world.folder, environment)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
@@ -28,7 +28,7 @@ def plan(world: World, *arguments: str, fails: bool = False) -> dict:
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory):
-    """(a world, the plan of study paper there); not to be changed."""
+    """(a world, the plan of study paper in the world). Tests must not change it."""
     world = World(tmp_path_factory.mktemp("plan") / "world")
     return world, plan(world, "--study", "paper")
 
@@ -102,9 +102,9 @@ def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(
     )
 
 
-def test_what_remains_after_some_runs_is_smaller_by_exactly_these(finished):
-    """Seed 0 has been run, seed 1 has not; the model is said to need GPUs, so that there is
-    something to pay."""
+def test_the_remaining_costs_of_a_study_exclude_exactly_the_finished_runs(finished):
+    """Seed 0 has been run, seed 1 has not. The configuration says that the model needs GPUs, so
+    that the plan has costs."""
 
     def ask_for_gpus(config):
         config["studies"]["mini"]["seeds"] = [0, 1]
@@ -145,7 +145,7 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
     assert "Nothing is left to do" in (finished.folder / "results/plan/plan.html").read_text()
 
 
-def test_what_if(world, process_rewards):
+def test_plans_for_other_machines_and_prices(world, process_rewards):
     now = process_rewards
     assert now["setting"] == {
         "gpu": "h100",
@@ -213,7 +213,7 @@ def test_jobs_that_studies_share_count_once(world, process_rewards):
         (["nowhere.csv"], "nowhere.csv"),
     ],
 )
-def test_what_cannot_be_planned_is_said_in_words(world, arguments, words):
+def test_a_wrong_call_or_an_impossible_plan_gives_an_error(world, arguments, words):
     assert words in plan(world, *arguments, fails=True)["error"]
 
 
@@ -238,7 +238,7 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # 1 model, 2 shards, 2 runs, 2 evaluations of the base, 2 of its reach and 4 of runs
+    # jobs: 1 model, 2 shards, 2 runs, and evaluations: 2 of the base, 2 of its reach and 4 of runs
     assert "13 finished jobs" in done.stdout
     assert finished.plan() == {}, "calibration makes nothing run again"
     finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))
@@ -262,7 +262,9 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
     seconds = lambda bill: [
         job["seconds"] for job in bill["jobs"] if job["rule"] in ("train_grpo", "evaluate_run")
     ]
-    assert seconds(plain) != seconds(calibrated), "one of them might be right by chance, not all"
+    assert seconds(plain) != seconds(calibrated), (
+        "a single estimate may be right by chance, but not all"
+    )
 
 
 def test_a_broken_calibration_is_named(finished):
@@ -303,7 +305,7 @@ def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
         assert page.locator("#gpu-hours").inner_text() == f"{bill['totals']['gpu_hours']:.1f}"
         assert page.locator("#table tr").count() == len(bill["table"]) + 2
         assert page.locator("#gantt rect").count() == bill["totals"]["jobs"], (
-            "a bar a job: none here has two GPUs"
+            "there must be one bar per job, because no job has two GPUs"
         )
         inside = page.evaluate(
             "() => { const box = document.querySelector('#gantt').getBoundingClientRect();"
@@ -312,7 +314,7 @@ def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
         )
         assert inside, "no bar leaves the chart"
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
-            "nothing sticks out sideways"
+            "the page is wider than the window"
         )
         browser.close()
     assert not messages and [url for url in urls if not url.startswith(("file:", "data:"))] == []

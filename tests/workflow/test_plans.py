@@ -1,4 +1,4 @@
-"""What a dry-run plans: for the miniature, on a fresh clone, and after each kind of edit of a
+"""The jobs of a dry-run: for the miniature, on a new clone, and after each kind of edit of a
 finished study."""
 
 import os
@@ -15,10 +15,10 @@ from hardgrpo.runtime import code
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
 
-# what every study with runs on public or generated tasks shows
+# figures of every study with runs on public or generated tasks
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}
 TRAINED = FIGURES | {"learnable", "groups", "lengths"}
-OF_STUDY = {  # and what each has something for
+OF_STUDY = {  # and the further figures for which each study has data
     "paper": TRAINED | {"ahead", "transfer", "compared", "leads"},
     "released": TRAINED | {"ahead", "compared", "leads"},
     "released_later": TRAINED | {"compared"},
@@ -44,13 +44,13 @@ DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer
     "write_worth",
     "compile_supplement",
 }
-JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
+JUDGING = {"judge_claims", "verify"}  # cheap rules, which start from the committed summaries
 CHEAP = (
     JUDGING
     | DRAWING
     | {"compare_splits", "compare_pool", "summarize", "compare_with_reference", "write_explorer"}
 )
-# follow their code; these two only with TeX and with a reference
+# rules that depend on their code; these two need TeX and a reference
 FOLLOWING = CHEAP - {"compile_supplement", "compare_with_reference"}
 TARGETS = {"all", "figures", "supplement"}
 DRAWN = dict.fromkeys(
@@ -68,8 +68,8 @@ DRAWN = dict.fromkeys(
 
 
 def jobs(plan: dict) -> dict:
-    """Without the targets themselves and without the PDF, which is only made where a TeX is
-    installed."""
+    """{rule: number of jobs} without the targets themselves and without the PDF, which is made only
+    if TeX is installed."""
     return {
         rule: count for rule, count in plan.items() if rule not in TARGETS | {"compile_supplement"}
     }
@@ -78,10 +78,10 @@ def jobs(plan: dict) -> dict:
 def test_the_miniature_is_planned_job_by_job(world):
     world.clear()
     assert jobs(world.plan()) == {
-        # train and test of its task, and the test of its harder twin, on which another study tests
-        # the same models: pretraining must not show them
+        # train and test split of the task, and the test split of its harder twin, on which another
+        # study tests the same models: pretraining must not demonstrate them
         "prepare_task": 3,
-        "pretrain_settings": 3,  # each of 3 seeds has a base model of its own
+        "pretrain_settings": 3,  # each of 3 seeds has its own base model
         "pretrain_model": 3,
         "compare_splits": 1,
         "compare_pool": 1,
@@ -100,16 +100,18 @@ def test_the_miniature_is_planned_job_by_job(world):
 
 
 def test_a_study_of_truncation_is_planned_job_by_job(world):
-    """Three limits, each tested on its own and with room; completions are cut instead of sampled
-    where a longer limit has them."""
+    """The study has three limits. Models are tested under their own limit and under a larger limit.
+    If completions under a longer limit exist, they are truncated instead of sampled again."""
     plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
-        # two conditions are also tested with room
+        # two conditions are also tested with a larger limit
         "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
-        "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,  # on the own condition and with room
-        # base; what was trained at 250 and at 1,024 tokens, tested with room and cut
+        # tests under the own limit and under a larger limit
+        "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,
+        # evaluations of the base model, and of models trained at 250 and at 1,024 tokens, sampled
+        # under a large limit and truncated
         "cut_evaluation": 1 + 18 + 9,
     }  # fmt: skip
 
@@ -124,8 +126,8 @@ QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WITH_RUNS],
 )
 def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, study):
-    """A training for each run, an evaluation for each base model or run and test, a subset for each
-    pool, policy and seed."""
+    """There is a training for each run, an evaluation for each base model or run and test, and a
+    subset for each pool, policy and seed."""
     world.clear()
     plan = world.plan(
         "--config", f"study={study}", profile="laptop" if study == "limits" else "slurm"
@@ -182,8 +184,8 @@ INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["paper", "base_wrong", "variants"])
 def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
-    """On the login node before anything is submitted; what is computed (pretraining, too) is not
-    among them."""
+    """Inputs are made on the login node before any submission. They do not include computed files,
+    such as pretrained models."""
     full_plan, plan = (
         world.plan(target, "--config", f"study={study}", profile="slurm")
         for target in ("all", "inputs")
@@ -237,7 +239,7 @@ def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
 
 @pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_files(world, order):
-    """After a clone the files' times are those of the checkout, in any order."""
+    """In a new clone, the files have the times of the checkout, in any order."""
     shuffled = [path for path in world.folder.rglob("*") if path.is_file()]
     random.Random(order).shuffle(shuffled)
     for seconds, path in enumerate(shuffled):
@@ -246,7 +248,7 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     for plan in plans:
         assert set(plan) <= DRAWING | JUDGING | TARGETS | {"plot_labels"}
     assert plans[0]["plot_accuracy"] == 1
-    assert world.plan()["train_grpo"] == 15, "`all` asks for the runs as well"
+    assert world.plan()["train_grpo"] == 15, "`all` must also request the runs"
 
 
 def test_nothing_is_left_to_do_after_a_run(finished):
@@ -265,7 +267,7 @@ def test_a_comment_in_what_samples_or_trains_runs_nothing_expensive_again(finish
     assert finished.plan() == {}
     finished.edit("src/hardgrpo/training/recipes.py", lambda text: text + "\n# a comment\n")
     assert set(jobs(finished.plan())) <= CHEAP, (
-        "the summary reads specifications with it, and is made again"
+        "the summary uses this module to read specifications, so it must be made again"
     )
 
 
@@ -319,7 +321,8 @@ def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(fini
 
 
 def test_another_grader_regrades_and_retrains_but_does_not_probe(finished):
-    for task in ("swaps", "swaps_once"):  # one is cut from the other
+    # the completions of one test are truncated from the other test
+    for task in ("swaps", "swaps_once"):
         finished.configure(
             lambda config, task=task: config["tasks"][task].update(grader="choice_letter_lenient")
         )
@@ -348,8 +351,8 @@ def test_the_order_of_keys_in_the_configuration_plans_nothing(finished):
 
 
 def test_figures_and_paper_never_run_a_study(finished):
-    """Whatever lies in results/: newer files of runs, files that are missing, a run that was begun,
-    other parameters."""
+    """Tested with newer files of runs, with missing files, with an unfinished run, and with other
+    parameters in results/."""
     shutil.copytree(
         ROOT / "results/reference", finished.folder / "results/reference", dirs_exist_ok=True
     )
@@ -369,10 +372,10 @@ def test_figures_and_paper_never_run_a_study(finished):
             - {"write_answers"}
         )
         assert strange == set(), study
-    assert "train_grpo" in finished.plan(), "`all` does"
+    assert "train_grpo" in finished.plan(), "target `all` runs the study"
 
 
-def test_what_is_drawn_is_a_choice_that_is_said(finished):
+def test_the_log_says_which_summaries_are_drawn(finished):
     def read_dry_run(*config: str) -> str:
         done = finished.snakemake("-n", "figures", "--config", "study=mini", *config)
         return done.stdout + done.stderr
@@ -392,14 +395,14 @@ def test_what_is_drawn_is_a_choice_that_is_said(finished):
     )
     (finished.folder / "results/summaries/mini/gains.csv").unlink()
     assert "drawn from results/reference/mini." in read_dry_run(), (
-        "summaries that are not complete are not drawn"
+        "incomplete summaries must not be drawn"
     )
     assert "no complete summaries of study mini; run it" in read_dry_run("draw=computed")
     assert "draw: 'latest' should be" in read_dry_run("draw=latest")
 
 
 def programs() -> dict[str, list]:
-    """{rule: its program, and the modules that the program finds by name in the registry}."""
+    """{rule: its program, and the modules that the program finds through names in the registry}."""
     program_files = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
     program_files["summarize"] += [
@@ -430,7 +433,7 @@ def programs() -> dict[str, list]:
     ],
 )
 def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(finished, module):
-    """tests/unit/test_code.py holds the files of a program against what Python imports."""
+    """tests/unit/test_code.py compares the files of a program with Python's imports."""
     edited = (ROOT / "src/hardgrpo" / module).resolve()
     users = {rule for rule, files in programs().items() if edited in code.files_of(*files)}
     finished.edit(f"src/hardgrpo/{module}", lambda text: text + "\n# a remark\n")
@@ -438,8 +441,8 @@ def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(fi
     reasons = re.search(
         r"params have changed since last execution:\n +(.*)", done.stdout + done.stderr
     )
-    # Snakemake gives one reason a rule: what follows from a rule that is planned is planned for
-    # that.
+    # Snakemake gives one reason for each rule: a rule that depends on a planned rule is planned for
+    # that reason.
     plan = count_jobs(done.stdout + done.stderr)
     assert (
         reasons

@@ -1,5 +1,5 @@
-"""A budget that a pool cannot fill is refused before anything is sampled, and a split may have
-several files."""
+"""A budget that exceeds the pool is refused before any sampling, and a split may have several
+files."""
 
 import pytest
 import yaml
@@ -20,7 +20,7 @@ ANSWERS = [str(number) for number in range(20)]
 
 def overlay(world, policy, task=TASK, name="mine", **entries):
     chosen = {"model": "mine", "task": name, "policy": "own", "seed": 0}
-    # nothing comes to need it
+    # no job needs this file
     models = {"mine": {"source": {"kind": "folder", "path": "no model"}}}
     content = (
         {"data": "data", "subset": chosen, "policies": {"own": policy}, "models": models}
@@ -37,7 +37,7 @@ def pool(world, answers=ANSWERS, name="pool.csv", first=0):
 
 
 def check_refusal(done, *words) -> str:
-    """One line that has all words; nothing is sampled."""
+    """Assert that the output is one line that has all words, and that nothing is sampled."""
     output = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in output, output
     (line,) = {line.strip() for line in output.splitlines() if words[0] in line}
@@ -64,11 +64,11 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
     [
         (
             {"rule": "hard", "budget": {"prompts": 21}},
-            "pays for 21 prompts, and the pool has 20; lower it",
+            "pays for 21 prompts, and the pool has 20; lower the budget",
         ),
         (
             {"rule": "random", "budget": {"prompts": 1000}},
-            "pays for 1000 prompts, and the pool has 20; lower it",
+            "pays for 1000 prompts, and the pool has 20; lower the budget",
         ),
         (
             SIGNAL | {"budget": {"money": 50, "label_price": 2}},
@@ -112,15 +112,18 @@ def test_a_budget_as_large_as_the_pool_is_planned(planned):
 
 
 @pytest.mark.parametrize(
-    ("task", "pool_size"), [("swaps", 500), ("gsm8k", 7473)]
-)  # generated, and from the hub with its number of problems
+    ("task", "pool_size"),
+    [("swaps", 500), ("gsm8k", 7473)],
+    # pools of known size: a generated pool, and a pool from a hub whose number of problems is
+    # configured
+)
 def test_a_budget_that_a_known_pool_cannot_fill_is_refused_when_planned(planned, task, pool_size):
     overlay(planned, {"rule": "hard", "budget": {"prompts": pool_size + 1}}, task=None, name=task)
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
     check_refusal(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")
 
 
-def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
+def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(planned):
     study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "arms": [{"policy": ["random", "own"], "recipe": ["mini"]}], "seeds": [0]}  # fmt: skip
     task = TASK | {
         "source": {"kind": "files", "train": "pool.csv", "test": "test.csv"},
@@ -160,7 +163,7 @@ def test_several_files_are_one_pool(planned):
 
 
 @pytest.mark.parametrize("names", [[], ["pool.csv", "pool.csv"], [5], 5, {"a": "pool.csv"}])
-def test_a_list_of_files_that_is_none_is_refused(planned, names):
+def test_a_malformed_list_of_files_is_refused(planned, names):
     overlay(
         planned,
         {"rule": "hard", "budget": 0.5},
@@ -183,7 +186,7 @@ def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
     prepared = world.snakemake(PREPARED, "--configfile", "my.yaml")
     assert prepared.returncode == 0, prepared.stdout + prepared.stderr
 
-    # the pool is prepared: it is checked when the first job starts
+    # a prepared pool is checked when the first job starts
     overlay(world, {"rule": "hard", "budget": {"prompts": 200}})
     check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
@@ -211,7 +214,7 @@ def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(wo
     check_refusal(
         world.snakemake("subset", "--configfile", "my.yaml"),
         "error: policy 'own': task 'mine': ",
-        "a line needs at least two",
+        "the fit needs at least two",
     )
     overlay(world, PREDICTED | {"budget": {"prompts": 4}, "calibrated_on": 0.2})
     check_refusal(
@@ -235,7 +238,7 @@ def test_a_chosen_subset_is_not_kept_for_a_budget_that_the_pool_cannot_fill(worl
 
 
 def test_chosen_rows_of_several_files_come_back_as_they_stand_in_theirs(world):
-    """A random choice of an unlabelled pool needs no model."""
+    """The choice is random, so the unlabelled pool needs no model."""
     (world.folder / "data").mkdir()
     (world.folder / "data/a.csv").write_text("question;level\r\nä1;1\r\nä2;2\r\n")
     (world.folder / "data/b.tsv").write_text("question\tlevel\nb1\t3\n")

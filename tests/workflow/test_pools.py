@@ -1,4 +1,4 @@
-"""What is checked between preparing a pool and sampling it: questions that a test has, too, and
+"""Checks between the preparation of a pool and its sampling: questions that are also in a test, and
 prompts that are too long."""
 
 import copy
@@ -153,7 +153,7 @@ def test_a_prompt_in_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path, 
 def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_update(
     tmp_path, untrained
 ):
-    """Another model's probe, or chance, may have chosen it."""
+    """A random choice, or another model's probe, may choose such a prompt."""
     files.write_jsonl(
         tmp_path / "P.jsonl",
         [

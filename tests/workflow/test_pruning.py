@@ -1,5 +1,5 @@
-"""`keep_checkpoints: last`: an evaluated study keeps the last checkpoint of each run, and nothing
-runs again for it."""
+"""With `keep_checkpoints: last`, an evaluated study keeps only the last checkpoint of each run, and
+no job runs again."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_an_evaluated_study_keeps_the_last_checkpoints(finished):
     )
 
 
-def test_what_another_study_has_yet_to_evaluate_is_kept(finished):
+def test_checkpoints_that_another_study_has_yet_to_evaluate_are_kept(finished):
     def share(config):
         keep_last(config)
         config["studies"]["other"] = config["studies"]["mini"] | {

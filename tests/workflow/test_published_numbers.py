@@ -1,5 +1,5 @@
-"""Analyses of published numbers through the workflow: small made-up files, the committed tables,
-and the real files where they are."""
+"""Analyses of published numbers in the workflow: small made-up files, the committed tables, and the
+real files if they exist."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from published_files import write_csv, write_parquet
 
 
 def configure(config) -> None:
-    """Both analyses of small files of their form, of another repository."""
+    """Configure both analyses with small files in their formats, from a made-up repository."""
     for name, sources in (("probing", ["a.parquet", "b.parquet"]), ("before_after", ["p.csv"])):
         entry = config["analyses"][name]
         entry.update(probe=4, samples=16, group=4)
@@ -66,7 +66,7 @@ def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, t
     assert "has no runs, so there is no crate" in refused.stdout + refused.stderr
 
 
-def test_a_file_that_is_not_that_of_the_lock_or_has_other_shares_is_named(published):
+def test_a_file_that_differs_from_the_lock_or_has_other_shares_is_named(published):
     path = published.folder / "data/mine/p.csv"
     text = path.read_text()
     path.write_text(text.replace("boundary", "other", 1))

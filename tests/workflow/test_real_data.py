@@ -1,5 +1,5 @@
-"""The datasets of the papers, read from local copies through the workflow and held to what the
-project was made with."""
+"""The papers' datasets, read by the workflow from local copies and compared with the committed
+lock."""
 
 import collections
 import json
@@ -111,7 +111,7 @@ def test_gsm8k_has_the_answers_and_steps_of_its_solutions(prepared, split):
     ]
 
 
-def test_the_halves_of_shuffled_objects_share_out_the_dataset(prepared):
+def test_each_problem_of_shuffled_objects_is_in_one_half(prepared):
     every = [
         row["input"]
         for name in ("three", "five", "seven")
@@ -169,15 +169,15 @@ def test_prepared_problems_are_not_prepared_again(prepared):
 
 @pytest.fixture
 def copied(world):
-    """A world whose data folder is a copy that a test may change; `edit_line` changes a line of a
-    file in it."""
+    """A world whose data folder is a copy that a test may change. `edit_line` changes a line of a
+    file in the folder."""
     world.clear()
     shutil.copytree(DATA, world.folder / "data", ignore=shutil.ignore_patterns("recordings"))
     return world
 
 
 def prepare(world, *splits, **config):
-    """Run the rules of some splits and return what was said, without a traceback."""
+    """Run the rules of some splits. Return the output, which must not contain a traceback."""
     settings = [f"{key}={value}" for key, value in config.items()]
     arguments = ["--config", *settings, "--"] if settings else []
     done = world.snakemake("--keep-going", *arguments, *(target(*split) for split in splits))
@@ -189,7 +189,7 @@ def prepare(world, *splits, **config):
 
 
 def change_answer(world):
-    """Another answer for one problem of GSM8K's test split; the same number of rows."""
+    """Change the answer of one problem in GSM8K's test split; the number of rows stays the same."""
     path = world.folder / "data/gsm8k/test.jsonl"
     rows = files.read_jsonl(path, {"answer": str})
     rows[700]["answer"] = rows[700]["answer"].rpartition("####")[0] + "#### 123456"
@@ -213,13 +213,13 @@ def test_a_changed_answer_stops_until_the_lock_is_updated(copied):
     assert files.read_jsonl(copied.folder / target(*split), {})[700]["answer"] == "123456"
     was, now = json.loads(lock), json.loads((copied.folder / "inputs.lock").read_text())
     assert was["problems"].pop("gsm8k/test") != now["problems"].pop("gsm8k/test")
-    assert now == was, "nothing else is changed in the lock"
+    assert now == was, "other entries of the lock have changed"
     assert prepare(copied, split, ("gsm8k", "train")) == (0, []), (
-        "and what it says now is what is there"
+        "the lock's new entry must equal the file"
     )
 
 
-def test_a_missing_line_is_told_with_file_and_numbers(copied):
+def test_a_missing_line_is_reported_with_file_and_numbers(copied):
     for name in ("gsm8k/train.jsonl", "aime2025/aime2025-I.jsonl", "math500/test.jsonl"):
         lines = (copied.folder / "data" / name).read_text().splitlines(keepends=True)
         (copied.folder / "data" / name).write_text("".join(lines[:5] + lines[6:]))
@@ -251,11 +251,11 @@ def test_a_missing_line_is_told_with_file_and_numbers(copied):
             f"{three}, {five}, {seven}: 374 problems, but the test split of task 'shuffled_objects' has 375",
         )
     )
-    assert (copied.folder / target("gsm8k", "test")).exists(), "what is whole is prepared"
+    assert (copied.folder / target("gsm8k", "test")).exists(), "the intact split must be prepared"
     assert not any((copied.folder / target(*split)).exists() for split in splits)
 
 
-def test_a_file_that_was_cut_off_is_told_with_its_line(copied):
+def test_a_file_that_was_cut_off_is_reported_with_its_line(copied):
     path = copied.folder / "data/gsm8k/test.jsonl"
     path.write_bytes(path.read_bytes()[:-50])
     status, (line,) = prepare(copied, ("gsm8k", "test"))
@@ -272,8 +272,8 @@ def test_without_local_copies_the_hub_is_asked(copied):
 
 @pytest.mark.parametrize("task", ["gsm8k", "gsm8k_1024_cut", "swaps"])
 def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(prepared, task):
-    """Of GSM8K all 7,473, without calculator annotations and with the answer in the box that the
-    prompt asks for."""
+    """All 7,473 solutions of GSM8K, without calculator annotations, and with the answer in the box
+    that the prompt requires."""
     name = f"results/tasks/{task}/solutions.jsonl"
     done = prepared.snakemake("--config", f"data={DATA}", "--", name, target(task, "train"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -304,7 +304,8 @@ def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(pr
 
 
 def test_worked_solutions_of_math_are_right_to_the_grader():
-    """MATH-500's, as the training problems are not among the local copies."""
+    """The solutions are those of MATH-500, because the local copies lack the training problems of
+    MATH."""
     source = TASKS["math"]["source"] | {"train": TASKS["math"]["source"]["test"], "problems": 500}
     solved = solutions.worked_solutions("math", source, [str(DATA / "math500/test.jsonl")], "math")
     assert len(solutions.correct_solutions(solved, "math", "math")) == 500

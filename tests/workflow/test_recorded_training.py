@@ -1,5 +1,5 @@
-"""Recorded training runs through the workflow: a small one with a known answer, and the real one
-where it is."""
+"""Recorded training runs in the workflow: a small run with known results, and the real run if its
+file exists."""
 
 import csv
 import gzip
@@ -12,7 +12,8 @@ from hardgrpo.runtime import files
 
 STUDY = "study=trajectories"
 COLUMNS = ["mixed", "all_right", "all_wrong", "pass_rate", "never_solved", "epochs", "prompts"]
-KINDS = {  # right answers of 4 rollouts, by epoch: two from which policies choose, then four
+# correct rollouts of 4 by epoch: policies choose by the first two epochs; four later epochs follow
+KINDS = {
     "unsolved": [0, 0, 0, 0, 0, 0],
     "rarely": [1, 0, 1, 1, 1, 1],
     "learned": [2, 2, 2, 3, 4, 4],
@@ -42,7 +43,7 @@ def configure(config) -> None:
 
 @pytest.fixture
 def followed(world):
-    """Five prompts of each kind. Rows of a file need no order."""
+    """A trajectory with five prompts of each kind. Rows may be in any order."""
     rows = [
         (f"{kind}{n}", epoch, correct, 4)
         for n in range(5)
@@ -97,7 +98,7 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
     assert followed.plan("--config", STUDY) == {}
 
 
-def test_what_is_wrong_with_a_file_is_told(followed):
+def test_the_fault_of_a_file_is_reported(followed):
     write(followed.folder / "data/mine/run.csv.gz", [("a", epoch, 5, 4) for epoch in range(6)])
     done = followed.snakemake("--config", STUDY)
     assert (
@@ -119,7 +120,7 @@ def test_what_is_wrong_with_a_file_is_told(followed):
 
 
 def read_table(config) -> None:
-    """Let the study read a table of right answers, not the file of its authors."""
+    """Let the study read a trajectory (CSV), not the authors' file."""
     source = config["models"]["qwen2.5-math-1.5b-trajectory"]["source"]
     for key in ("repository", "commit", "local", "rollouts"):
         del source[key]
@@ -128,8 +129,8 @@ def read_table(config) -> None:
 
 @pytest.mark.recordings
 def test_the_real_run_gives_the_known_numbers(world):
-    """Known from a computation apart from this project, over the 44 epochs that every prompt
-    has."""
+    """The expected numbers come from an independent computation over the 44 epochs that every
+    prompt has."""
     data = Path(RECORDINGS).resolve() / "trajectories/qwen2.5-math-1.5b.csv.gz"
     if not data.exists():
         pytest.skip(f"{data} is not there")
@@ -142,7 +143,7 @@ def test_the_real_run_gives_the_known_numbers(world):
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     all_epochs, last_epochs = summary(world), summary(world, 10)
-    expected = {  # mixed, and right at the end
+    expected = {  # shares of mixed groups, and shares of correct rollouts at the end
         "hard": (0.13, 0.03), "hard_solvable": (0.46, 0.14), "middle": (0.88, 0.41), "nearest_half": (0.88, 0.75),
         "easy": (0.19, 0.98), "all": (0.51, 0.46),
     }  # fmt: skip

@@ -1,5 +1,5 @@
-"""`hardgrpo worth`: one command from own recordings before and after a training to the page of
-worth."""
+"""`hardgrpo worth`: one command from recordings before and after a training to the page "Was it
+worth it?"."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ def right(n):
 
 
 def rows_of(solved, samples=SAMPLES, prompts=PROMPTS, form=right):
-    """Rows of a prompt each: prompt n is right in `solved(n)` samples."""
+    """Rows with one prompt each; prompt n is correct in `solved(n)` samples."""
     return [
         {
             "id": f"q{n}",
@@ -35,7 +35,7 @@ def rows_of(solved, samples=SAMPLES, prompts=PROMPTS, form=right):
 
 
 def one_by_one(rows, **names):
-    """Rows of a completion each, under other names."""
+    """Rows with one completion each, with other names of columns."""
     return [
         {names.get(key, key): value for key, value in row.items() if key != "completions"}
         | {names.get("completion", "completion"): text}
@@ -82,7 +82,7 @@ def test_recordings_become_the_page_of_worth(tmp_path):
     page = done.stdout.strip().splitlines()[-1].removeprefix("open  ")
     assert page == str(world.folder / "paper/worth-base-model-trained/worth.html")
     text = open(page).read()
-    # 0, 1 or 2 of four samples before, 2 or 4 after
+    # correct samples of four: 0, 1 or 2 before, 2 or 4 after
     assert "after: +50.0 points" in text and "from 25.0 to 75.0 %" in text
     config = world.folder / "results/choose/worth-base-model-trained.yaml"
     assert yaml.safe_load(config.read_text())["study"] == "worth-base-model-trained"
@@ -124,13 +124,13 @@ EXPECTED = without(ROWS, "completions")
 
 def test_every_form_of_a_recording_is_read(read_problems):
     assert read_problems(ROWS, ROWS)[0] == EXPECTED
-    # in any order, with completions in rows of their own
+    # rows in any order, with one completion per row
     assert read_problems(one_by_one(ROWS), ROWS[::-1])[0] == EXPECTED
     renamed = one_by_one(
         ROWS, id="question_id", question="Problem", answer="Gold", completion="output"
     )
     assert read_problems(renamed, renamed, kind="csv")[0] == EXPECTED
-    # answers in one of the files, or in a file of their own
+    # answers in one of the recordings, or in a separate file
     assert read_problems(without(ROWS, "answer"), ROWS)[0] == EXPECTED
     alone = without(ROWS, "answer", "question")
     assert read_problems(alone, alone, problems=EXPECTED)[0] == EXPECTED
@@ -224,7 +224,7 @@ def test_the_named_column_of_ids_is_also_that_of_the_file_of_answers(read_proble
     )
 
 
-def test_a_wrong_call_is_one_line_and_writes_nothing(tmp_path):
+def test_a_wrong_call_gives_a_one_line_error_and_writes_nothing(tmp_path):
     world = World(tmp_path / "world")
     write(tmp_path / "before.jsonl", ROWS)
     done = call(tmp_path, "before.jsonl", "after.jsonl", world=world)

@@ -1,5 +1,5 @@
-"""Completions from files through the same workflow: small ones made here, and the real ones where
-they are."""
+"""Recorded completions in the workflow: small made-up recordings, and the real ones if they
+exist."""
 
 import json
 import subprocess
@@ -58,8 +58,8 @@ def configure(config):
 
 @pytest.fixture
 def recorded(world):
-    """Ten problems, four completions: problem i is cut off in i % 4 samples; runs that finish
-    always and are right."""
+    """A recording of ten problems with four completions each. Problem i is truncated in i % 4
+    samples; the completions of runs are always finished and correct."""
     data = world.folder / "data/mine"
     cut = lambda i, k: "and then" if k < i % 4 else right(i)
     recording(
@@ -112,8 +112,8 @@ def test_a_study_of_recordings_runs_without_weights(recorded):
 def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties_and_subsets(
     recorded,
 ):
-    """Numbers of completions differ, a text is cut off within a character, checkpoints have padded
-    numbers."""
+    """Prompts have different numbers of completions, a text ends within a character, and the
+    numbers in the names of checkpoints have leading zeros."""
     data = recorded.folder / "data/mine"
     rows = [json.loads(line) for line in (data / "base.jsonl").read_text().splitlines()]
     for row in rows:
@@ -148,7 +148,7 @@ def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties
 NUMBERS = dict.fromkeys(["gain", "finishing", "correctness", "base_accuracy"], float)
 
 
-def test_recordings_that_are_not_there_are_told(world):
+def test_missing_recordings_are_reported(world):
     world.configure(configure)
     done = world.snakemake("-n", "--config", "study=recordings", "data=nowhere")
     output = done.stdout + done.stderr
@@ -200,7 +200,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def publish(folder: Path, right_shares: dict[str, float], samples: int = 5) -> None:
-    """Write the files of a repository: `right_shares` maps a file of completions to the share of
+    """Write the files of a repository. `right_shares` maps a file of completions to the share of
     questions that it solves."""
     chat = "user\n{}.\nPut your final answer within \\boxed{{}}.\nassistant\n{}"
     (folder / "dset").mkdir(parents=True)
@@ -255,7 +255,7 @@ def configure_published(config):
 
 
 def test_a_study_of_published_files_runs_from_the_originals(world):
-    """Two models whose files have the same form; one checkpoint was published empty."""
+    """The files of two models have the same format. One checkpoint was published empty."""
     original = world.folder / "data/original/runs"
     shares = {
         "base.json": 0.5,
@@ -399,7 +399,7 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
     ]
     path = world.folder / "results/summaries/recordings/parts.csv"
     kinds = dict.fromkeys(("model", "task", "policy"), str) | dict.fromkeys(columns, float)
-    # else the model of 14B parameters
+    # otherwise rows of the model with 14B parameters
     of_task = {"shuffled_objects_seven": "qwen3-4b-recorded", "dyck": "qwen3-8b-recorded"}
     rows = {
         (r["task"], r["policy"]): r
@@ -425,15 +425,15 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
         task: rows[task, "unknown_subset"]["finishing"] / rows[task, "unknown_subset"]["gain"]
         for task in (strict, lenient)
     }
-    # 69, 50, 377 and 320 of 396 (answered and right, before and after) give 89.7; from rounded
-    # shares it would be 89.8.
+    # Answered and correct are 69 and 50 of 396 before, 377 and 320 after: these counts give 89.7,
+    # rounded shares would give 89.8.
     assert (round(100 * share[strict], 1), round(100 * share[lenient], 1)) == (68.5, 89.7)
     subsets = files.read_rows(
         world.folder / "results/summaries/recordings/subsets.csv",
         {"task": str, "policy": str, "prompts": float},
     )
-    # The authors' own subsets have 47, 22 and 17 prompts; they graded prompt and completion
-    # together.
+    # The authors' subsets have 47, 22 and 17 prompts, because the authors graded prompt and
+    # completion together.
     assert [
         r["prompts"]
         for r in subsets

@@ -1,5 +1,5 @@
-"""A new summary table, table of the paper and figure are an entry and a function each; everything
-else finds them."""
+"""A new summary table, table of the paper or figure needs only an entry and a function. All other
+parts of the project find it through the registry."""
 
 import shutil
 import subprocess
@@ -45,7 +45,7 @@ def add(world) -> None:
     (world.folder / "src/hardgrpo/report/figures/best.py").write_text(MAKE_FIGURE)
 
 
-def test_what_is_added_is_found_in_summaries_paper_and_report(finished):
+def test_an_added_table_and_figure_appear_in_summaries_paper_and_report(finished):
     add(finished)
     planned = finished.plan()
     assert {

@@ -1,4 +1,4 @@
-"""What Snakemake itself costs while a study runs."""
+"""Snakemake's own processor time while a study runs."""
 
 import os
 import subprocess

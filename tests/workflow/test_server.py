@@ -1,5 +1,5 @@
-"""`snakemake subset` and evaluations with a model behind a server, and configurations that a server
-cannot serve."""
+"""`snakemake subset` and evaluations with a model behind a server, and configurations that are not
+possible with a server."""
 
 import copy
 
@@ -71,7 +71,7 @@ def snakemake(world, *arguments):
 def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, model_server):
     plan = snakemake(served_world, "-n", "subset")
     assert plan.returncode == 0, plan.stdout + plan.stderr
-    assert "at most 10 requests" in plan.stdout + plan.stderr  # each of two shards
+    assert "at most 10 requests" in plan.stdout + plan.stderr  # one line for each of two shards
     assert "2,500 sampled tokens, costing at most 0.01" in plan.stdout + plan.stderr
     done = snakemake(served_world, "subset")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -91,7 +91,7 @@ def test_a_subset_is_chosen_by_a_server_and_costs_are_announced(served_world, mo
         and "verysecret" not in done.stdout + done.stderr
     )
 
-    # Another address, other limits and another price sample nothing again.
+    # A change of the address, the limits or the price samples nothing again.
     url = model_server.url.replace("127.0.0.1", "localhost")
     write_config(
         served_world,
@@ -190,7 +190,8 @@ def test_a_configuration_that_no_server_can_serve_is_refused_without_its_secrets
 
 
 def replay(rows):
-    """A server that answers with the completions that the weights sampled with the same seeds."""
+    """A server that answers with the completions that the model's weights gave for the same
+    seeds."""
     place = {row["seed"] % SEEDS: number for number, row in enumerate(rows)}
 
     def answer(body, number):
@@ -232,7 +233,9 @@ def test_the_subset_of_a_server_is_byte_for_byte_that_of_the_weights(
     shards = sorted((world.folder / "results/probe/mine/mine").glob("*.gz"))
     rows = [row for path in shards for row in files.read_jsonl(path, {"id": str, "seed": int})]
     rates = files.read_rows(world.folder / "results/difficulty/mine/mine.csv", {"pass_rate": float})
-    assert len({row["pass_rate"] for row in rates}) > 2, "else the subset depends on the seed alone"
+    assert len({row["pass_rate"] for row in rates}) > 2, (
+        "all pass rates are equal, so the subset would depend only on the seed"
+    )
     model_server.answer = replay(rows)
     of_server = choose("served")
     assert of_server.keys() == of_weights.keys()

@@ -1,5 +1,5 @@
-"""`make ENVIRONMENTS=FOLDER` takes over no environment that another account can have made. Nothing
-is installed here."""
+"""`make ENVIRONMENTS=FOLDER` uses no environment that another account can have made. These tests
+install nothing."""
 
 import hashlib
 import os
@@ -19,8 +19,7 @@ LOCKS = ("figures", "build", "pip")
 
 
 class Clone:
-    """A folder with a Makefile and locks of nothing, and environments of these locks in
-    `shared`."""
+    """A folder with a Makefile, empty locks, and environments of these locks in `shared`."""
 
     def __init__(self, folder: Path):
         self.folder, self.shared = folder / "clone", folder / "above/shared"
@@ -36,14 +35,15 @@ class Clone:
         self.place = self.shared / f"figures-{hashlib.sha256(b'').hexdigest()[:12]}"
 
     def build(self) -> None:
-        """A finished environment, as its owner's `make` leaves it."""
+        """A finished environment, as `make` of its owner leaves it."""
         (self.place / "bin").mkdir(parents=True)
         (self.place / "bin/snakemake").write_text("#!/bin/sh\ntouch hijacked\n")
         (self.place / "bin/snakemake").chmod(0o755)
         (self.place / "figures.ready").touch()
 
     def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
-        """`make figures` up to the environment: the stand-in for Python makes no environment."""
+        """Run `make figures` until it needs an environment. A stand-in replaces Python and makes no
+        environment."""
         environment = (
             os.environ | {"MAKEFLAGS": "", "MAKELEVEL": "", "PIP_NO_INDEX": "1"} | variables
         )
@@ -117,8 +117,8 @@ def test_an_environment_behind_a_link_is_refused(clone):
 
 
 def test_a_lock_of_environments_is_never_emptied(clone):
-    """Also where the check comes before another account's link: the file behind it stays as it
-    is."""
+    """If another account replaces the lock by a link after the check, the file behind the link
+    stays unchanged."""
     clone.build()
     precious = clone.folder / "precious"
     precious.write_text("content")

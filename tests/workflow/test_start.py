@@ -1,5 +1,5 @@
-"""What Snakemake reads before the Snakefile: the profile, --config and --configfile; and the user's
-HOME."""
+"""Files and options that Snakemake reads before the Snakefile: the profile, --config and
+--configfile; and the user's HOME."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from conftest import World
 
 OVERLAY = "study: mini # für alle\n"
-REFUSED = {  # arguments, files, what the one line names
+REFUSED = {  # (arguments, files, words of the error)
     "a key with a dot": (["--config", "subset.policy=hard"], {}, ["subset.policy=hard", "`subset: {policy: hard}`", "--configfile"]),
     "a key with dots": (["--config", "tasks.swaps.probe.samples=3"], {}, ["`tasks: {swaps: {probe: {samples: 3}}}`"]),
     "a key with a dot after another": (["--config", "study=mini", "plan.gpus=4"], {}, ["plan.gpus=4", "`plan: {gpus: 4}`"]),
@@ -32,19 +32,19 @@ REFUSED = {  # arguments, files, what the one line names
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory) -> World:
+def world(tmp_path_factory) -> World:
     return World(tmp_path_factory.mktemp("start") / "world")
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_snakemake_would_show_a_traceback_for_is_one_line(case, place):
+def test_entries_that_give_snakemake_a_traceback_give_a_one_line_error(case, world):
     arguments, written, expected = REFUSED[case]
-    before = {path: path.read_bytes() for name in written if (path := place.folder / name).exists()}
+    before = {path: path.read_bytes() for name in written if (path := world.folder / name).exists()}
     for name, content in written.items():
-        (place.folder / name).write_bytes(content)
-    done = place.snakemake("-n", *arguments)
+        (world.folder / name).write_bytes(content)
+    done = world.snakemake("-n", *arguments)
     for name in written:
-        (place.folder / name).unlink()
+        (world.folder / name).unlink()
     for path, content in before.items():
         path.write_bytes(content)
     lines = (done.stdout + done.stderr).splitlines()
@@ -57,10 +57,10 @@ def test_what_snakemake_would_show_a_traceback_for_is_one_line(case, place):
     assert [words for words in expected if words not in errors[0]] == [], errors
 
 
-def test_what_snakemake_can_read_is_read(place):
-    (place.folder / "bom.yaml").write_bytes(b"\xef\xbb\xbf" + OVERLAY.encode())
-    (place.folder / "json.yaml").write_text('{"study": "mini_truncation"}')
-    planned = place.plan(
+def test_what_snakemake_can_read_is_read(world):
+    (world.folder / "bom.yaml").write_bytes(b"\xef\xbb\xbf" + OVERLAY.encode())
+    (world.folder / "json.yaml").write_text('{"study": "mini_truncation"}')
+    planned = world.plan(
         "--configfile",
         "bom.yaml",
         "json.yaml",
@@ -71,21 +71,21 @@ def test_what_snakemake_can_read_is_read(place):
     assert planned["train_grpo"] == 60
 
 
-def test_a_home_that_cannot_be_written_does_not_matter(place):
+def test_a_home_that_cannot_be_written_does_not_matter(world):
     target, nobody = (
         "results/tasks/swaps/questions.jsonl",
         {"HOME": "/proc/nobody", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": ""},
     )
-    # as on a compute node
+    # simulate a compute node
     command = [sys.executable, "-m", "snakemake", "-n", "--profile", "slurm", target]
     done = subprocess.run(
         command,
-        cwd=place.folder,
+        cwd=world.folder,
         env=os.environ | nobody,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    done = place.snakemake(target, env=nobody)
-    assert done.returncode == 0 and (place.folder / target).exists(), done.stderr
+    done = world.snakemake(target, env=nobody)
+    assert done.returncode == 0 and (world.folder / target).exists(), done.stderr

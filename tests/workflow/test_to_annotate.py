@@ -1,5 +1,5 @@
-"""Prompts that nobody has answered: which to annotate, what a person fills in, training on it, and
-whether it was worth it."""
+"""Unlabelled prompts: choosing which to annotate, the answers of an annotator, training on them,
+and whether the training was worth it."""
 
 import collections
 import contextlib
@@ -18,19 +18,19 @@ import yaml
 import fork_server
 from conftest import World, path_of
 from hardgrpo.runtime import files
-from interruptible_run import KILLS, contents, often, wait_for
+from interruptible_run import KILLS, contents, wait_for, with_many_kills
 from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, read_answers
 
 SOURCE = {
     "kind": "files", "train": "prompts.jsonl", "test": "test.jsonl",
-    # which the pool does not have yet
+    # the pool does not have this column yet
     "columns": {"question": "my prompt", "id": "name", "answer": "gold"},
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def unanswered(tmp_path_factory, untrained) -> World:
-    """JSON Lines without answers: how far samples agree decides."""
+    """JSON Lines without answers. The policy chooses by agreement."""
     odd = ['{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}']
     lines = [
         odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i)
@@ -64,12 +64,12 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
     )
     assert {row["id"]: row["agreement"] for row in measured} == shares
     assert not (unanswered.folder / "results/difficulty").exists(), (
-        "nobody knows how difficult they are"
+        "pass rates of prompts without answers must be unknown"
     )
     check_order(unanswered.rows, shares, by="agreement")
 
 
-def test_what_a_choice_without_answers_goes_by_and_costs_is_said(unanswered):
+def test_the_signal_and_the_labels_of_a_choice_without_answers_are_reported(unanswered):
     assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
     assert "mean agreement" in unanswered.output and "pass rate" not in unanswered.output
     assert (
@@ -163,7 +163,7 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
 POOL = [{"id": f"p{i}", "question": f"q{i}", "answer": None, "tier": None} for i in range(4)]
 
 
-def take_in(folder, rows, header=("id", "question", "answer")):
+def read_annotated(folder, rows, header=("id", "question", "answer")):
     files.write_jsonl(folder / "P.jsonl", POOL)
     with open(folder / "A.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
@@ -181,7 +181,7 @@ def take_in(folder, rows, header=("id", "question", "answer")):
 
 
 def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
-    done = take_in(
+    done = read_annotated(
         tmp_path, [("p2", "", "7"), ("p0", "q0", " "), ("p1", "changed", " 1,000 "), ("p3", "", "")]
     )
     assert done.returncode == 0, done.stderr
@@ -223,8 +223,8 @@ def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
         ([("p0", "", "1")], ("name", "question", "answer"), "A.csv: row 2: no column 'id'"),
     ],
 )
-def test_what_is_wrong_with_a_filled_in_file_is_one_line(tmp_path, rows, header, message):
-    done = take_in(tmp_path, rows, header or ("id", "question", "answer"))
+def test_the_fault_of_a_filled_in_file_is_reported_in_one_line(tmp_path, rows, header, message):
+    done = read_annotated(tmp_path, rows, header or ("id", "question", "answer"))
     assert (
         done.returncode == 1
         and done.stderr.startswith(f"error: {message}")
@@ -238,7 +238,7 @@ def test_what_is_wrong_with_a_filled_in_file_is_one_line(tmp_path, rows, header,
 
 
 def fill_in(world, answers):
-    """The file of rows to annotate with these answers, as a person would hand it back."""
+    """The file of rows to annotate with these answers, as an annotator would return it."""
     rows = files.read_jsonl(
         world.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {"id": str}
     )
@@ -251,7 +251,7 @@ def fill_in(world, answers):
 
 @pytest.fixture(scope="module")
 def annotated(unanswered, tmp_path_factory) -> World:
-    """The pool after a person has filled in all rows but one, and the study that trains on them."""
+    """The pool with answers for all chosen rows but one, and the study that trains on them."""
     world = unanswered.copy(tmp_path_factory.mktemp("annotated") / "world")
     world.ids = files.read_rows(
         world.folder / "results/subsets/mine/mine/half/seed3.csv", {"id": str}
@@ -346,8 +346,8 @@ def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
 
 
 def killed_in(world, rule: str, *arguments: str) -> None:
-    """Start Snakemake, kill it and all that it started as soon as a job of the rule has begun, and
-    unlock the folder."""
+    """Start Snakemake, kill all its processes as soon as a job of the rule has begun, and unlock
+    the folder."""
     logs = world.folder / "results/logs" / rule
     shutil.rmtree(logs, ignore_errors=True)
     command = [sys.executable, "-m", "snakemake", "--profile", "laptop", "--cores", "2", *arguments]
@@ -365,7 +365,8 @@ def killed_in(world, rule: str, *arguments: str) -> None:
 
 
 def result_checksums(world) -> dict[str, str]:
-    """Checksums of what the whole way leaves, but for what tells times."""
+    """Checksums of all results from the pool to the trained model, without files that contain
+    times."""
     checksums = {}
     for folder in (
         "results/subsets",
@@ -376,13 +377,14 @@ def result_checksums(world) -> dict[str, str]:
         "results/summaries",
     ):
         for name, checksum in contents(world.folder / folder).items():
-            # another test's choice
+            # the choice of another test
             if Path(name).name not in ("spent.csv", "pruned.json") and "/any/" not in name:
                 checksums[f"{folder}/{name}"] = checksum
     return checksums
 
 
-CHOOSING = ("probe", "measure_signals", "select_subset", "export_subset")  # stages in their order
+# rules in the order of their jobs
+CHOOSING = ("probe", "measure_signals", "select_subset", "export_subset")
 TRAINING = (
     "read_annotated",
     "evaluate_base",
@@ -393,7 +395,7 @@ TRAINING = (
 )
 
 
-@often
+@with_many_kills
 def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated, tmp_path):
     world = annotated.copy(tmp_path / "world")
     expected = result_checksums(annotated)

@@ -1,4 +1,5 @@
-"""`rule verify`: nothing is compiled from outputs that contradict each other or their raw files."""
+"""`rule verify`: no paper is compiled from outputs that contradict each other or their raw
+files."""
 
 import gzip
 import json
@@ -16,14 +17,14 @@ REFERENCE, COMPUTED, JUDGED = "results/reference/mini", "results/summaries/mini"
 
 
 def verify(world) -> tuple[int, str]:
-    """Exit status, and what was said."""
+    """(exit status, output) of the rule."""
     (world.folder / PAPER).unlink(missing_ok=True)
     done = world.snakemake("--rerun-triggers", "input", "--", PAPER)
     return done.returncode, done.stdout + done.stderr
 
 
 def change(world, name: str, column: str, to, row: int) -> None:
-    """Change a cell of a table, by row number; `to` makes the new text from the old one."""
+    """Change a cell of a table, by row number. `to` maps the old text to the new text."""
 
     def changed(text: str) -> str:
         lines = text.split("\n")
@@ -43,7 +44,7 @@ def test_a_finished_study_is_verified_against_its_raw_files(finished_world):
 
 
 def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeypatch):
-    # as somebody sets it for tests of their own
+    # a user's setting for other tests
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing_of_this_name")
     status, output = verify(world)
     assert status == 0, output
@@ -52,7 +53,7 @@ def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeyp
     assert "the tables are the committed reference, its raw files are not here" in report
 
 
-BREAKS = [  # table, row, column, what becomes of the number, what is said
+BREAKS = [  # (table, row, column, change of the number, words of the error)
     (
         "gains",
         0,
@@ -122,7 +123,7 @@ BREAKS = [  # table, row, column, what becomes of the number, what is said
         "rollouts",
         lambda old: "0",
         "parity.csv: row 6 (steady arithmetic middle 1): rollouts is 0, not a positive",
-    ),  # it has tokens, so it sampled rollouts
+    ),  # the run has tokens, so it has sampled rollouts
     (
         "claims",
         0,
@@ -161,7 +162,7 @@ def judge(world) -> None:
 
 
 def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
-    """The rule's command by itself: no other rule sees the change first."""
+    """Run the command of the rule directly, so that no other rule reads the changed file first."""
     (world.folder / PAPER).unlink(missing_ok=True)
     config = load.read(world.folder)
     part = paths.of_study(ResolvedStudy.of(config, "mini"))
@@ -190,7 +191,8 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
 
 
 def test_a_wrong_grade_is_found_by_grading_again(finished):
-    """Not by the summaries: they are made from the wrong grade, too."""
+    """The check of the summaries does not find it, because the summaries are made from the wrong
+    grade, too."""
     path = finished.folder / "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"
     lines = gzip.decompress(path.read_bytes()).decode().split("\n")
     correct, number = (

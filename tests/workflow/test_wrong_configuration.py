@@ -1,5 +1,5 @@
-"""What is wrong in a configuration is one clear line with the place and the remedy; exit status not
-0, results untouched."""
+"""A fault in the configuration is reported in one line with the place and the remedy. The exit
+status is not 0, and results are unchanged."""
 
 import copy
 import datetime
@@ -14,7 +14,7 @@ from hardgrpo.study import checks, configuration
 CONFIG = project_config.config()
 SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
-# A recipe that sorts by pass rates needs a policy that knows them.
+# A recipe whose curriculum sorts by pass rates needs a policy that measures them.
 BY_RATE = {
     "arms": [{"policy": "agreement_lowest", "recipe": "mini_by_rate"}],
     "models": ["tiny"],
@@ -32,7 +32,8 @@ def by_rate(config):
 
 
 def break_(path, value):
-    """A change of the configuration: set the entry at a dotted path (None: delete it)."""
+    """A function that changes the configuration: it sets the entry at a dotted path, or deletes the
+    entry (None)."""
 
     def change(config):
         *parents, leaf = path.split("/")
@@ -687,13 +688,13 @@ def test_a_configuration_that_is_a_program_is_not_run(world):
     output = done.stdout + done.stderr
     assert (
         done.returncode != 0
-        and "config.yaml: '__use_yte__' has Snakemake run the file" in output
+        and "config.yaml: '__use_yte__' makes Snakemake run the file" in output
         and "Traceback" not in output
     )
     assert not (world.folder / "ran").exists()
 
 
-def test_results_that_cannot_be_written_are_told_before_the_first_job(world):
+def test_results_that_cannot_be_written_are_reported_before_the_first_job(world):
     import shutil
 
     shutil.rmtree(world.folder / "results")
@@ -706,9 +707,9 @@ def test_results_that_cannot_be_written_are_told_before_the_first_job(world):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_folder_without_permission_is_told(monkeypatch, tmp_path):
+def test_a_folder_without_permission_is_reported(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # permissions do not bind root
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root ignores permissions
     with pytest.raises(UserError, match="results: cannot be written"):
         checks.check_writable("results")

@@ -45,7 +45,7 @@ def run(options) -> list[dict]:
     machine = Machine(torch, "cuda" if gpus else "cpu")
     tokenizer = AutoTokenizer.from_pretrained(ROOT / folder)
     model = Model(memory.shape_of(files.read_json(ROOT / folder / "config.json")), machine.width)
-    place = f"{Path(folder).name} on {machine.name}"
+    model_on_machine = f"{Path(folder).name} on {machine.name}"
     print(
         f"limits: {machine.bandwidth / 1e9:.0f} GB/s, {machine.arithmetic / 1e9:,.0f} GFLOP/s on {machine.name}",
         file=sys.stderr,
@@ -73,11 +73,16 @@ def run(options) -> list[dict]:
             speed = sum(tokens) / seconds
             if engine == "vllm":
                 rows.append(
-                    row(f"probing {place}, vLLM; transformers", "tokens/s", speed, rows[0]["ours"])
+                    row(
+                        f"probing {model_on_machine}, vLLM; transformers",
+                        "tokens/s",
+                        speed,
+                        rows[0]["ours"],
+                    )
                 )
             rows.append(
                 row(
-                    f"probing {place}, {engine}; the limit",
+                    f"probing {model_on_machine}, {engine}; the limit",
                     "tokens/s",
                     speed,
                     sum(tokens) / shortest_seconds,
@@ -92,7 +97,12 @@ def run(options) -> list[dict]:
             3 * model.operations * completions * (prompt + tokens) / machine.arithmetic
         )
         rows.append(
-            row(f"GRPO of {place}; the limit", "steps/s", 1 / seconds, 1 / shortest_seconds)
+            row(
+                f"GRPO of {model_on_machine}; the limit",
+                "steps/s",
+                1 / seconds,
+                1 / shortest_seconds,
+            )
         )
     return rows
 

@@ -4,7 +4,8 @@ reason.
 Tolerances are those of arithmetic in bf16. Logits between 16 and 32 are rounded to multiples of
 1/8, an error with a standard deviation of .036; between two implementations a token's
 log-probability then differs by .041 on average, and the KL is .0013. Measured with SmolLM2-135M on
-an H100: .043 and .0011. Numbers without a limit serve for comparison with the plan.
+an H100: .043 and .0011. The checks also report numbers that have no tolerance, for comparison with
+the plan.
 """
 
 from hardgrpo.data import tasks
@@ -34,7 +35,8 @@ SCORE_DIFFERENCE = 0.06  # between vLLM and transformers, both with an adapter
 # different shapes
 FIRST_KL = 2e-3
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
-COLD = {warm.SOCKET: warm.OFF}  # programs that a check kills must be processes of their own
+# environment variables: a program that a check kills must not run in a child of a warm process
+WITHOUT_WARM = {warm.SOCKET: warm.OFF}
 KERNEL = """
 import torch, triton, triton.language as tl
 @triton.jit
@@ -175,11 +177,11 @@ def check_interruption(bench: Workbench) -> dict:
     )
     numbers |= {
         "next_loss": run.updates[4]["loss"],
-        "next_loss_of_the_whole_run": uninterrupted.updates[4]["loss"],
+        "next_loss_of_the_uninterrupted_run": uninterrupted.updates[4]["loss"],
     }
     expect(
         run.facts["base_sha256"] == uninterrupted.facts["base_sha256"],
-        "the base of the resumed run is another",
+        "the resumed run has another base model",
         numbers,
     )
     return numbers | stop_run(
@@ -211,9 +213,8 @@ def check_large(bench: Workbench) -> dict:
         "with an adapter, vLLM and transformers compute different log-probabilities",
         numbers,
     )
-    says_something = numbers["adapter_changes"] > 3 * numbers["scores_differ"]
     expect(
-        says_something,
+        numbers["adapter_changes"] > 3 * numbers["scores_differ"],
         "the adapter changes log-probabilities too little to tell whether vLLM uses the adapter",
         numbers,
     )
@@ -250,7 +251,9 @@ def check_four_bits(bench: Workbench) -> dict:
         "most entries of the adapter's matrix A do not change",
         numbers,
     )
-    return numbers | {f"whole_{name}": value for name, value in run_numbers(uninterrupted).items()}
+    return numbers | {
+        f"uninterrupted_{name}": value for name, value in run_numbers(uninterrupted).items()
+    }
 
 
 def check_evaluation(bench: Workbench) -> dict:
@@ -359,11 +362,11 @@ def lacks_two_gpus(bench: Workbench) -> dict | None:
     import torch
 
     visible = torch.cuda.device_count()
-    return {"left_out": f"needs two GPUs, and {visible} is visible"} if visible < 2 else None
+    return {"left_out": f"needs two GPUs, and only {visible} is visible"} if visible < 2 else None
 
 
 def run_numbers(run: Run) -> dict:
-    """Numbers of a run: memory, times, and the differences of vLLM and the trainer."""
+    """Numbers of a run: memory, times, and the differences between vLLM and the trainer."""
     first_update, last_update = run.updates[0], run.updates[-1]
     numbers = {
         "peak_gib": run.peak_gib,
@@ -420,7 +423,7 @@ def kill_and_resume(
     """(a run that was killed after `least_updates` saved updates and resumed, its numbers)."""
     bench.clear(name)
     with bench.start(
-        name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD
+        name, "train_grpo", *bench.training(name, model, recipe, **options), **WITHOUT_WARM
     ) as process:
         bench.wait_until(
             process,
@@ -442,7 +445,7 @@ def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -
     after 30 s (KillWait)."""
     shutil.rmtree(bench.folder / f"{name}.state", ignore_errors=True)
     with bench.start(
-        name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD
+        name, "train_grpo", *bench.training(name, model, recipe, **options), **WITHOUT_WARM
     ) as process:
         bench.wait_until(process, lambda: bench.saved_updates(name) >= 2, "two updates were saved")
         saved_updates, began = bench.saved_updates(name), time.monotonic()
@@ -450,7 +453,7 @@ def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -
         status = process.wait()
     numbers = {
         "seconds_to_stop": round(time.monotonic() - began, 1),
-        "saved_then": bench.saved_updates(name),
+        "updates_saved_at_the_end": bench.saved_updates(name),
     }
     is_saved = status == 1 and bench.saved_updates(name) >= saved_updates
     expect(
@@ -490,10 +493,11 @@ def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
         "gpus": bench.gpus,
     }
     files.write_json(tokenized, job)
-    answer = bench.folder / "spoken.json"
-    bench.run("speak", SCORING, "speak", tokenized, answer)
-    bench.run("score", SCORING, "score", tokenized, answer)
-    completions, scores = files.read_json(answer)["spoken"], files.read_json(f"{answer}.scores")
+    sampled = bench.folder / "sampled.json"
+    bench.run("sample", SCORING, "sample", tokenized, sampled)
+    bench.run("score", SCORING, "score", tokenized, sampled)
+    completions = files.read_json(sampled)["completions"]
+    scores = files.read_json(f"{sampled}.scores")
     by_vllm = {
         name: [row for _, row in rows] for name, rows in zip(("base", "adapter"), completions)
     }

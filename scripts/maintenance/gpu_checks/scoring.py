@@ -1,16 +1,17 @@
-"""Steps of the checks that need a process of their own: a checksum, an adapter, and
-log-probabilities.
+"""Parts of the GPU checks that each run in a process of their own.
 
     python scoring.py checksum MODEL bf16
     python scoring.py adapter ADAPTER OUTPUT
-    python scoring.py speak JOB.json ANSWER.json
-    python scoring.py score JOB.json ANSWER.json
+    python scoring.py sample JOB.json SAMPLED.json
+    python scoring.py score JOB.json SAMPLED.json
 
-`checksum` prints the checksum of the weights, as training records it. `adapter` writes the adapter
-with random numbers in its matrices B, so that the adapter changes completions. `speak` samples
-greedy completions with vLLM, and writes the log-probabilities of their tokens. `score` computes the
-log-probabilities of the same tokens with transformers; its entry `changed` has those of the base
-model's tokens under the adapter.
+`checksum` prints the checksum of the weights, as training records it. `adapter` copies an adapter
+and adds random numbers to its matrices B, so that the adapter changes completions. `sample` samples
+greedy completions with vLLM, with the base model and with the adapter, and writes the
+log-probabilities of their tokens. `score` computes log-probabilities with transformers and writes
+them to SAMPLED.json.scores: `base`, the base model's completions under the base model; `adapter`,
+the adapter's completions under the adapter; `changed`, the base model's completions under the
+adapter.
 """
 
 from hardgrpo.runtime import environments, errors, files
@@ -48,9 +49,9 @@ def adapter(folder: str, output: str) -> None:
     save_file(weights | noise, path)
 
 
-def speak(job: str, answer: str) -> None:
-    """Write, for the base and the adapter, [token ids, log-probabilities] for each prompt. `job`:
-    {model, adapter, prompts (token ids), tokens, gpus}."""
+def sample(job: str, sampled: str) -> None:
+    """Write [token ids, log-probabilities] for each prompt, first of the base model, then of the
+    adapter. `job`: {model, adapter, prompts (token ids), tokens, gpus}."""
     request = files.read_json(job)
     environments.use("vllm", gpus=request["gpus"])
     from hardgrpo.sampling import vllm_engine
@@ -76,11 +77,11 @@ def speak(job: str, answer: str) -> None:
                 for _, o in sorted(rows.items())
             ]
         )
-    files.write_json(answer, {"spoken": completions})
+    files.write_json(sampled, {"completions": completions})
 
 
-def score(job: str, answer: str) -> None:
-    request, completions = files.read_json(job), files.read_json(answer)["spoken"]
+def score(job: str, sampled: str) -> None:
+    request, completions = files.read_json(job), files.read_json(sampled)["completions"]
     from hardgrpo.sampling import engines
 
     import torch
@@ -113,12 +114,12 @@ def score(job: str, answer: str) -> None:
             if adapter
             else {"base": log_probabilities_of(model, completions[0])}
         )
-    files.write_json(f"{answer}.scores", scores)
+    files.write_json(f"{sampled}.scores", scores)
 
 
 if __name__ == "__main__":
     errors.run(
-        lambda: {"checksum": checksum, "adapter": adapter, "speak": speak, "score": score}[
+        lambda: {"checksum": checksum, "adapter": adapter, "sample": sample, "score": score}[
             sys.argv[1]
         ](*sys.argv[2:])
     )

@@ -113,7 +113,7 @@ def _primary_problem(claim: dict, earlier_claims: list[dict]) -> str | None:
         if earlier.get("primary") and earlier["paper"] == claim["paper"]
     ]
     return (
-        f"'{primary_ids[0]}' is the primary claim of {claim['paper']} already; a paper has one"
+        f"'{primary_ids[0]}' is the primary claim of {claim['paper']} already; a paper has only one primary claim"
         if primary_ids
         else None
     )

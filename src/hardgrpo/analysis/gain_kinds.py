@@ -121,8 +121,8 @@ def same_answers(cells: list[Cell]) -> list[dict]:
     for cell in cells:
         if min(cell.samples(0), cell.samples(cell.last_step)) < 2:
             continue
-        base = np.stack([_agreement(frame, 0) for frame in cell.bases])
-        trained = np.stack([_agreement(frame, cell.last_step) for frame in cell.runs])
+        base = np.stack([_same_answer_share(frame, 0) for frame in cell.bases])
+        trained = np.stack([_same_answer_share(frame, cell.last_step) for frame in cell.runs])
         rows.append(
             cell.keys
             | {"step": cell.last_step, "base_same": base.mean()}
@@ -177,7 +177,7 @@ def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
     )
 
 
-def _agreement(frame: pd.DataFrame, step: int) -> np.ndarray:
+def _same_answer_share(frame: pd.DataFrame, step: int) -> np.ndarray:
     """(N,) by problem: the share of pairs of samples with the same answer."""
     samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
     counts = samples.assign(answer=samples.answer.fillna("")).groupby(["id", "answer"]).size()

@@ -1,8 +1,8 @@
 """Summary tables of paired differences that table `differences` lacks, and of gains in the easiest
 and the hardest tier.
 
-Two policies with the same seed share the base model and the test's problems, so that the noise of
-both cancels in a paired difference.
+Two policies with the same seed share the base model and the test's problems. The noise that both
+have in common cancels in a paired difference.
 """
 
 import itertools

@@ -31,8 +31,8 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
     """Rows of differences `value` - `minus_value`, by run (`policy`), subtracted run or `base`
     (`minus`), and checkpoint (`at`).
 
-    grading    task (the task's own); lenient, for the last checkpoints, where it differs; published: the accuracies
-               that the authors published, without completions
+    grading    task: by the task's grader; lenient: by the lenient grader, only for the last checkpoints and only if the grades
+               differ; published: accuracies that the authors published without completions
     questions  all test questions, or hard: those with a pass rate of the base model of at most HARD
     measure    accuracy; pass@k, where k is the number of samples; answered; finishing and correctness, into which the difference in
                accuracy splits exactly (`statistics.decompose`)
@@ -45,23 +45,24 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
     rows = []
     for family in families([cell for cell in cells if cell.recipe == "recorded"]):
         for cell in family:
-            rows += _of_pair(cell, None)
+            rows += _pair_rows(cell, None)
         for cell, minus_cell in itertools.combinations(
-            sorted(family, key=lambda cell: _place(cell.policy)), 2
+            sorted(family, key=lambda cell: _order(cell.policy)), 2
         ):
-            rows += _of_pair(cell, minus_cell)
+            rows += _pair_rows(cell, minus_cell)
     sizes = {(cell.model, cell.task): len(cell.base_rates()[0]) for cell in cells}
     return rows + list(_published(published_runs, sizes))
 
 
-def _place(policy: str) -> tuple[bool, bool]:
+def _order(policy: str) -> tuple[bool, bool]:
     """Sort key of the runs of a family: first subsets chosen by difficulty, then random subsets,
     then all prompts. Each run is subtracted from the runs before it."""
     return policy == "all", policy.startswith("random")
 
 
-def _stretches(steps: list[int]) -> list[tuple[str, list[int]]]:
-    """[(name, checkpoints)]: every checkpoint, then the last ones together if there are several."""
+def _checkpoint_sets(steps: list[int]) -> list[tuple[str, list[int]]]:
+    """[(name, steps)]: each checkpoint alone, then the last checkpoints together if the run has
+    more than one."""
     return [(str(step), [step]) for step in steps] + (
         [(f"last_{LAST}", steps[-LAST:])] if len(steps) > 1 else []
     )
@@ -80,10 +81,11 @@ def _questions(cell: Cell) -> dict[str, np.ndarray]:
 # ---------------------------------------------------------------------------------------------
 
 
-def _of_pair(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
+def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
     """Rows of a run minus another run, or minus its base model (None)."""
     steps = sorted(set(cell.steps()) & set(minus_cell.steps())) if minus_cell else cell.steps()
-    stretches = [(*stretch, "task") for stretch in _stretches(steps)]
+    checkpoint_sets = _checkpoint_sets(steps)
+    row_kinds = [(at, steps_of_row, "task") for at, steps_of_row in checkpoint_sets]
     sides = (
         [(cell, step) for step in steps[-LAST:]]
         + [(minus_cell, step) for step in steps[-LAST:] if minus_cell]
@@ -93,27 +95,29 @@ def _of_pair(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
         np.array_equal(*(_rates(side, step, column) for column in ("correct", "lenient")))
         for side, step in sides
     ):
-        stretches += [(*stretch, "lenient") for stretch in _stretches(steps)[len(steps) :]]
+        last_checkpoints = checkpoint_sets[len(steps) :]
+        row_kinds += [(at, steps_of_row, "lenient") for at, steps_of_row in last_checkpoints]
     keys = {
         "model": cell.model,
         "task": cell.task,
         "policy": cell.policy,
         "minus": minus_cell.policy if minus_cell else "base",
     }
-    for at, of_steps, grading in stretches:
+    for at, steps_of_row, grading in row_kinds:
         column = "lenient" if grading == "lenient" else "correct"
         k = min(
-            side.samples(step) for side in (cell, minus_cell or cell) for step in [0, *of_steps]
+            side.samples(step) for side in (cell, minus_cell or cell) for step in [0, *steps_of_row]
         )
-        side = _means(cell.runs[0], of_steps, column, k)
+        side = _means(cell.runs[0], steps_of_row, column, k)
         minus_side = (
-            _means(minus_cell.runs[0], of_steps, column, k)
+            _means(minus_cell.runs[0], steps_of_row, column, k)
             if minus_cell
             else _means(cell.bases[0], [0], column, k)
         )
         for questions, mask in _questions(cell).items():
             values, minus_values = (
-                {name: rates[mask] for name, rates in rates.items()} for rates in (side, minus_side)
+                {measure: rates[mask] for measure, rates in by_measure.items()}
+                for by_measure in (side, minus_side)
             )
             for measure, differences in _differences(values, minus_values).items():
                 yield (
@@ -123,7 +127,7 @@ def _of_pair(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
                         "questions": questions,
                         "measure": measure,
                         "at": at,
-                        "checkpoints": len(of_steps),
+                        "checkpoints": len(steps_of_row),
                     }
                     | {
                         "value": _mean(values.get(measure)),
@@ -200,7 +204,7 @@ def _published(
                     yield from _published_rows(
                         {"model": model, "task": task} | keys, curve, base_values, sizes
                     )
-        for policy, minus in itertools.combinations(sorted(runs, key=_place), 2):
+        for policy, minus in itertools.combinations(sorted(runs, key=_order), 2):
             for questions, measure in (key for key in runs[policy] if key in runs[minus]):
                 curve, minus_curve = (
                     runs[policy][questions, measure],
@@ -252,15 +256,20 @@ def _published_rows(
     problems = curve.problems or (
         sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None
     )
-    for at, of_steps in _stretches(steps):
+    for at, steps_of_row in _checkpoint_sets(steps):
         value, minus_value = (
-            float(np.mean([values[step] for step in of_steps]))
+            float(np.mean([values[step] for step in steps_of_row]))
             for values in (curve.values, minus_values)
         )
         yield (
             {key: keys[key] for key in ("model", "task", "policy", "minus")}
             | {"grading": "published", "questions": keys["questions"], "measure": keys["measure"]}
-            | {"at": at, "checkpoints": len(of_steps), "value": value, "minus_value": minus_value}
+            | {
+                "at": at,
+                "checkpoints": len(steps_of_row),
+                "value": value,
+                "minus_value": minus_value,
+            }
             | estimate_columns("difference", _widest_interval(value, minus_value, problems))
             | {"problems": problems, "seeds": 1}
         )

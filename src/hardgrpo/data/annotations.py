@@ -17,7 +17,7 @@ class Annotations:
     and doubtful answers."""
 
     answers: dict[str, str] = field(default_factory=dict)
-    empty: list[str] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -40,10 +40,10 @@ def read(
         try:
             _check_columns(path, place, row, column, content.form is not None)
             identity, answer = match.id_of(path, place, row), row[column].strip()
-            if identity in annotations.answers or identity in annotations.empty:
+            if identity in annotations.answers or identity in annotations.unanswered:
                 raise RowError(path, place, f"id '{identity}' occurs twice", "keep one of its rows")
             if not answer:
-                annotations.empty.append(identity)
+                annotations.unanswered.append(identity)
                 continue
             if problem := _answer_problem(answer, grader, content.form):
                 raise RowError(path, place, *problem)

@@ -17,9 +17,9 @@ def read(
     completions.
 
     Each problem must have `samples` completions (None: the largest number of any problem). If
-    `ragged`, one completion is enough. If `stopped` (the probe ended early), each problem must have
-    samples 0, 1, ... without a gap and at most `samples`, or none. With `needs_prompt`, each row
-    must also have the prompt.
+    `ragged`, one completion is enough. If `stopped` (the probe ended early), a problem has between
+    0 and `samples` completions, numbered 0, 1, ... without a gap. With `needs_prompt`, each row must
+    also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
     keys = (
@@ -38,18 +38,18 @@ def read(
         samples_seen, row_errors = set(), []
         for line, row in files.parse_jsonl(files.read_user_text(path), path, keys, optional):
             identity, sample = str(row["id"]), row.get("sample")
-            problem = None
+            fault = None
             if (row.get("tokens") or 0) < 0 or (sample or 0) < 0:
-                problem = "sample and tokens are numbers from 0", "correct them"
+                fault = "sample and tokens must not be negative", "correct the row"
             elif identity not in by_problem:
-                problem = (
+                fault = (
                     f"no problem has the id '{identity}'",
                     "give the problem file that was probed",
                 )
             elif sample is not None and (identity, sample) in samples_seen:
-                problem = f"sample {sample} of '{identity}' occurs twice in the file", "remove one"
-            if problem:
-                row_errors.append(RowError(path, f"row {line}", *problem))
+                fault = f"sample {sample} of '{identity}' occurs twice in the file", "remove one"
+            if fault:
+                row_errors.append(RowError(path, f"row {line}", *fault))
                 continue
             samples_seen.add((identity, sample))
             by_problem[identity].append(row)
@@ -59,7 +59,7 @@ def read(
             rows.sort(key=lambda row: row["sample"])
             if [row["sample"] for row in rows] != list(range(len(rows))) or len(rows) > samples:
                 raise UserError(
-                    f"{', '.join(map(str, paths))}: the samples of problem '{identity}' are not the first of {samples}; probe again"
+                    f"{', '.join(map(str, paths))}: the samples of problem '{identity}' must be numbered from 0 without a gap, at most {samples} samples; probe again"
                 )
         return by_problem
     counts = {identity: len(rows) for identity, rows in by_problem.items()}
@@ -92,13 +92,13 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
         is_repeated = rows_by_id and (
             row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id}
         )
-        problem = (
+        fault = (
             ("the question occurs twice in the file", "remove one")
             if is_repeated
-            else _recording_problem(row)
+            else _row_fault(row)
         )
-        if problem:
-            row_errors.append(RowError(path, f"row {line}", *problem))
+        if fault:
+            row_errors.append(RowError(path, f"row {line}", *fault))
         rows_by_id[row.get("id")] = row
     refuse_rows(row_errors)
     repeated = {question for question, rows_by_id in by_question.items() if len(rows_by_id) > 1}
@@ -141,8 +141,9 @@ def recorded_rows(path: str, keys: files.Kinds) -> list[tuple[int, dict]]:
     return files.parse_jsonl(files.read_user_text(path), path, keys)
 
 
-def _recording_problem(row: dict) -> tuple[str] | None:
-    """(problem,) of a recording's row; None without a problem. Fills in missing optional lists."""
+def _row_fault(row: dict) -> tuple[str] | None:
+    """(what is wrong,) in a row of a recording; None if nothing is wrong. Fills in missing optional
+    lists."""
     if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
         return ("'completions' must be a list of at least one text",)
     for key, kind in (("tokens", int), ("finish_reasons", str)):

@@ -37,8 +37,8 @@ SECTIONS = {
     "repositories": "repository",
 }
 COMMIT = re.compile("[0-9a-f]{40}")
-WHERE = "downloads run where the internet can be reached (on a cluster: the login node)"
-MIRRORS = "if it is gone, name a mirror that has it (HARDGRPO_MIRROR, docs/reproduce.md)"
+WHERE_TO_DOWNLOAD = "downloads run where the internet can be reached (on a cluster: the login node)"
+MIRRORS = "if the input was removed, name a mirror that has it (HARDGRPO_MIRROR, docs/reproduce.md)"
 
 
 class DownloadError(UserError):
@@ -328,7 +328,7 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
         if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):
             raise ValueError(f"its commit is '{info.sha}', expected 40 hexadecimal digits")
         if not all(isinstance(file, str) for file in names):
-            raise ValueError("its list of files holds what is no name")
+            raise ValueError("its list of files has an entry that is not a name")
     return info.sha, sorted(names)
 
 
@@ -387,11 +387,11 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
     ) as error:
         if constants.is_offline_mode():
             raise DownloadError(
-                f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset it: {WHERE}"
+                f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset HF_HUB_OFFLINE: {WHERE_TO_DOWNLOAD}"
             ) from None
         cause = str(error.__cause__ or error).strip().split("\n")[0]
         raise DownloadError(
-            f"{kind} {name}: cannot download from {hub} ({cause}); {WHERE}"
+            f"{kind} {name}: cannot download from {hub} ({cause}); {WHERE_TO_DOWNLOAD}"
         ) from None
     except errors.HfHubHTTPError as error:
         status = error.response.status_code

@@ -85,7 +85,7 @@ def check_decided(undecided: float, completions: int, place: str) -> None:
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
             f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
-            f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be; look at their answers (column undecided), then give"
+            f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be undecided; look at their answers (column undecided), then give"
             " SECONDS in src/hardgrpo/grading/expressions.py more time or choose another grader for the task, and run again"
         )
 

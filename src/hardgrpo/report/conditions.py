@@ -1,4 +1,4 @@
-"""Decide from the configuration of a study, before any run, whether a study has data for a figure."""
+"""Decide from the configuration of a study, before any run, whether the study has data for a figure."""
 
 import json
 
@@ -56,15 +56,16 @@ def has_budgets(study: ResolvedStudy) -> bool:
     return has_training(study) and len(pairs) > len({rule for rule, _ in pairs})
 
 
-def lines(study: ResolvedStudy) -> dict[str, str]:
-    """{policy: policy with the largest budget among all policies with the same settings except the
-    budget}."""
-    rule_of = lambda name: json.dumps(
+def budget_lines(study: ResolvedStudy) -> dict[str, str]:
+    """{policy: name of the line that joins the policy's point to the points of other budgets}. A
+    line joins policies whose settings differ only in the budget, and has the name of the policy with
+    the largest budget."""
+    other_settings = lambda name: json.dumps(
         {key: value for key, value in study.policies[name].items() if key != "budget"},
         sort_keys=True,
     )
 
-    def size(name: str) -> tuple[bool, float]:
+    def largest_first(name: str) -> tuple[bool, float]:
         budget = study.policies.get(name, {}).get("budget", 0)
         if isinstance(budget, dict):  # a number of prompts, or money
             return False, -(
@@ -74,11 +75,11 @@ def lines(study: ResolvedStudy) -> dict[str, str]:
             )
         return True, -budget
 
-    policy_names = sorted(study.policy_names, key=size)
+    policy_names = sorted(study.policy_names, key=largest_first)
     largest_budget: dict[str, str] = {}
     for name in policy_names:
-        largest_budget.setdefault(rule_of(name), name)
-    return {name: largest_budget[rule_of(name)] for name in study.policy_names}
+        largest_budget.setdefault(other_settings(name), name)
+    return {name: largest_budget[other_settings(name)] for name in study.policy_names}
 
 
 def has_labels(study: ResolvedStudy) -> bool:

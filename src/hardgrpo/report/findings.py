@@ -30,7 +30,8 @@ SHOWN = {
     "p": (("",), formats.probability),
     "text": (("",), str),
 }
-ENDS = {"": "", "_low": "low", "_high": "high"}  # names of ends in tables of one estimate
+# {suffix of an interval's end: its column in tables whose rows have one estimate}
+ENDS = {"": "", "_low": "low", "_high": "high"}
 ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 
 

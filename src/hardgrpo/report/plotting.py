@@ -160,7 +160,7 @@ def panels(count: int, height: float = 2.3, columns: int | None = None, **shared
     """A figure with `count` panels, and the panels' axes row by row. Panels have `height` inches,
     or less if they do not fit on a page. Raise a `UserError` if `count` is 0."""
     if not count:
-        raise UserError("no rows to draw in this figure; the study has nothing for it")
+        raise UserError("no rows to draw in this figure; the study has no data for this figure")
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
     rows = -(-count // columns)
     plt.style.use(STYLE)

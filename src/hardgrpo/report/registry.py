@@ -451,7 +451,7 @@ FIGURES = {
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds."
         " More than eight arms are rows in the order of their labels.",
         when=conditions.has_labels,
-        design=lambda study: {"lines": conditions.lines(study)},
+        design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
     "rollouts": Figure(
         ["accuracy", "gains", "spent"], "Results", "Gain by rollouts and labels",

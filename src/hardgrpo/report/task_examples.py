@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hardgrpo.data import generated
 from hardgrpo.report import latex
 
-SEED, STEPS = 1, 2  # of the examples: any seed; steps of the problem, so that they fit on a line
+SEED, STEPS = 1, 2  # any seed; a number of steps with which an example fits on a line
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Partition:
     minutes: float = math.inf
     default: bool = False
     open: bool = True
-    # their CPUs and memory are capped at the partition's limits for one node
+    # CPUs and memory of these nodes are capped at the partition's limits for one node
     nodes: tuple[Node, ...] = ()
     qos: str | None = None
 
@@ -136,7 +136,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         return
     if request.gpus > 1 and re.search(r"\d+g\.\d+gb", request.gpu_name or ""):
         text = (
-            f"{request.gpus} slices {request.gpu_name} requested, and CUDA shows a process one MIG slice; name whole GPUs in gpu_name in"
+            f"{request.gpus} slices {request.gpu_name} requested, but CUDA shows only one MIG slice to a process; name whole GPUs in gpu_name in"
             " slurm/config.yaml, or lower count of the model's gpus in config/models.yaml"
         )
         yield "gpu", request.gpus, text
@@ -316,7 +316,7 @@ def extra_problems(requests: Iterable[Request]) -> list[str]:
                     if name in REPLACEMENTS
                     else "leave it out: the workflow sets it"
                 )
-                text = f"slurm_extra: '{option.group().strip(' =')}' cannot stand there, because Snakemake sets this option; {remedy}"
+                text = f"slurm_extra: '{option.group().strip(' =')}' cannot be set there, because Snakemake sets this option; {remedy}"
                 lines.setdefault(name, text.replace("RULE", request.rule))
     return list(lines.values())
 
@@ -418,7 +418,7 @@ def status_command(preferred: str, first_check: int) -> str:
         if is_usable[command]():
             return command
     raise UserError(
-        f"this cluster keeps no accounts of jobs (sacct), and its squeue forgets a job {age.group() if age else '?'} s after the job's"
+        f"this cluster has no accounting of jobs (sacct), and its squeue forgets a job {age.group() if age else '?'} s after the job's"
         f" end, so that Snakemake might wait for ever; ask the administrators for MinJobAge={needed_seconds} or for accounting"
     )
 

@@ -111,7 +111,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     Call this function before heavy imports. Raise a `UserError` if neither Python has the packages.
     """
     os.environ.update(OFFLINE)
-    if "vllm" in packages:  # it chooses its kernels itself
+    if "vllm" in packages:  # vLLM chooses its kernels itself
         for name in EXACT.keys() - {"OPENBLAS_NUM_THREADS"}:
             os.environ.pop(name, None)
     missing_packages = [
@@ -134,15 +134,15 @@ def use(*packages: str, gpus: int = 0) -> None:
         }
         os.execve(python, [python, *sys.argv], os.environ | python_paths | {STARTED_AGAIN: python})
     if STARTED_AGAIN in os.environ:
-        place = f"{os.environ[STARTED_AGAIN]} does not have it either"
+        reason = f"{os.environ[STARTED_AGAIN]} lacks it too"
     else:
-        place = (
+        reason = (
             f"{python} ({PYTHON_VARIABLE}) cannot be run"
             if PYTHON_VARIABLE in os.environ
             else "this Python does not have it"
         )
     raise UserError(
-        f"{missing_packages[0]} is not installed ({place}); install it with `make gpu` (NVIDIA GPUs)"
+        f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs)"
         + (
             ", or take `gpus` out of the model in config/models.yaml to use the CPU"
             if missing_packages == ["torch for GPUs"]
@@ -185,9 +185,9 @@ def granted_gpus(requested: int) -> int:
         raise UserError(
             f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); "
             + (
-                "CUDA shows a process one MIG slice: ask for whole GPUs, or lower count"
+                "CUDA shows only one MIG slice to a process: ask for whole GPUs, or lower count"
                 if "MIG-" in visible
-                else "check partition and GPUs of the job (slurm/config.yaml), or set CUDA_VISIBLE_DEVICES to as many"
+                else "check partition and GPUs of the job (slurm/config.yaml), or list that many GPUs in CUDA_VISIBLE_DEVICES"
             )
         )
     if not rehearsal:

@@ -67,9 +67,9 @@ def install() -> None:
 
 
 def model_arguments() -> dict[str, str]:
-    """Arguments of transformers' from_pretrained after `install`, else none: attention as plain
-    products, because torch's unfused kernel multiplies queries and keys by the scale for each
-    token."""
+    """Arguments of transformers' from_pretrained. After `install` they select attention by plain
+    matrix products, because torch's unfused attention scales all keys again for each new token.
+    Before `install` there are none."""
     return {} if _library is None else {"attn_implementation": "eager"}
 
 

@@ -120,7 +120,7 @@ def _set_caches() -> None:
     default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
     for variable, part in CACHES.items():
         user_folder = os.environ.get(variable)
-        # the default of CPU programs
+        # INDUCTOR_FOLDER is the project's default for CPU programs, not a setting of the user
         user_folder = None if user_folder == str(user_settings.INDUCTOR_FOLDER) else user_folder
         folder = Path(user_folder) if user_folder else default_folder / part
         cache = f"{variable}={folder}" if user_folder else f"{folder} (the folder for {variable})"
@@ -136,8 +136,8 @@ def _set_caches() -> None:
                 file.write(b"x")
         except OSError as error:
             raise UserError(
-                f"{cache} cannot be written: {error.strerror}; kernels are compiled there: set {variable if user_folder else 'TMPDIR'} to a folder"
-                " that can, on a local disk of the node if it has one"
+                f"{cache} cannot be written: {error.strerror}; kernels are compiled there: set {variable if user_folder else 'TMPDIR'} to a writable"
+                " folder, if possible on a local disk of the node"
             ) from None
         os.environ[variable] = str(folder)
 
@@ -148,9 +148,9 @@ def _check_compiler(folder: Path) -> None:
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if not compiler or not shutil.which(compiler):
         problem = (
-            f"CC is {compiler}, which is not there"
+            f"CC is {compiler}, which does not exist"
             if compiler
-            else "neither gcc nor clang is there"
+            else "neither gcc nor clang is installed"
         )
         raise UserError(
             f"a C compiler is needed on this node to compile kernels ({problem}): load one for every job, such as precommand: module load gcc in"
@@ -168,7 +168,7 @@ def _check_compiler(folder: Path) -> None:
         )
         if process.returncode and "Python.h" in process.stderr:
             raise UserError(
-                f"{headers}/Python.h is missing, which kernels are compiled with: install the headers of this Python (Debian: python3-dev,"
+                f"{headers}/Python.h is missing, which Triton needs to compile kernels: install the headers of this Python (Debian: python3-dev,"
                 " Red Hat: python3-devel), make the environments with a Python that has them (make PYTHON=...), or run jobs in containers"
             )
         if process.returncode:
@@ -180,6 +180,6 @@ def _check_compiler(folder: Path) -> None:
             ctypes.CDLL(str(library))
         except OSError as error:
             raise UserError(
-                f"{folder}: what is compiled there cannot be loaded ({error}); set TRITON_CACHE_DIR to a folder on a file system that is not"
+                f"{folder}: a library that was compiled there cannot be loaded ({error}); set TRITON_CACHE_DIR to a folder on a file system that is not"
                 " mounted noexec"
             ) from None

@@ -105,7 +105,7 @@ def missing_package(requirement: str, has_others: bool) -> str:
     python = ".".join(map(str, sys.version_info[:2]))
     system = f"Python {python} on {platform.system()} ({platform.machine()})"
     problem = (
-        f"pip finds other versions, but no file of this one for {system}"
+        f"pip finds other versions, but no file of this version for {system}"
         if has_others
         else f"pip finds no file of this package for {system}: the index does not have it, or cannot be reached (pip config list)"
     )

@@ -61,7 +61,7 @@ def check(args: argparse.Namespace) -> None:
         key, equals, value = entry.partition("=")
         if not equals:
             raise UserError(
-                f"--config {entry}: expected NAME=VALUE, such as study=mini; a target stands before the options"
+                f"--config {entry}: expected NAME=VALUE, such as study=mini; write targets before the options"
             )
         *outer, name = key.split(".")
         if outer:

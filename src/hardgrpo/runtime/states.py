@@ -83,7 +83,7 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
             continue
         if manifest.get("arithmetic") != arithmetic:
             raise UserError(
-                f"{checkpoint(state, step)}: another version of this program saved this state, and it computes this recipe differently"
+                f"{checkpoint(state, step)}: another version of this program, which computes this recipe differently, saved this state"
                 f" (here: {arithmetic or 'as the first version'}; there: {manifest.get('arithmetic') or 'as the first version'}); delete"
                 f" {state} to train the run anew, or continue it with that version"
             )

@@ -27,8 +27,8 @@ PYTHON = (
 
 
 def ignore() -> None:
-    """Remove the settings of this module's constants from this process and from the environment of
-    its child processes.
+    """Set or remove the environment variables of this module, for this process and its child
+    processes.
 
     PYTHONPATH keeps only folders of this clone, because an environment module may add other
     versions of packages. HARDGRPO_KEEP_PYTHONPATH=1 keeps PYTHONPATH unchanged.

@@ -72,7 +72,7 @@ def parse_yaml(text: str, path: str | Path):
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:
         raise UserError(
-            f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it"
+            f"{path}: '__use_yte__' makes Snakemake run the file as a program; a configuration is plain data: remove the key"
         )
     for count, _ in enumerate(nested_entries(content), start=1):
         if count > LARGEST_YAML:

@@ -92,7 +92,7 @@ class AnswerFile:
                     answer = json.loads(text)
                     tokens = answer["input_tokens"], answer["output_tokens"]
                     if not all(type(count) is int and count >= 0 for count in tokens):
-                        raise ValueError("a number of tokens that is none")
+                        raise ValueError("a number of tokens that is not a number")
                     self.usage += Usage(*tokens, frozenset(answer["models"]))
                     answered = {
                         key: Completion(**fields)

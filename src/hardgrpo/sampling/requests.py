@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import dataclass
 
 MAX_SEQUENCES = 512  # maximum number of sequences in a batch on a GPU, for transformers and vLLM
-MOST_SAMPLES = 16  # of a prompt in one request to a server
-CHARACTERS_PER_TOKEN = 4  # assumed where a server counts no tokens
+MOST_SAMPLES = 16  # maximum number of samples of a prompt in one request to a server
+CHARACTERS_PER_TOKEN = 4  # assumed if a server reports no token counts
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Completion:
 
     text: str
     tokens: int  # generated tokens, including the end token
-    finish_reason: str  # "stop" or "length", as vLLM calls them; of a server also "content_filter"
+    # "stop" or "length", as in vLLM; a server may also report "content_filter"
+    finish_reason: str
     # mean over the completion's tokens at temperature 1, in nats; None: unknown
     log_probability: float | None = None
 

@@ -41,11 +41,13 @@ CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
 MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends the sampling
-LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10  # of the list of models in an error message
-FEWEST_GROUPS = 5  # of equal samples, before they are reported
-# share of the completion limit before which no completion is truncated by that limit
+# for the list of models in an error message: time limit in seconds, number of models
+LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10
+FEWEST_GROUPS = 5  # smallest number of groups after which equal samples are reported
+# A completion that is truncated below this share of the completion limit was truncated by the
+# context, not by the limit.
 MIN_LIMIT_SHARE = 0.9
-LLAMA_CPP_PYTHON = "me"  # what its server writes as the owner of its models
+LLAMA_CPP_PYTHON = "me"  # the owner that llama-cpp-python's server states for its models
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 SEEDS = 2**31  # servers take seeds of 32 bits or more
 # Temperature 1 means the model's own distribution. Servers cut the distribution by default, each
@@ -57,8 +59,8 @@ WHOLE_DISTRIBUTION = {
     "repetition_penalty": 1.0,
     "repeat_penalty": 1.0,
 }
-# {parameter: (words of a server that refuses it, what follows)}. `top_p` stands for all parameters
-# of WHOLE_DISTRIBUTION.
+# {parameter: (pattern of a server's refusal, consequence of leaving the parameter out)}. `top_p`
+# stands for all parameters of WHOLE_DISTRIBUTION.
 OPTIONAL = {
     "logprobs": (r"\b(top_)?logprobs", "the signal log_probability is unknown"),
     "seed": (r"\bseed", "the same request may give other completions"),
@@ -74,9 +76,9 @@ OPTIONAL = {
         "|".join(WHOLE_DISTRIBUTION),
         "the server's own settings may cut the distribution of tokens",
     ),
-    # only temperature 1, which is the default of most servers
+    # left out only if it is 1, the default of most servers
     "temperature": (r"\btemperature", "the server samples at its default temperature"),
-    # the other way round: not sent, unless a server demands it
+    # Unlike the other parameters, `stream` is not sent unless a server demands it.
     "stream": (
         r"\bonly supports? stream|stream\w*\W+(must|should|has to|needs to) be|enable the stream",
         "a stream is requested instead",
@@ -137,8 +139,8 @@ class Address:
 
 
 def read_address(settings: dict) -> Address:
-    """The address in the argument --server of a program. Raise a `UserError` that quotes no value
-    if it is no address."""
+    """The address in the argument --server of a program. Raise a `UserError` if the argument is
+    wrong; the message quotes no value, because a value may be secret."""
     try:
         Server.model_validate({"kind": "server", "model": "any"} | settings)
         return Address(**settings)
@@ -327,7 +329,7 @@ class Sampler:
             self.equal_groups += len(texts) == 1
 
     def _report(self, problem: str) -> None:
-        """Say it once."""
+        """Print a problem with the server; each problem only once."""
         if problem.partition("(")[0] not in self.problems:
             self.problems.add(problem.partition("(")[0])
             say(printable(f"{self.address.url}: {problem}"))
@@ -436,7 +438,7 @@ class Sampler:
                 failure = read_failure(error)
                 if failure.code == "content_filter":
                     return [Completion("", 0, "content_filter")] * samples, Usage()
-                if self._leaves_out(failure, body):
+                if self._drop_refused_parameter(failure, body):
                     return None, Usage()
                 retry_after, most_tries = read_retry_after(failure.headers), MOST_TRIES
                 if failure.is_permanent or retry_after > LONGEST_RETRY_AFTER:
@@ -477,13 +479,13 @@ class Sampler:
         while (remaining := end - time.monotonic()) > 0 and not self.failure:
             await asyncio.sleep(min(1.0, remaining))
 
-    def _leaves_out(self, failure: "Failure", body: dict) -> bool:
-        """Whether the server refuses an optional parameter of a request. All further requests leave
-        it out."""
+    def _drop_refused_parameter(self, failure: "Failure", body: dict) -> bool:
+        """Whether the server refuses an optional parameter of a request. If so, all further requests
+        leave the parameter out."""
         if not failure.is_about_request or failure.is_about_context:
             return False
         for name, (pattern, _) in OPTIONAL.items():
-            if failure.status == 500:  # the words may be about something else
+            if failure.status == 500:  # a message may name a parameter without refusing it
                 pattern = rf"(?:{pattern})\W+(?:is|are) not supported"
             is_sent = name in body if name != "stream" else name not in body
             if name == "temperature":
@@ -571,8 +573,8 @@ class Sampler:
         return {}
 
     async def _check_model(self) -> None:
-        """Raise a `UserError` if the server is llama-cpp-python's and has another model alone, because
-        it accepts every name and repeats it in its answers."""
+        """Raise a `UserError` if the only model of a llama-cpp-python server is another one. Such a
+        server accepts every name of a model and repeats the name in its answers."""
         models = await self._models_at(self.address.url.rstrip("/"))
         if list(models.values()) != [LLAMA_CPP_PYTHON]:
             return
@@ -622,8 +624,8 @@ def count_characters(request: Request) -> int:
 
 
 def read_body(body: object) -> object:
-    """The answer in a body: that of a body which the server does not call JSON is read as JSON or as
-    a stream of events, if it is one."""
+    """The answer in the body of a response. A body is text if its content type is not JSON; the text
+    is parsed as JSON or as a stream of events, and returned unchanged if it is neither."""
     if not isinstance(body, str):
         return body
     with contextlib.suppress(ValueError):
@@ -637,12 +639,12 @@ def read_body(body: object) -> object:
         return join_events(events)
     except (AttributeError, TypeError):
         raise Malformed(
-            f"the stream has events of another form, it begins with {data[0][:40]!r}"
+            f"the stream has events of an unknown form, the first is {data[0][:40]!r}"
         ) from None
 
 
 def join_events(events: list[dict]) -> dict:
-    """The answer that the events of a stream add up to. A choice that has not ended has no finish
+    """The answer that joins the events of a stream. A choice that has not ended has no finish
     reason."""
     answer: dict = {}
     choices: dict[object, dict] = {}
@@ -695,8 +697,8 @@ def read_answer(
         for text, _, log_probabilities in parts
     ]
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
-    # llama.cpp counts the tokens of the first choice alone; it gives fewer log-probabilities than
-    # tokens for characters of several tokens
+    # llama.cpp counts only the tokens of the first choice. It returns fewer log-probabilities than
+    # tokens if a character consists of several tokens.
     output_tokens = max(
         _count(usage.get("completion_tokens"), sum(lengths)),
         sum(len(log_probabilities) for _, _, log_probabilities in parts),
@@ -722,13 +724,13 @@ def read_answer(
 
 def tokens_of_early_truncation(answer: dict, completions: list[Completion], max_tokens: int) -> int:
     """The number of tokens that the answer states, if its first completion was truncated clearly
-    before the limit; else 0, also for completions with reasoning. The number is that of the first
-    completion or of all. llama.cpp truncates a completion where the model's context ends."""
+    below the limit, as llama.cpp does where the model's context ends; otherwise 0. 0 also for
+    completions with reasoning. Servers state the tokens of the first completion or of all."""
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
     stated, prompt, total = (
         _count(usage.get(f"{name}_tokens"), 0) for name in ("completion", "prompt", "total")
     )
-    # some servers count the tokens of reasoning in the total alone
+    # some servers count tokens of reasoning only in the total
     tokens = max(stated, total - prompt)
     is_truncated = completions[0].finish_reason == "length" and completions[0].text != ""
     is_early = is_truncated and tokens < MIN_LIMIT_SHARE * max_tokens
@@ -844,7 +846,7 @@ class Failure:
 
     @property
     def is_about_request(self) -> bool:
-        """Whether a server may refuse a parameter by this failure. llama-cpp-python does with status
+        """Whether the failure may be the refusal of a parameter. llama-cpp-python refuses with status
         500."""
         return self.status in (400, 403, 422, 500, 501)
 
@@ -856,7 +858,7 @@ class Failure:
 
     @property
     def location(self) -> str:
-        """Where a redirect leads, without what may hold a signature."""
+        """The target of a redirect, without its query, which may hold a signature."""
         return self.headers.get("location", "?").partition("?")[0]
 
 

@@ -173,7 +173,7 @@ def select(
             raise _empty_subset_error(
                 rule, f"no tier is {highest_tier} or lower", "raise highest_tier"
             )
-        raise _empty_subset_error(rule, "the pool is empty", "give it prompts")
+        raise _empty_subset_error(rule, "the pool is empty", "add prompts to the pool")
     return subset
 
 
@@ -316,7 +316,7 @@ def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     return Subset(subset, tied, tied_chosen) if tied_chosen < tied else Subset(subset, 0, 0)
 
 
-_AS_RELEASED = "ties in the order of the dataset: the same for all seeds, as HE's released code"
+_AS_RELEASED = "ties in the order of the dataset, as in HE's released code: the same for all seeds"
 RULES: dict[str, Rule] = {
     "hard": Rule(_lowest, "the lowest pass rates", by_bounds=True),
     "easy": Rule(_highest, "the highest pass rates", by_bounds=True),
@@ -334,9 +334,9 @@ RULES: dict[str, Rule] = {
         "the values of the measure `by` (default: the pass rate) that are nearest to 0.5",
         accepts_by=True,
     ),
-    "hard_by_order": Rule(_by_order, f"as `hard`, with {_AS_RELEASED}", is_released=True),
+    "hard_by_order": Rule(_by_order, f"like `hard`, with {_AS_RELEASED}", is_released=True),
     "easy_by_order": Rule(
-        functools.partial(_by_order, sign=-1), f"as `easy`, with {_AS_RELEASED}", is_released=True
+        functools.partial(_by_order, sign=-1), f"like `easy`, with {_AS_RELEASED}", is_released=True
     ),
     "middle_by_rank": Rule(
         functools.partial(_by_order, from_centre=True),
@@ -345,7 +345,7 @@ RULES: dict[str, Rule] = {
     ),
     "random_42": Rule(
         _random_42,
-        "a random choice by NumPy's generator with seed 42: the same for all seeds, as HE's released code",
+        "a random choice by NumPy's generator with seed 42, as in HE's released code: the same for all seeds",
         needs_measure=False,
         is_released=True,
     ),
@@ -415,7 +415,7 @@ def subset_size(budget: float | dict, pool: int) -> int:
     size = affordable_prompts(budget)
     if size > pool:
         raise UserError(
-            f"the budget ({format_budget(budget)}) pays for {size} prompts, and the pool has {pool}; lower it, or choose rule all"
+            f"the budget ({format_budget(budget)}) pays for {size} prompts, and the pool has {pool}; lower the budget, or choose rule all"
         )
     return size
 
@@ -468,7 +468,7 @@ def sample_size(share: float, pool: int) -> int:
     size = subset_size(share, pool)
     if size < 2:
         raise UserError(
-            f"calibrated_on: {share} of {pool} prompts is {size}; a line needs at least two, so raise it"
+            f"calibrated_on: {share} of {pool} prompts is {size}; the fit needs at least two, so raise calibrated_on"
         )
     return size
 

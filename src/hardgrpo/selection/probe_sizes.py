@@ -23,8 +23,8 @@ COLUMNS = [
     "never_solved",
     "unmixed_prompts",
 ]
-# rule -> rank of a prompt with c of K completions correct; lower ranks are chosen first, nan is
-# never chosen
+# rule -> rank of a prompt with c of K completions correct; prompts with lower ranks are chosen
+# first, prompts with rank nan never
 RULES = {
     "hard": lambda c, samples: c.astype(float),
     "hard_solvable": lambda c, samples: np.where(c > 0, c, np.nan),
@@ -60,14 +60,14 @@ def by_correct(
     )  # (P, K + 1) expected numbers of prompts
     remaining = pair_total - samples
     remaining_correct = np.clip(pair_correct - c, 0, remaining)  # impossible counts have weight 0
-    group_count = special.binom(remaining, group)
+    possible_groups = special.binom(remaining, group)
     mixed = (
         1
         - (
             special.binom(remaining_correct, group)
             + special.binom(remaining - remaining_correct, group)
         )
-        / group_count
+        / possible_groups
     )
     expected = weight.sum(axis=0)
     with np.errstate(invalid="ignore"):
@@ -118,9 +118,9 @@ def compare(
 
 
 def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
-    """Ranks (K + 1,) of the prompts with c = 0..K of K = `samples` completions correct, as in
-    RULES, or for rule `middle`: the distance of c from the median, nan outside of the quartiles.
-    `shares` (K + 1,) are the expected shares of the classes."""
+    """Ranks (K + 1,) of classes of prompts: class c holds the prompts with c of K = `samples`
+    completions correct. Ranks are as in RULES. The rank for rule `middle` is the distance of c from
+    the median, nan outside of the quartiles. `shares` (K + 1,): expected share of each class."""
     c = np.arange(samples + 1)
     if rule != "middle":
         return RULES[rule](c, samples)

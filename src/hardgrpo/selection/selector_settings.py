@@ -18,7 +18,7 @@ DEFAULTS = {  # values of optional keys, from the papers
     "curriculum": {"by": "tier", "order": "easy_first"},
 }
 # kinds that drop groups with equal rewards, and update once enough mixed groups are available
-FILLS = ("dynamic", "skip")
+KINDS_WITH_MIXED_GROUPS_ONLY = ("dynamic", "skip")
 
 
 def with_defaults(recipe: dict) -> dict:

@@ -75,8 +75,8 @@ class Policy(Strict):
 
     probed_by: str | None = None
     """The model whose completions decide, so that a small model can choose for a large model.
-    The default is the trained model. With own bases, the probing model's base of the same seed
-    decides."""
+    The default is the trained model. If each replicate pretrains its own base model, the probing
+    model's base with the same seed decides."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         rule, keys = policies.RULES[self.rule], self.model_fields_set

@@ -364,7 +364,7 @@ class Recipe(Strict):
             self.prompts_per_update,
         )
         if (
-            chosen["kind"] in selector_settings.FILLS
+            chosen["kind"] in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
             and chosen["groups"] > room * chosen["most_steps"]
         ):
             yield (

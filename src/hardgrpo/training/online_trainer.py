@@ -105,7 +105,7 @@ class OnlineTrainer(Trainer):
         size = self.num_generations
         rollouts = sum(len(rewards) for _, _, rewards in calls)
         fills_updates, replay = (
-            self.settings.get("kind") in selector_settings.FILLS,
+            self.settings.get("kind") in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY,
             self.settings.get("replay", 0),
         )
         if not fills_updates and not replay and len(calls) == 1 and calls[0][0].trains:
@@ -195,7 +195,7 @@ class OnlineTrainer(Trainer):
         number of micro-batches."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
         update_groups = []
-        if kind in selector_settings.FILLS:
+        if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY:
             update_groups = [self.settings["groups"]]
         elif kind == "targeted":
             update_groups = selector_settings.new_groups_per_step(self.recipe)
@@ -203,8 +203,8 @@ class OnlineTrainer(Trainer):
             rows = groups * self.num_generations
             if rows % micro_batches:
                 raise UserError(
-                    f"recipe: an update has {rows} new rollouts, which cannot be shared out over {micro_batches} micro-batches; give the model"
-                    f" another gpus.*.micro_batch (a program: --micro-batch), or change selector.{'groups' if kind in selector_settings.FILLS else 'reference'}"
+                    f"recipe: an update has {rows} new rollouts, which do not divide evenly into {micro_batches} micro-batches; set another"
+                    f" gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.{'groups' if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY else 'reference'}"
                 )
 
     # --- sampling, loss and log
@@ -352,7 +352,7 @@ def curriculum_measures(
     if missing:
         raise UserError(
             f"{source}: prompt '{missing[0]}' has no {measure}, by which the recipe's curriculum sorts; choose another selector.by, or a policy"
-            " and a task that have it"
+            f" and a task with a {measure}"
         )
     return values
 
@@ -383,7 +383,7 @@ def check_buffer_memory(
     if buffer_bytes > free_bytes / 2:
         raise UserError(
             f"recipe: selector.buffer: {settings['buffer']} groups of {recipe['group_size']} completions of {completion_tokens} tokens take"
-            f" {buffer_bytes / 2**30:.1f} GiB, more than half of the {free_bytes / 2**30:.1f} GiB of memory that are free; lower it"
+            f" {buffer_bytes / 2**30:.1f} GiB, more than half of the {free_bytes / 2**30:.1f} GiB of memory that are free; lower selector.buffer"
         )
 
 

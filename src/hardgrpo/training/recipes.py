@@ -78,7 +78,7 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
     share, remainder = divmod(texts, hardware.processes)
     if remainder:
         raise UserError(
-            f"{texts} completions an update cannot be shared out over {hardware.processes} processes; choose a number of GPUs"
+            f"{texts} completions an update do not divide evenly among {hardware.processes} processes; choose a number of GPUs"
             " that divides prompts_per_update x group_size (prompts_per_update alone, where objective is sft)"
         )
     size = min(hardware.micro_batch or share, share)

@@ -126,7 +126,7 @@ def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer)
     limit = spec.completion_tokens
     for omitted, reason in (
         (unsolved, "have no worked solution"),
-        (too_long, f"have one of more than {limit} tokens"),
+        (too_long, f"have a worked solution of more than {limit} tokens"),
     ):
         if omitted:
             examples = first_entries(omitted)

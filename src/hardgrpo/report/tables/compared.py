@@ -108,17 +108,19 @@ def deviations(study: dict, deviations: pd.DataFrame):
 
 def own_setting(study: dict, key: str) -> str:
     """The study's setting for a key of `deviations.csv`, as text."""
-    by_order = [rule for rule in study["rules"] if policies.RULES[rule].is_released]
+    uses_released_rules = any(policies.RULES[rule].is_released for rule in study["rules"])
     pass_rate_owner = (
         "each replicate's own base model's" if study["own_bases"] else "the model's own"
     )
     settings = {
-        "ties": "the order of the dataset" if by_order else "broken at random, by the seed",
-        "hardest": "sorted by pass rate" if by_order else "lowest pass rates",
+        "ties": "the order of the dataset"
+        if uses_released_rules
+        else "broken at random, by the seed",
+        "hardest": "sorted by pass rate" if uses_released_rules else "lowest pass rates",
         "middle": "the central ranks"
-        if by_order
+        if uses_released_rules
         else "nearest to the median, within the quartiles",
-        "random": "shuffled by seed 42" if by_order else "by the seed",
+        "random": "shuffled by seed 42" if uses_released_rules else "by the seed",
         "pass_rates": pass_rate_owner,
         "prompts": "see the task in config/tasks.yaml",
         "test_questions": "the whole test set",
@@ -126,7 +128,7 @@ def own_setting(study: dict, key: str) -> str:
         "test_base": "as in training",
         "graded": "the completion alone",
         "seeds": f"{study['seeds']}",
-        "fused": "on four: q, k and v share one part, gate and up another",
+        "fused": "on four matrices: q, k and v together, gate and up together, and two others",
         "graders": ", ".join(study["graders"]),
         "completion_tokens": ", ".join(
             f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()

@@ -2,10 +2,10 @@
 // The explorer's page, first of three parts (data, selection, view), which become one script. The address after # is the only state:
 // controls write it, `render` reads it. Texts of models and datasets become text nodes (`put`, `show`), never markup.
 
-const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems a page; rows of a problem and characters of a text shown at first
+const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems on a page; rows of a problem, and characters of a text, that are shown at first
 const CACHED = 4e7; // characters of packed texts whose unpacked form is kept
-const MOST_COMPARED = 4e6; // pairs of words; longer stretches that differ are marked as a whole
-const BASE = "(base)"; // as a policy: the untrained model; no policy has such a name
+const MOST_COMPARED = 4e6; // pairs of words; if there are more, all words between the equal ends are marked
+const BASE = "(base)"; // the untrained model in place of a policy; no policy has this name
 const $ = (id) => document.getElementById(id);
 const count = (n) => n.toLocaleString("en");
 const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) + " %" : "–");
@@ -49,7 +49,7 @@ function arrange() {
 const pairKey = (block, row) => (block.problem[row] * 1e6 + block.sample[row]) * 2 + block.greedy[row];
 const passRate = (group, problem) => group.samples[problem] ? group.correct[problem] / group.samples[problem] : null;
 
-const kept = new Map(); // unpacked texts by block, the one used last at the end
+const kept = new Map(); // {block: unpacked texts}, in the order of their last use
 function textsOf(block) {
   const texts = kept.get(block) ?? unpack("texts-" + block.number);
   kept.delete(block);
@@ -126,7 +126,7 @@ function putText(parent, text, name = "", words = null) {
   });
 }
 
-/** Two texts as lists of [word, whether the other text lacks it here]: all words outside of a longest common subsequence. */
+/** Two texts as lists of [word, whether the word differs]. A word differs if it is outside of a longest common subsequence. */
 function compare(one, other) {
   const texts = [one, other].map((text) => text.match(/\s+|\S+/g) ?? []), [a, b] = texts;
   let begin = 0, end = 0;

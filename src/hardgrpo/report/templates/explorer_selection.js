@@ -27,10 +27,10 @@ const SORTS = {
   down: ["most right → wrong", (a, b) => b.down - a.down],
   lowest: ["lowest share correct", (a, b) => a.correct / a.rows - b.correct / b.rows],
 };
-const first = (table) => Object.entries(table).map(([value, [name]]) => [value, name]);
+const optionsOf = (table) => Object.entries(table).map(([value, [name]]) => [value, name]);
 const numbersFirst = (a, b) => a - b || (isNaN(a) - isNaN(b)) || (a < b ? -1 : a > b ? 1 : 0);
 
-let isSampled; // whether any completion is sampled; then only sampled ones are shown until a decoding is chosen
+let isSampled; // whether any completion is sampled; if so, the default is to show only sampled completions
 function decodings() {
   isSampled = blocks.some((block) => block.greedy.some((greedy) => !greedy));
   return [["greedy", "greedy"], ...(isSampled ? [["all", "sampled and greedy"]] : [])];
@@ -49,11 +49,11 @@ function arrangeControls() {
     ["policy", "policy", [[BASE, "base model (untrained)"], ...same(distinct(blocks.map((b) => b.policy)))]],
     ["seed", "seed", same(distinct(blocks.map((b) => b.seed)).sort(numbersFirst))],
     ["tier", "tier", same(distinct(tiers).sort(numbersFirst))],
-    ["p", "p̂ of the base", first(PASS)],
+    ["p", "p̂ of the base", optionsOf(PASS)],
     ["decoding", "decoding", decodings()],
-    ["grade", "grade", first(GRADES)],
-    ["change", "against the base", first(CHANGES)],
-    ["sort", "order", first(SORTS)],
+    ["grade", "grade", optionsOf(GRADES)],
+    ["change", "against the base", optionsOf(CHANGES)],
+    ["sort", "order", optionsOf(SORTS)],
   ];
   const form = $("filters"), narrow = matchMedia("(max-width: 700px)");
   const fold = () => { $("fold").open = !narrow.matches; };
@@ -84,14 +84,14 @@ function arrangeControls() {
 
 const read = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
-function written(state) {
+function addressOf(state) {
   const kept = Object.entries(state).filter(([, value]) => value !== "" && value !== undefined && value !== null);
   return "#" + new URLSearchParams(kept).toString();
 }
 
 /** Change the selection; `quietly` adds no entry to the history of the browser. */
 function go(changes, quietly = false) {
-  const address = written({ ...read(), ...changes });
+  const address = addressOf({ ...read(), ...changes });
   if (quietly) location.replace(address);
   else location.hash = address;
 }
@@ -103,9 +103,9 @@ function decodingOf(state) {
   return both ? undefined : 0;
 }
 
-/** Report and drop the parts of a link that this study does not have. */
-function known(state) {
-  if (state.decoding === "sampled" && isSampled) delete state.decoding; // what is shown without a choice
+/** Remove parts of a link that this study does not have from the state, and report them. */
+function dropUnknown(state) {
+  if (state.decoding === "sampled" && isSampled) delete state.decoding; // the default
   const unknown = controls.filter(([key, , options]) => state[key] && !options.some(([value]) => value === state[key]));
   $("notice").hidden = !unknown.length;
   $("notice").replaceChildren();
@@ -116,7 +116,7 @@ function known(state) {
   return state;
 }
 
-/** By block, which completions contain the searched text; null if no search in completions is on. */
+/** {block: whether each completion contains the searched text}; null without a search in completions. */
 let found = { text: "", masks: new Map() };
 async function search(state, current) {
   if (!state.search || state.in !== "completions") return null;
@@ -128,7 +128,7 @@ async function search(state, current) {
     $("status").textContent = `Searching the completions: ${i} of ${wanted.length} files …`;
     const { completion } = await textsOf(block);
     if (!current()) return null;
-    masks.set(block, Uint8Array.from(completion, (written) => written.toLowerCase().includes(text)));
+    masks.set(block, Uint8Array.from(completion, (words) => words.toLowerCase().includes(text)));
   }
   return masks;
 }
@@ -137,7 +137,7 @@ const passes = (block, state) =>
   ["model", "test", "task", "recipe", "seed"].every((key) => !state[key] || state[key] === String(block[key])) &&
   (!state.policy || state.policy === (block.policy ?? BASE));
 
-/** Which problems of a group pass the filters on problems. */
+/** Whether each problem of a group passes the filters on problems. */
 function problemMask(group, state) {
   const text = state.search && state.in !== "completions" ? state.search.toLowerCase() : "";
   return group.problems.map((problem, number) =>
@@ -156,7 +156,7 @@ function eachRow(block, state, mask, masks, each) {
   }
 }
 
-const tally = () => ({ rows: 0, correct: 0, answered: 0, cut: 0, told: 0, pairs: 0, before: 0, up: 0, down: 0 });
+const tally = () => ({ rows: 0, correct: 0, answered: 0, cut: 0, limitKnown: 0, pairs: 0, before: 0, up: 0, down: 0 });
 
 /** {entries: problems with rows that pass, policies: sums of these rows by policy}. */
 function choose(state, masks) {
@@ -176,7 +176,7 @@ function choose(state, masks) {
           total.correct += block.correct[i];
           total.answered += block.answered[i];
           total.cut += block.truncated[i] === 1;
-          total.told += block.truncated[i] >= 0;
+          total.limitKnown += block.truncated[i] >= 0;
           if (block.pair[i] < 0) continue;
           total.pairs++;
           total.before += before(block, i);

@@ -3,7 +3,7 @@
 let shown = { entries: [], rows: [] }, turn = 0;
 
 async function render() {
-  const mine = ++turn, state = known(read());
+  const mine = ++turn, state = dropUnknown(read());
   const masks = await search(state, () => mine === turn);
   if (mine !== turn) return;
   for (const key of [...controls.map(([key]) => key), "search", "in"]) {
@@ -43,7 +43,7 @@ function showSummary(policies) {
   const line = (name, sum) => row(body, [
     [name, "t"], [count(sum.rows)], [percent(sum.correct, sum.rows)], [percent(sum.before, sum.pairs)],
     [sum.pairs ? count(sum.up) : "–"], [sum.pairs ? count(sum.down) : "–"],
-    [percent(sum.rows - sum.answered, sum.rows)], [percent(sum.cut, sum.told)],
+    [percent(sum.rows - sum.answered, sum.rows)], [percent(sum.cut, sum.limitKnown)],
   ]);
   for (const [policy, sum] of policies) {
     if (!sum.rows) continue;
@@ -75,7 +75,7 @@ function showList(state, entries) {
     const { group } = entry, problem = group.problems[entry.problem], line = put(body, "tr");
     const name = put(line, "td", "question"), link = put(name, "a");
     line.dataset.open = nameOf(entry);
-    link.href = written({ ...state, open: nameOf(entry), row: "" });
+    link.href = addressOf({ ...state, open: nameOf(entry), row: "" });
     show(put(link, "bdi"), cut(problem.id, 120));
     if (many || tests) put(name, "span", "narrow", [many && group.name, tests && group.test].filter(Boolean).join(", "));
     show(put(put(name, "small"), "bdi"), cut(String(problem.question ?? ""), 220));
@@ -123,7 +123,7 @@ async function showDetail(state, masks, current) {
   for (const block of blocks.filter((block) => block.group === group && passes(block, state))) {
     eachRow(block, state, group.problems.map((_, number) => number === problem && mask[number]), masks, (i) => rows.push([block, i]));
   }
-  // Trained rows first, because each has the base model's beside it.
+  // Rows of checkpoints come first, because the base model's completion is shown beside each of them.
   rows.sort(([a], [b]) => (a.policy === null) - (b.policy === null));
   const at = Math.max(0, rows.findIndex(([block, i]) => rowName(block, i) === state.row));
   const sides = rows.length ? await sidesOf(...rows[at]) : [];
@@ -148,7 +148,7 @@ async function showDetail(state, masks, current) {
   if (rows.length) {
     const walk = put(detail, "div", "pager");
     putPager(walk, at, rows.length, (to) => go({ row: rowName(...rows[to]) }, true));
-    put(walk, "span", "", `completion ${count(at + 1)} of ${count(rows.length)} that the filters leave of this problem`);
+    put(walk, "span", "", `completion ${count(at + 1)} of ${count(rows.length)} of this problem that pass the filters`);
     const side = put(detail, "div", "side");
     for (const each of sides) showSide(side, each);
     showPairs(detail, rows, at, state);
@@ -197,7 +197,7 @@ function showSide(parent, side) {
   const box = put(parent, "div"), title = put(box, "h3");
   if (side.missing !== undefined) {
     title.textContent = "Base model";
-    put(box, "p", "facts", `There is no sample ${side.missing} of the base model to set beside it.`);
+    put(box, "p", "facts", `The base model has no sample ${side.missing} to compare with.`);
     return;
   }
   const { block, i } = side, [name, text] = gradeOf(block, i);
@@ -225,7 +225,7 @@ function showPairs(parent, rows, at, state) {
   const draw = (until) => {
     for (const [block, i] of rows.slice(drawn, until)) {
       const line = put(body, "tr", drawn++ === at ? "chosen" : ""), cell = put(line, "td", "t"), link = put(cell, "a");
-      link.href = written({ ...state, row: rowName(block, i) });
+      link.href = addressOf({ ...state, row: rowName(block, i) });
       show(link, block.policy === null ? "base model" : describe(block));
       put(line, "td", "t", block.greedy[i] ? "greedy" : "sampled");
       put(line, "td", "", block.sample[i]);
