@@ -224,7 +224,7 @@ def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_w
         for words in (
             "base model",
             "gain, sampled",
-            "less random",
+            "minus random",
             "gain, greedy",
             "finishing",
             "paper/mini/figures",

@@ -21,8 +21,8 @@ def draw(difficulty_classes, pass_at_each_k):
     )
     places = 100 * classes.correct / classes.chosen_by
     for axis, before, after, text in (
-        (axes[0], "before", "after", "pass rate (%)"),
-        (axes[1], "mixed_before", "mixed", "mixed groups (%)"),
+        (axes[0], "before", "after", "pass rate"),
+        (axes[1], "mixed_before", "mixed", "groups that are mixed"),
     ):
         axis.plot(places, 100 * classes[before], label="before training", **BEFORE)
         plotting.series(axis, places, classes, after, share=True, label="after training", **AFTER)
@@ -40,10 +40,10 @@ def draw(difficulty_classes, pass_at_each_k):
         alpha=0.2,
     )
     axes[2].set_xlabel("samples per prompt (k)")
-    plotting.title(axes[2], "pass@k (%)")
+    plotting.title(axes[2], "pass@k")
     for axis in axes:
         axis.set_ylim(-4, 104)
-    axes[0].set_ylabel("prompts (%)")
+    axes[0].set_ylabel("share (%)")
     plotting.legend(figure, axes)
     drawn = [classes.assign(panel="classes"), over_seeds.assign(panel="pass@k")]
     return figure, pd.concat(drawn, ignore_index=True).drop(columns=["seed"])

@@ -71,7 +71,7 @@ def draw_points(tiers: pd.DataFrame):
             plotting.panel_title(model, task, test, models, group),
             f"{problems} problems, {plotting.seeds(group)}",
         )
-    plotting.outer_labels(axes, "tier", "gain (points)")
+    plotting.outer_labels(axes, "tier of the problem", "gain (points)")
     if has_accuracy:
         axes[0].set_ylabel("accuracy (%)")
     plotting.legend(figure, axes)
@@ -90,10 +90,8 @@ def draw_rows(tiers: pd.DataFrame):
     for axis, place, ((model, task, test, tier), group) in zip(axes, places, groups):
         axis.axvline(0, color="black", linewidth=0.6)
         arm_rows.dots(axis, group.assign(place=group.arm.map(place)), "gain")
-        base = (
-            f"base {100 * group.base_accuracy.iloc[0]:.0f} %, {int(group.problems.max())} problems"
-        )
         title = plotting.panel_title(model, task, test, models)
-        plotting.title(axis, title, f"tier {tier}", base)
-    figure.supxlabel("gain (points)", fontsize=8)
+        base = f"tier {tier}: base {100 * group.base_accuracy.iloc[0]:.0f} %"
+        plotting.title(axis, title, base, f"{int(group.problems.max())} problems")
+    figure.supxlabel("gain in accuracy (points)", fontsize=8)
     return figure
