@@ -169,7 +169,9 @@ def test_tables_of_committed_studies_have_no_nan_no_hyphen_as_minus_and_no_const
     for name, columns in tables_of(study):
         text = latex.table(columns)
         assert "nan" not in re.sub(r"[a-z_]*nan[a-z_]+|[a-z_]+nan[a-z_]*", "", text), name
-        numbers_shown = [plain(cell) for column in columns if column.number for cell in column.cells]
+        numbers_shown = [
+            plain(cell) for column in columns if column.number for cell in column.cells
+        ]
         wrong = [cell for cell in numbers_shown if re.search(r"(?<![\w.])-\.?\d", cell)]
         assert not wrong, f"{name}: a hyphen stands for a minus sign in {wrong[0]}"
         constant = [

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import jinja2
 import pandas as pd
 
-from hardgrpo.analysis import random_choice
+from hardgrpo.analysis import formats, random_choice
 from hardgrpo.analysis.columns import interval
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
@@ -74,13 +74,17 @@ def cell(row) -> str:
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
     """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}.
-    With one row, only one estimate; [] if there is no estimate.
+    With one row, or if all round to zero, only one estimate; [] if there is no estimate.
 
     `key` returns the name of a row's macro.
     """
     rows = rows[rows[name].notna()]
     if not len(rows):
         return []
+    if len(rows) > 1 and set(map(formats.points, rows[name])) == {"0.0"}:
+        row = rows.iloc[0]
+        zero = numbers.add(f"{key(row)}.every", table, row, [name], "points")
+        return [{"number": zero, "arm": "every policy"}]
     extremes = [rows.loc[rows[name].idxmin()], rows.loc[rows[name].idxmax()]][: len(rows)]
     return [
         {"number": numbers.add(key(row), table, row, interval(name), "gain"), "arm": row.arm}

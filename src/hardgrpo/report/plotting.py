@@ -85,7 +85,9 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
         names, family = ways[way], FAMILY[rules[way]]
         color, marker, dashes, _ = FAMILIES[family]
         if family in families:
-            marker, dashes = next(further)
+            marker, further_dashes = next(further)
+            # other dashes than the family's own
+            dashes = DASHES[(DASHES.index(dashes) + 1 + DASHES.index(further_dashes)) % len(DASHES)]
         families.add(family)
         largest_first = sorted(names, key=lambda name: -budget_size(settings[name]))
         for place, name in enumerate(largest_first):

@@ -81,5 +81,7 @@ def draw_slopes(slopes: pd.DataFrame):
         arm_rows.dots(axis, rows, "slope", scale=1)
         name = plotting.panel_title(model, task, task, models)
         plotting.title(axis, name, PREDICTORS[predictor], f"{int(group.points.max())} points")
-    figure.supxlabel(f"change of the lead of {LEADING} per point of the measure (points)", fontsize=8)
+    figure.supxlabel(
+        f"change of the lead of {LEADING} per point of the measure (points)", fontsize=8
+    )
     return figure, slopes[[*keys, "policy", "recipe", "minus", *SLOPE, "points"]]

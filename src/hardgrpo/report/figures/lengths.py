@@ -32,8 +32,11 @@ def draw_rows(ends: pd.DataFrame):
         arm_rows.early_dots(axis, rows, name, "first updates", scale)
         is_share = name.endswith("_share")
         arm_rows.dots(axis, rows[part == 1], name, scale, is_share, label="last updates")
-        if is_share:  # from zero, and not on a scale of rounding alone
-            axis.set_xlim(-0.04 * (most := max(1.0, axis.get_xlim()[1])), most)
+        low, high = axis.get_xlim()  # not on a scale of rounding alone
+        if is_share:
+            axis.set_xlim(-0.04 * max(1.0, high), max(1.0, high))
+        elif high - low < 1:
+            axis.set_xlim(low - 1, high + 1)
         words = text.replace("\n", " ")
         plotting.title(axis, plotting.panel_title(model, task, task, models), words)
     plotting.legend(figure, axes)

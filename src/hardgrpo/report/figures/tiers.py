@@ -6,6 +6,7 @@ With more than four tests, or with many arms, the figure shows only gains; its C
 import pandas as pd
 
 from hardgrpo.report import arm_rows, plotting
+from hardgrpo.report.table_columns import with_several_tiers
 
 COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "tier", "step", "base_accuracy"]
 COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_low", "_high")] + [
@@ -15,6 +16,8 @@ COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_lo
 
 
 def draw(tiers):
+    """Tests whose problems have one tier are left out: their gain is in the figures of gains."""
+    tiers = tiers if with_several_tiers(tiers).empty else with_several_tiers(tiers)
     figure = draw_rows(tiers) if arm_rows.are_many(tiers) else draw_points(tiers)
     return figure, tiers[COLUMNS]
 

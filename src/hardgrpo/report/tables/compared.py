@@ -81,7 +81,9 @@ def claims(claims: pd.DataFrame):
 
 def format_estimate(test: str, estimate: float, low: float, high: float) -> str:
     """R^2 and log odds unscaled; shares and differences of shares in points."""
-    return (hundredths if test.startswith(("R^2", LOG_ODDS)) else with_interval)(estimate, low, high)
+    return (hundredths if test.startswith(("R^2", LOG_ODDS)) else with_interval)(
+        estimate, low, high
+    )
 
 
 def breakable(name: str) -> str:

@@ -87,7 +87,10 @@ def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
 
 def out_of_distribution(pass_at_k: pd.DataFrame):
     frame = pass_at_k[pass_at_k.task != pass_at_k.eval_task]
-    pass_columns = [number(frame, "k", K, integer, K_NOTE), number(frame, "base", ("base pass@", K, " %"))]
+    pass_columns = [
+        number(frame, "k", K, integer, K_NOTE),
+        number(frame, "base", ("base pass@", K, " %")),
+    ]
     pass_columns += [estimate(frame, "pass", ("pass@", K, " %")), change(frame, "gain", "gain")]
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "arm"),
