@@ -97,12 +97,11 @@ def draw_points(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
 
 
 def count(group: pd.DataFrame) -> str:
-    """'6 numbers, 5 of 6 inside the interval'."""
+    """'5 of 6 in the interval', or '6 numbers' without intervals."""
     is_inside = group.inside.dropna()
-    numbers = f"{len(group)} number{'s' if len(group) > 1 else ''}"
-    if not len(is_inside):
-        return numbers
-    return f"{numbers}, {int(is_inside.sum())} of {len(is_inside)} inside the interval"
+    if len(is_inside):
+        return f"{int(is_inside.sum())} of {len(is_inside)} in the interval"
+    return f"{len(group)} number{'s' if len(group) > 1 else ''}"
 
 
 def words(quantity: str) -> str:
