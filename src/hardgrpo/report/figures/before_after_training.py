@@ -26,7 +26,7 @@ def draw(difficulty_classes, pass_at_each_k):
     ):
         axis.plot(places, 100 * classes[before], label="before training", **BEFORE)
         plotting.series(axis, places, classes, after, share=True, label="after training", **AFTER)
-        axis.set_xlabel("right before training (%)")
+        axis.set_xlabel("right answers before training (%)")
         plotting.title(axis, text)
     axes[2].plot(over_seeds.k, 100 * over_seeds.before, **BEFORE | {"marker": ""})
     axes[2].plot(

@@ -80,7 +80,7 @@ def draw_slopes(slopes: pd.DataFrame):
         rows = group.assign(place=group.minus_arm.map(place), policy=group.minus)
         arm_rows.dots(axis, rows, "slope", scale=1)
         name = plotting.panel_title(model, task, task, models)
-        plotting.title(axis, name, PREDICTORS[predictor], f"{int(group.points.max())} points")
+        plotting.title(axis, name, PREDICTORS[predictor], f"{int(group.points.max())} base models")
     figure.supxlabel(
         f"change of the lead of {LEADING} per point of the measure (points)", fontsize=8
     )
