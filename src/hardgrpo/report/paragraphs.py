@@ -21,6 +21,7 @@ from hardgrpo.report.latex import escape
 
 # the abstract lists up to 4 estimates; if there are more, the abstract counts or omits them
 FEW = 4
+FEW_POLICIES = 6  # policies that the abstract names; more are counted
 LEADING, RIVAL = "hard", "random"
 PROPERTIES = {  # {predictor in lead_regressions: words for this property of a base model}
     "base_accuracy": "accuracy",
@@ -107,7 +108,8 @@ def abstract(numbers, study: dict) -> str:
     if not study["recipe"]:
         return ""
     claims = primary_claims(numbers, ["paper", "claim"], most_rows=FEW)
-    return fill("abstract", study=study, claims=claims, best=largest_gains(numbers))
+    best = largest_gains(numbers)
+    return fill("abstract", study=study, claims=claims, best=best, few_policies=FEW_POLICIES)
 
 
 def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
