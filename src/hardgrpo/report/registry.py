@@ -356,7 +356,7 @@ FIGURES = {
     "kinds": Figure(
         ["kinds"], "What the gains are made of", "Finishing, sharpening and new solving",
         r"The gain of each policy (black mark), split into three kinds (bars): finishing, sharpening (on problems that the base model solves in some of its reach samples) and new"
-        r" solving (on problems that the base model solves in no reach sample), with 95\,\% intervals. The diamond is the gain of greedy completions.",
+        r" solving (on problems that the base model solves in no reach sample), with 95\,\% intervals. A diamond is the gain of greedy completions.",
         "Every policy's gain over the base model (black line), split exactly into *finishing*, *sharpening* (problems that the base model"
         " solves in at least one of its reach samples) and *new solving* (problems that it solves in none). The diamond is the gain of"
         " greedy completions. Bars are 95 % intervals. Above each panel: the share of problems out of reach, problems, seeds.",
