@@ -199,7 +199,7 @@ def gains(numbers, policies: dict[str, dict] | None = None) -> str:
             "greedy": greedy,
         } | resolved_differences(pairs)
         cells.append(cell_values | {"against_random": against_random(pairs, policies)})
-    return fill("gains", cells=cells)
+    return fill("gains", cells=cells, open_verdict=random_choice.OPEN)
 
 
 def against_random(pairs: pd.DataFrame, policies: dict[str, dict]) -> dict[str, list[str]]:
