@@ -122,7 +122,7 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "gain minus random": changes(choices, "gain_lead"),
         "mixed before %": list(map(points, choices.mixed_before)),
         "mixed after %": shares(choices, "mixed"),
-        "mixed after minus random": changes(choices, "mixed_lead"),
+        "mixed after, minus random": changes(choices, "mixed_lead"),
     }
     return {
         "gain": lambda rule: formats.change_interval(

@@ -1,20 +1,12 @@
 """Tables and lists of names in Markdown."""
 
-import re
-
 import pandas as pd
-
-INTERVAL = re.compile(r"(\[[+-]?[\d.]+), ([+-]?[\d.]+\])")
 
 
 def table(frame: pd.DataFrame) -> str:
-    """A table in Markdown; an empty cell where a value is missing. No line breaks inside an
-    interval."""
+    """A table in Markdown; an empty cell where a value is missing."""
     rows = [frame.columns, ["---"] * len(frame.columns), *frame.fillna("").itertuples(index=False)]
-    lines = [
-        INTERVAL.sub("\\1,\N{NO-BREAK SPACE}\\2", f"| {' | '.join(map(str, row))} |")
-        for row in rows
-    ]
+    lines = [f"| {' | '.join(map(str, row))} |" for row in rows]
     return "\n".join([lines[0], lines[1].replace(" ", ""), *lines[2:]])
 
 
