@@ -91,7 +91,7 @@ def draw_points(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
         axis.set_xlim(ends)
         axis.set_ylim(ends)
         plotting.title(axis, words(quantity), count(group))
-    plotting.outer_labels(axes, f"published ({UNIT})", "here")
+    plotting.outer_labels(axes, "published (%, points)", "here (%, points)")
     plotting.marks_legend(figure, axes[0], policies, tasks)
     return figure
 
