@@ -121,7 +121,7 @@ def show_gains(
             if cell(row) in greedy_rows
         ]
         show(f"\n{task}, {model}: base model {', '.join(bases)}\n")
-        head = f"{'policy':<{width}}{'gain, sampled':<21}{'less random':<21}{'gain, greedy':<21}{'finishing':>9}"
+        head = f"{'policy':<{width}}{'gain, sampled':<21}{'minus random':<21}{'gain, greedy':<21}{'finishing':>9}"
         show(head + "\n" + "-" * len(head))
         for row in group:
             finishing, _ = round_parts(

@@ -224,7 +224,7 @@ def test_figures_tables_and_numbers_are_made_and_the_log_says_what_to_open(finis
         for words in (
             "base model",
             "gain, sampled",
-            "less random",
+            "minus random",
             "gain, greedy",
             "finishing",
             "paper/mini/figures",

@@ -18,6 +18,7 @@ from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import settings
 from hardgrpo.study.resolved import ResolvedStudy
+from pages import committed
 
 CONFIG = project_config.config()
 COMMITTED = sorted(path.name for path in (ROOT / "results/reference").iterdir() if path.is_dir())
@@ -62,6 +63,17 @@ def test_a_committed_figure_can_be_read(study, figure):
     assert width <= plotting.WIDE and height <= plotting.TALLEST + 0.01
     for axis in drawn.axes:
         assert not outside_shares(drawn, axis), "the interval of a share leaves 0 to 100 %"
+
+
+def test_published_numbers_beside_those_of_the_recordings_can_be_read():
+    study = ResolvedStudy.of(CONFIG, "recordings")
+    plotting.use_policies(policy_settings("recordings"))
+    compared = importlib.import_module("hardgrpo.report.figures.compared")
+    frame = committed.judged(ROOT, study)["compared"]
+    drawn, rows = compared.draw(frame)
+    assert len(rows) == len(frame) and drawn_figures.faults(drawn) == []
+    shown = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+    assert any("unknown_subset" in name for name in shown), "a row names what it shows"
 
 
 def outside_shares(figure, axis) -> list[float]:
@@ -126,6 +138,8 @@ def test_hue_is_the_rule_in_every_study_and_budgets_differ_in_size_and_fill():
         ]
         assert len(set(marks)) == len(marks), f"{study}: two policies look alike in grey print"
     assert all(len(colors) == 1 for colors in hues.values())
+    looks = plotting.looks(policy_settings("trajectories"))
+    assert looks["hard"]["linestyle"] != looks["hard_solvable"]["linestyle"], "lines of one hue"
     looks = plotting.looks(policy_settings("mini_labels"))
     assert looks["hard_5"]["color"] == looks["hard_2"]["color"] == looks["hard"]["color"]
     assert (

@@ -28,7 +28,7 @@ class Numbers:
 
 
 CELL = {"model": "m", "task": "t", "eval_task": "t"}
-STUDY = {"recipe": {"updates": 3}, "own_bases": True}
+STUDY = {"recipe": {"updates": 3}, "own_bases": True, "policies": ["hard", "random"]}
 
 
 def interval(name, value):
@@ -139,6 +139,13 @@ def test_without_rows_there_is_no_text():
     ):
         assert getattr(paragraphs, name)(empty) == "", name
     assert paragraphs.limits_compared(empty, {"tight": "ample"}) == ""
+
+
+def test_the_abstract_names_few_policies_and_counts_many():
+    numbers = Numbers(claims=[claim("Sun", "t", 0.2, "supported")])
+    assert r"the selection policies \result{policies} on" in paragraphs.abstract(numbers, STUDY)
+    many = STUDY | {"policies": [f"policy_{number}" for number in range(16)]}
+    assert "compare 16 selection policies on" in paragraphs.abstract(numbers, many)
 
 
 def test_a_primary_claim_of_any_paper_is_in_the_abstract():

@@ -4,6 +4,7 @@ content, and the best values are marked only if they are resolved."""
 import importlib
 import inspect
 import re
+from collections.abc import Iterator
 
 import pandas as pd
 import pytest
@@ -164,7 +165,25 @@ def test_best_and_second_are_marked_only_where_they_are_resolved():
 @pytest.mark.parametrize(
     "study", [path.parent.name for path in sorted(ROOT.glob("results/reference/*/gains.csv"))]
 )
-def test_no_table_of_a_committed_study_has_an_unknown_number_as_nan(study):
+def test_tables_of_committed_studies_have_no_nan_no_hyphen_as_minus_and_no_constant_column(study):
+    for name, columns in tables_of(study):
+        text = latex.table(columns)
+        assert "nan" not in re.sub(r"[a-z_]*nan[a-z_]+|[a-z_]+nan[a-z_]*", "", text), name
+        numbers_shown = [
+            plain(cell) for column in columns if column.number for cell in column.cells
+        ]
+        wrong = [cell for cell in numbers_shown if re.search(r"(?<![\w.])-\.?\d", cell)]
+        assert not wrong, f"{name}: a hyphen stands for a minus sign in {wrong[0]}"
+        constant = [
+            plain(column.header)
+            for column in latex.printed_columns(columns)[1]
+            if len(column.cells) > 2 and len(set(map(plain, column.cells))) == 1
+        ]
+        assert len(columns[0].cells) > latex.MOST_ROWS or not constant, f"{name}: {constant}"
+
+
+def tables_of(study: str) -> Iterator[tuple[str, list[Column]]]:
+    """(name, columns) of each table of a committed study."""
     design = designs.design(ResolvedStudy.of(CONFIG, study))
     tables = files.Tables.below(ROOT / paths.reference(study))
     for name, entry in registry.TABLES.items():
@@ -176,6 +195,4 @@ def test_no_table_of_a_committed_study_has_an_unknown_number_as_nan(study):
                 importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name
             )
             _, columns = function(**frames, **({"study": design} if entry.design else {}))
-            assert "nan" not in re.sub(
-                r"[a-z_]*nan[a-z_]+|[a-z_]+nan[a-z_]*", "", latex.table(columns)
-            ), name
+            yield name, columns

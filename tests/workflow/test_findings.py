@@ -153,7 +153,7 @@ def change(folder, table: str, rows: dict, **cells) -> int:
 
 BREAKS = {  # {what happened: (sentence, table, rows, new cells)}
     "the hardest tenth leads after all": (
-        "abstract_answer", "docs/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"},
+        "abstract_hardest", "docs/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"},
         {"verdict": "supported"}),
     "an interval that leaves out zero": (
         "hard_undecided", "docs/claims", {"study": "mini_reference", "id": "hard_over_random", "task": "swaps"},

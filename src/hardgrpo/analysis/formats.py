@@ -61,9 +61,15 @@ def signed_interval(share: float, low: float | None, high: float | None) -> str:
     return f"{signed(share)} {interval(low, high)}".strip()
 
 
-def r_squared(value: float, low: float, high: float) -> str:
-    """'0.61 [0.20, 0.80]', not in points. Without an interval, only the value."""
-    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if is_known(low) else "")
+def hundredths(value: float, low: float | None = None, high: float | None = None) -> str:
+    """'0.61 [0.20, 0.80]', not in points, with the sign of a value that is not rounded to zero.
+    Without an interval, only the value."""
+    ends = f" [{_hundredths(low)}, {_hundredths(high)}]" if is_known(low, high) else ""
+    return _hundredths(value) + ends
+
+
+def _hundredths(value: float) -> str:
+    return f"{value:z.2f}".replace("-", MINUS)
 
 
 def probability(value: float | None) -> str:

@@ -17,7 +17,7 @@ from hardgrpo.study import paths, settings
 LEADING = "hard"
 PREDICTORS = {  # {column: words}
     "base_accuracy": "accuracy of the base",
-    "greedy_gap": "greedy less sampled",
+    "greedy_gap": "greedy minus sampled",
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }

@@ -119,10 +119,10 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "rule": [f"`{rule}`" for rule in choices.rule],
         "before %": list(map(points, choices.before)),
         "gain": changes(choices, "gain"),
-        "gain less random": changes(choices, "gain_lead"),
+        "gain minus random": changes(choices, "gain_lead"),
         "mixed before %": list(map(points, choices.mixed_before)),
         "mixed after %": shares(choices, "mixed"),
-        "mixed after less random": changes(choices, "mixed_lead"),
+        "mixed after, minus random": changes(choices, "mixed_lead"),
     }
     return {
         "gain": lambda rule: formats.change_interval(

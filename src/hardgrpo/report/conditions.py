@@ -40,9 +40,16 @@ def is_compared(study: ResolvedStudy) -> bool:
 
 
 def has_tiers(study: ResolvedStudy) -> bool:
-    """Whether the configuration says that problems of a test have tiers. Tiers in a user's own rows
-    are not known yet."""
-    return any(settings.has_tiers(study.tasks[test]) for _, test in tests(study))
+    """Whether the configuration says that problems of a test have several tiers. Tiers in a user's
+    own rows are not known yet."""
+    return any(has_several_tiers(study.tasks[test]) for _, test in tests(study))
+
+
+def has_several_tiers(task: dict) -> bool:
+    source = task["source"]
+    # a dataset of choices has one number of objects, which is the tier
+    is_one_tier = source.get("format") == "choices" and len(source.get("test", ())) == 1
+    return settings.has_tiers(task) and not is_one_tier
 
 
 def has_budgets(study: ResolvedStudy) -> bool:

@@ -76,14 +76,7 @@ def table(columns: list[Column]) -> str:
         return ""
     if len(columns[0].cells) > MOST_ROWS:
         return f"\\filedtable{{{len(columns[0].cells)}}}\n"
-    columns = known_columns(columns)
-    caption_notes, shown_columns = [], []
-    for column in columns:
-        values = list(filter(None, dict.fromkeys(column.cells)))
-        if column.note and len(values) == 1:
-            caption_notes.append(fill_note(column.note, values[0]))
-        else:
-            shown_columns.append(column)
+    caption_notes, shown_columns = printed_columns(columns)
     notes = "; ".join(caption_notes)
     # In the columns that name the row, a cell is left empty if it equals the cell above it.
     names = sum(
@@ -119,6 +112,22 @@ def table(columns: list[Column]) -> str:
     return "\n".join([*text, r"\end{longtable}", ""])
 
 
+def printed_columns(columns: list[Column]) -> tuple[list[str], list[Column]]:
+    """(notes for the caption, columns to print): a column with equal cells in all rows is a note
+    (without a note of its own only from FEW rows on), and a column without a known number is left
+    out."""
+    notes, shown_columns = [], []
+    for column in known_columns(columns):
+        values = list(filter(None, dict.fromkeys(column.cells)))
+        if len(values) == 1 and column.note:
+            notes.append(fill_note(column.note, values[0]))
+        elif values and len(set(column.cells)) == 1 and len(column.cells) >= FEW:
+            notes.append(f"{render(column.header)}: {render(values[0], column.number)}")
+        else:
+            shown_columns.append(column)
+    return notes, shown_columns
+
+
 def head_rows(headers: list[str]) -> str:
     r"""The rows of a table's head: the headers, and below them their units ("gain, pp"), if there
     are any, which keeps columns narrow."""
@@ -135,6 +144,7 @@ def alignment(column: Column) -> str:
     )
 
 
+FEW = 3  # rows: in fewer, equal cells say little
 MOST_ROWS = 40  # of a table that is printed: a page
 TEXT_WIDTH = 455  # points
 

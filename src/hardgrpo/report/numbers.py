@@ -15,7 +15,7 @@ FORMATS = {
     "gain": formats.signed_interval,
     "interval": formats.with_interval,
     "r squared": "{:.2f}".format,
-    "slope": formats.r_squared,  # points of lead per point of the predictor
+    "slope": formats.hundredths,  # points of lead per point of the predictor
     "p": lambda value: (
         formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}"
     ),  # after 'p': '=0.032'

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import jinja2
 import pandas as pd
 
-from hardgrpo.analysis import random_choice
+from hardgrpo.analysis import formats, random_choice
 from hardgrpo.analysis.columns import interval
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
@@ -21,6 +21,7 @@ from hardgrpo.report.latex import escape
 
 # the abstract lists up to 4 estimates; if there are more, the abstract counts or omits them
 FEW = 4
+FEW_POLICIES = 6  # policies that the abstract names; more are counted
 LEADING, RIVAL = "hard", "random"
 PROPERTIES = {  # {predictor in lead_regressions: words for this property of a base model}
     "base_accuracy": "accuracy",
@@ -74,13 +75,17 @@ def cell(row) -> str:
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
     """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}.
-    With one row, only one estimate; [] if there is no estimate.
+    With one row, or if all round to zero, only one estimate; [] if there is no estimate.
 
     `key` returns the name of a row's macro.
     """
     rows = rows[rows[name].notna()]
     if not len(rows):
         return []
+    if len(rows) > 1 and set(map(formats.points, rows[name])) == {"0.0"}:
+        row = rows.iloc[0]
+        zero = numbers.add(f"{key(row)}.every", table, row, [name], "points")
+        return [{"number": zero, "arm": "every policy"}]
     extremes = [rows.loc[rows[name].idxmin()], rows.loc[rows[name].idxmax()]][: len(rows)]
     return [
         {"number": numbers.add(key(row), table, row, interval(name), "gain"), "arm": row.arm}
@@ -103,7 +108,8 @@ def abstract(numbers, study: dict) -> str:
     if not study["recipe"]:
         return ""
     claims = primary_claims(numbers, ["paper", "claim"], most_rows=FEW)
-    return fill("abstract", study=study, claims=claims, best=largest_gains(numbers))
+    best = largest_gains(numbers)
+    return fill("abstract", study=study, claims=claims, best=best, few_policies=FEW_POLICIES)
 
 
 def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
@@ -193,7 +199,7 @@ def gains(numbers, policies: dict[str, dict] | None = None) -> str:
             "greedy": greedy,
         } | resolved_differences(pairs)
         cells.append(cell_values | {"against_random": against_random(pairs, policies)})
-    return fill("gains", cells=cells)
+    return fill("gains", cells=cells, open_verdict=random_choice.OPEN)
 
 
 def against_random(pairs: pd.DataFrame, policies: dict[str, dict]) -> dict[str, list[str]]:

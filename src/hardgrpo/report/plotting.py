@@ -85,7 +85,8 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
         names, family = ways[way], FAMILY[rules[way]]
         color, marker, dashes, _ = FAMILIES[family]
         if family in families:
-            marker, dashes = next(further)
+            marker, further_dashes = next(further)
+            dashes = other_dashes(family, further_dashes)
         families.add(family)
         largest_first = sorted(names, key=lambda name: -budget_size(settings[name]))
         for place, name in enumerate(largest_first):
@@ -97,6 +98,12 @@ def looks(settings: dict[str, dict]) -> dict[str, dict]:
                 "markersize": MARKER_SIZE - SIZE_STEP * (place % len(FILLS)),
             }
     return result
+
+
+def other_dashes(family: str, further_dashes: str) -> str:
+    """Dashes of a further way of a family, which begin with other dashes than the family's own."""
+    own = DASHES.index(FAMILIES[family][2])
+    return DASHES[(own + 1 + DASHES.index(further_dashes)) % len(DASHES)]
 
 
 def further_marks() -> Iterator[tuple[str, str]]:
@@ -129,6 +136,8 @@ def style(name: str, names: list[str]) -> dict:
         others = [other for other in names if other not in _policies and other not in FAMILIES]
         pairs = further_marks()
         marker, dashes = [next(pairs) for _ in range(others.index(name) + 1)][-1]
+        if (rule := name.split(", ")[0]) in FAMILY:
+            dashes = other_dashes(FAMILY[rule], dashes)
         look = {"color": hue(name.split(", ")[0]), "marker": marker, "linestyle": dashes}
     return look | {"markerfacecolor": look["color"], "markersize": MARKER_SIZE}
 

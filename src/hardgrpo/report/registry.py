@@ -320,7 +320,8 @@ FIGURES = {
     ),
     "difficulty": Figure(
         ["difficulty"], "Design", "Difficulty of the pool and of the subsets",
-        "Pass rates of the pool for the base model, and the pass rates that each policy chooses (mean over seeds).",
+        "Pass rates of the base model on the pool, and on the prompts that each policy chooses, as shares of the pool and of each subset (mean over"
+        " seeds). Where each policy is a row, the area of a disc is the share.",
         "Pass rates of the base model on the pool (grey bars) and on the prompts that each policy chooses (lines), as shares of the pool and of"
         " each subset, averaged over seeds. The number of prompts is above each"
         " panel. Marks of policies that choose the same pass rate are drawn side by side."
@@ -329,7 +330,8 @@ FIGURES = {
     ),
     "accuracy": Figure(
         ["accuracy"], "Results", "Accuracy by checkpoint",
-        r"Accuracy on the test set by checkpoint and policy. Step 0 is the base model; bars are 95\,\% intervals.",
+        r"Accuracy of sampled completions on the test set, by policy and checkpoint, with 95\,\% intervals. Step 0 is the base model; where each"
+        " policy is a row, the base model is the dashed line, in its interval.",
         "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
         " model, the same for all. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than those"
         " of differences between policies, which are paired by problem. The numbers of problems and seeds are above each panel."
@@ -337,7 +339,8 @@ FIGURES = {
     ),
     "ahead": Figure(
         ["paired", "differences", "gains"], "Results", "The lead of the hardest prompts by checkpoint",
-        r"The lead of \texttt{hard} over each other policy by checkpoint, paired by problem and seed, with 95\,\% intervals.",
+        r"The lead of \texttt{hard} over each other policy at each checkpoint, paired by problem and seed, with 95\,\% intervals. Above zero"
+        r" \texttt{hard} is ahead. The hue is the rule of the other policy.",
         "The lead of *hard* over each other policy of the same recipe by checkpoint, in points of accuracy, paired by problem and seed. Bars"
         " are 95 % intervals. Above zero the hardest prompts are ahead.",
         when=conditions.is_compared,
@@ -345,15 +348,15 @@ FIGURES = {
     ),
     "parts": Figure(
         ["parts"], "What the gains are made of", "Finishing and correctness",
-        r"What the gains are made of: finishing and correctness, with 95\,\% intervals.",
+        r"The gain of each policy (black mark), split into finishing and correctness (bars), with 95\,\% intervals.",
         "Every policy's gain over the base model at its last checkpoint (black line), split exactly into *finishing* (answering within the"
         " limit, in a form that the grader reads) and *correctness* (being right when answered). Bars are 95 % intervals for new problems"
         " and, with several seeds, new seeds. Above each panel: the share answered before and after, problems, seeds.",
     ),
     "kinds": Figure(
         ["kinds"], "What the gains are made of", "Finishing, sharpening and new solving",
-        r"Kinds of gain: finishing, sharpening (on problems that the base model solves in some of its reach samples) and new"
-        r" solving (on problems that the base model solves in no reach sample), with 95\,\% intervals.",
+        r"The gain of each policy (black mark), split into three kinds (bars): finishing, sharpening (on problems that the base model solves in some of its reach samples) and new"
+        r" solving (on problems that the base model solves in no reach sample), with 95\,\% intervals. A diamond is the gain of greedy completions.",
         "Every policy's gain over the base model (black line), split exactly into *finishing*, *sharpening* (problems that the base model"
         " solves in at least one of its reach samples) and *new solving* (problems that it solves in none). The diamond is the gain of"
         " greedy completions. Bars are 95 % intervals. Above each panel: the share of problems out of reach, problems, seeds.",
@@ -361,7 +364,8 @@ FIGURES = {
     ),
     "pass_at_k": Figure(
         ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
-        r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals.",
+        r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals."
+        " Where each policy is a row, the base model is the dashed line, in its interval.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
         " after training by policy. Where the lines meet, training has only made answers likelier that the base model also reaches."
         " More than eight arms are rows, at the smallest and the largest k.",
@@ -380,7 +384,8 @@ FIGURES = {
     ),
     "lengths": Figure(
         ["curves"], "What the gains are made of", "Completion length over training",
-        "Mean length of the rollouts over training, and the truncated share.",
+        r"Mean length of the rollouts over training, and their share that is truncated at the completion limit, by policy, with 95\,\% intervals"
+        " over seeds.",
         "Mean length of the completions that GRPO samples during training, and the share that is truncated at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). Each policy trains on"
         " its own subset, so that policies differ from the first update on."
@@ -389,7 +394,8 @@ FIGURES = {
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
-        r"Shares of the groups of rollouts that are all right, learnable and all wrong over training, by policy, with 95\,\% intervals over seeds.",
+        r"Shares of the groups of rollouts over training, by policy: learnable and, where the logs distinguish them, all right and all wrong."
+        r" Bars over updates are 95\,\% intervals over seeds; stacked shares have none.",
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (with"
         " reward *finished*: all rewarded, mixed, none rewarded). Only learnable groups train, except with process rewards, which every token has."
         " Bars are 95 % intervals over seeds (Student's t; none with a single seed). All right and all wrong are omitted if the logs do not"
@@ -399,7 +405,9 @@ FIGURES = {
     ),
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
-        "Gain against the learnable share of the groups, and against the mean length of completions; a point is a policy.",
+        r"Gain against the learnable share of the groups and, where lengths differ by a token or more, against the mean length of completions,"
+        r" with 95\,\% intervals. A point is a policy and recipe. Hollow: another recipe than the study's first. Size: budget. Line: least squares"
+        " within the task, through ten points or more.",
         "Gain against the learnable share of groups, and against another possible explanation, the mean completion length after training, where"
         " lengths differ by a token or more. A point is a model, task, policy and recipe; bars are its 95 % intervals. The size is the budget;"
         " hollow points have another recipe than the study's first. A line and its R² are within a task, for ten points or more, without"
@@ -409,8 +417,8 @@ FIGURES = {
     ),
     "leads": Figure(
         ["leads", "lead_regressions"], "What explains the gains", "Which measures correlate with the lead",
-        r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a replicate with a base model"
-        " of its own, or a model that was not pretrained here.",
+        r"The lead of \texttt{hard} over the other policies against measures of the base model. A point is a base model. Where each policy is a"
+        r" row, it shows the slope of the least-squares line with its 95\,\% interval.",
         "The lead of *hard* over each other policy after training, against measures of the base model: its accuracy on the test, its greedy"
         " minus its sampled accuracy, and the shares of the pool that its probe never solves and sometimes solves. A point is a replicate with"
         " its own base model, or a model that was not pretrained here. Lines are least squares; the table lead_regressions has their intervals."
@@ -420,8 +428,8 @@ FIGURES = {
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
-        r"Accuracy before and after training and gain, by the tier of the test problem and by policy, with 95\,\% intervals. With more than"
-        r" four tests only the gain is drawn.",
+        r"Gain by policy and by the tier of the test problem, with 95\,\% intervals; above it, for at most four tests, accuracy before (grey bars)"
+        " and after training.",
         "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
         " new problems and, with several seeds, new seeds. The numbers of test problems in each tier are above each panel. With more than four"
         " tests the figure shows only gains; accuracies are in the CSV file of the same name."
@@ -430,21 +438,23 @@ FIGURES = {
     ),
     "transfer": Figure(
         ["gains"], "Results", "Trained on one task, tested on another",
-        "Gains by the task trained on and the test set.",
+        r"Gain in points by the task trained on (rows) and the test set (columns), with 95\,\% intervals; bold: the interval excludes zero.",
         "Gain in points after training on one task (rows), tested on another (columns), one matrix for each policy, with 95 % intervals in"
         " brackets. A gain is bold if its interval excludes 0. All matrices have one colour scale, with 0 in the middle.",
         when=lambda study: any(task != test for task, test in conditions.tests(study)),
     ),
     "budget": Figure(
         ["gains", "subsets"], "Results", "Gain by share of the pool",
-        r"Gain by rule and share of the pool that is trained on, with 95\,\% intervals.",
-        "Gain by the share of the pool that is trained on, the shares of one rule together; updates and rollouts are the same at every share."
+        r"Gain by policy and share of the pool that is trained on, with 95\,\% intervals. The hue is the rule of the policy.",
+        "Gain by the share of the pool that is trained on, the shares of one way of choosing together; updates and rollouts are the same at every share."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=conditions.has_budgets,
+        design=lambda study: {"lines": conditions.lines(study)},
     ),
     "labels": Figure(
         ["gains", "spent"], "Results", "Gain against labels bought",
-        r"Gain against the number of labels bought to choose the prompts and to train on them, with 95\,\% intervals.",
+        r"Gain against the number of labels bought to choose the prompts and to train on them, with 95\,\% intervals. Where each policy is a row,"
+        " the number at the right is its number of labels.",
         "Gain against the number of labels (logarithmic) that are bought to choose the prompts and to train on them."
         " Policies by pass rate need the labels of the whole pool before they choose; other policies buy only the labels of the chosen prompts;"
         " the majority reward needs no label. A line joins the budgets of one way of choosing; updates and rollouts are the same everywhere."
@@ -474,8 +484,9 @@ FIGURES = {
     ),
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",
-        r"Published numbers and those of this study, with 95\,\% intervals.",
-        "Published numbers against the numbers of this study, which are equal on the dashed line. Bars are 95 % intervals of the study's"
+        r"Published numbers (diamonds) and those of this study (dots), with 95\,\% intervals of the latter, if they have one. Of many numbers, each is a"
+        " point, on the dashed line where both are equal.",
+        "Published numbers (diamonds) and the numbers of this study (dots). Of many numbers, each is a point, which is on the dashed line where both are equal. Bars are 95 % intervals of the study's"
         " numbers, if they have one. Above each panel: how many published numbers lie within the study's interval.",
         when=conditions.is_published,
     ),
@@ -487,7 +498,8 @@ COUNT_FIGURES = {
     "probe_sizes": {
         "samples_per_prompt": Figure(
             ["probe_sizes"], "Results", "How many samples per prompt?",
-            "Chosen prompts in new samples, by the number of samples per prompt that chose them.",
+            "Chosen prompts in new samples of the same model, by the number of samples per prompt that chose them. Large mark: from this number on, more"
+        " samples raise the share of mixed groups by at most a point.",
             "How the prompts that each rule chooses behave in new samples of the same model, by the number of samples per prompt that chose"
             " them: the share whose group of rollouts is mixed (only these train), the pass rate, and the share that the model never"
             " solves in all of its samples. The dotted line is a random choice, which needs no samples. The large mark is the number of"
@@ -498,7 +510,8 @@ COUNT_FIGURES = {
     "before_after": {
         "before_after_training": Figure(
             ["difficulty_classes", "pass_at_each_k"], "Results", "Before and after training, by difficulty",
-            r"Pass rate and mixed groups before and after training, by the right answers before training, and pass@$k$.",
+            r"Pass rate and mixed groups of prompts before and after training on all prompts, by their share of right answers before training, and"
+        r" pass@$k$ over all prompts, with 95\,\% intervals.",
             "Pass rate and share of mixed groups before and after training on all prompts, by the share of right answers of the base model."
             " Half of the base model's samples give the place on the axis, the other half the value before training. Right: pass@k over all prompts. Bars and the band"
             " are 95 % intervals for new prompts and new seeds.",

@@ -29,6 +29,7 @@ class Marked:
 
 Cell = str | Math | Marked | tuple
 N, K, P = (Math(letter, letter) for letter in "nkp")
+K_NOTE = Math("k={}", "k = {}")
 P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
 
 
@@ -119,11 +120,18 @@ def key_columns(frame: pd.DataFrame, *columns: str) -> list[Column]:
         "task": "task {}",
         "eval_task": "tested on {}",
         "decoding": "decoding {}",
+        "arm": "policy {}",
+        "policy": "policy {}",
     }
     return [
         text(frame, name, headers.get(name, name), shown.get(name, str), notes.get(name, ""))
         for name in columns
     ]
+
+
+def with_several_tiers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of tests with problems of more than one tier."""
+    return frame[frame.groupby(["model", "task", "eval_task"]).tier.transform("nunique") > 1]
 
 
 def seeds(frame: pd.DataFrame) -> Column:

@@ -18,6 +18,7 @@ NEEDS = {
     "sample": "a small labelled sample",
     "pool": "the labels of the whole pool",
 }
+LEAD_AXIS = "lead over a random choice of as many prompts (points of accuracy, 95 % intervals)"
 FARTHEST = 20.0  # points; a lead outside this range is drawn as an arrow at the edge
 ROW = 0.3  # inches
 
@@ -53,7 +54,7 @@ def draw(cases: pd.DataFrame, title: str, real: pd.DataFrame | None = None):
     axis.tick_params(axis="y", length=0, labelsize=8)
     axis.grid(visible=False)
     axis.spines["left"].set_visible(False)
-    axis.set_xlabel("gain less that of a random choice of as many prompts (points, 95 % intervals)")
+    axis.set_xlabel(LEAD_AXIS)
     to_axis = axis.get_yaxis_transform()
     heads = {1.16: "labels", 1.30: "better", 1.41: "open", 1.53: "worse"}
     for x, head in heads.items():
@@ -166,7 +167,7 @@ def draw_real(axis, real: pd.DataFrame) -> None:
     axis.grid(visible=False)
     axis.spines["left"].set_visible(False)
     axis.set_title("Real models, from published runs", loc="left", fontsize=8, fontweight="bold")
-    axis.set_xlabel("lead over a random choice of as many prompts (points, 95 % intervals)")
+    axis.set_xlabel(LEAD_AXIS)
 
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:

@@ -43,7 +43,7 @@ def draw_lines(frame: pd.DataFrame):
         plotting.title(
             axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group)
         )
-    plotting.outer_labels(axes, "GRPO updates", "lead, points")
+    plotting.outer_labels(axes, "GRPO updates", "lead (points)")
     plotting.legend(figure, axes)
     return figure
 
@@ -77,6 +77,10 @@ def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) 
         step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)]
     )
     rows = pd.concat([early, last_rows], ignore_index=True)
+    # panels in the order of the other figures
+    cells = {key: place for place, key in enumerate(dict.fromkeys(zip(*map(gains.get, CELL))))}
+    rows = rows.assign(place=[cells.get(key, len(cells)) for key in zip(*map(rows.get, CELL))])
+    rows = rows.sort_values("place", kind="stable", ignore_index=True)
     rows = rows[rows.recipe == rows.minus_recipe]
     turned = rows[rows.minus == LEADING].rename(
         columns={"policy": "minus", "minus": "policy", "arm": "minus_arm", "minus_arm": "arm"}

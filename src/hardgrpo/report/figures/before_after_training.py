@@ -21,12 +21,12 @@ def draw(difficulty_classes, pass_at_each_k):
     )
     places = 100 * classes.correct / classes.chosen_by
     for axis, before, after, text in (
-        (axes[0], "before", "after", "pass rate (%)"),
-        (axes[1], "mixed_before", "mixed", "mixed groups (%)"),
+        (axes[0], "before", "after", "pass rate"),
+        (axes[1], "mixed_before", "mixed", "groups that are mixed"),
     ):
         axis.plot(places, 100 * classes[before], label="before training", **BEFORE)
         plotting.series(axis, places, classes, after, share=True, label="after training", **AFTER)
-        axis.set_xlabel("right before training (%)")
+        axis.set_xlabel("right answers before training (%)")
         plotting.title(axis, text)
     axes[2].plot(over_seeds.k, 100 * over_seeds.before, **BEFORE | {"marker": ""})
     axes[2].plot(
@@ -40,10 +40,10 @@ def draw(difficulty_classes, pass_at_each_k):
         alpha=0.2,
     )
     axes[2].set_xlabel("samples per prompt (k)")
-    plotting.title(axes[2], "pass@k (%)")
+    plotting.title(axes[2], "pass@k")
     for axis in axes:
         axis.set_ylim(-4, 104)
-    axes[0].set_ylabel("prompts (%)")
+    axes[0].set_ylabel("share (%)")
     plotting.legend(figure, axes)
     drawn = [classes.assign(panel="classes"), over_seeds.assign(panel="pass@k")]
     return figure, pd.concat(drawn, ignore_index=True).drop(columns=["seed"])

@@ -1,5 +1,5 @@
 """Gain against the share of the pool that is trained on: a bar for each share, the shares of one
-rule together, with 95 % intervals."""
+way of choosing together, with 95 % intervals."""
 
 import pandas as pd
 
@@ -22,22 +22,23 @@ COLUMNS = [
 ]
 
 
-def draw(gains, subsets):
-    """In the rows drawn, `share` is prompts / pool, and `line` names the rule and the recipe of a
-    bar, and the policy where they do not tell bars apart."""
+def draw(gains, subsets, lines):
+    """`lines` maps each policy to its line: policies that differ only in the budget share a line.
+    In the rows drawn, `share` is prompts / pool, and `line` also names the recipe of a bar that has
+    not the study's first recipe, and the policy where they do not tell bars apart."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     points = gains.merge(subsets[SUBSETS], on=KEYS)  # a policy's subset is the same for all recipes
     points["share"] = points.prompts / points.pool
-    line = points.rule.where(points.arm == points.policy, points.rule + ", " + points.recipe)
-    # A second bar of a rule at the same share differs in a further key of the policy, so it gets
-    # its own name.
+    line = points.policy.map(lines)
+    line = line.where(points.arm == points.policy, line + ", " + points.recipe)
+    # A second bar of a line at the same share gets its own name.
     is_repeated = points.assign(line=line).duplicated(["model", "task", "line", "share"])
     points["line"] = line.where(~is_repeated, points.arm)
     points["row"] = [
         f"{name}, {100 * share:.3g} %" for name, share in zip(points.line, points.share)
     ]
-    lines = list(dict.fromkeys(points.sort_values("share", ascending=False, kind="stable").line))
-    points["order"] = points.line.map(lines.index)
+    order = list(dict.fromkeys(points.sort_values("share", ascending=False, kind="stable").line))
+    points["order"] = points.line.map(order.index)
     points = points.sort_values(["order", "share"], ascending=[True, False], kind="stable")
     models, groups = points.model.nunique(), plotting.groups(points, ["model", "task"])
     names = [list(dict.fromkeys(group.row)) for _, group in groups]
@@ -51,7 +52,7 @@ def draw(gains, subsets):
         axis.axvline(0, color="black", linewidth=0.6)
         pool = f"pool of {group.pool.max():,.0f}; {plotting.sizes(group)}"
         plotting.title(axis, plotting.panel_title(model, task, task, models), pool)
-    figure.supxlabel("gain in accuracy (points), by rule and share of the pool", fontsize=8)
+    figure.supxlabel("gain in accuracy (points), by policy and share of the pool", fontsize=8)
     columns = [*COLUMNS, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
     drawn_rows = [group for _, group in groups]
     return figure, pd.concat(drawn_rows, ignore_index=True)[columns]

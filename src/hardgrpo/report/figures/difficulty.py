@@ -43,7 +43,9 @@ def draw_lines(shares: pd.DataFrame, policies: list[str]):
             # Offset the points of each policy, because policies may choose prompts with the same
             # pass rate.
             places = line.pass_rate + plotting.spread(index, len(panel_policies), 0.04)
-            axis.plot(places, 100 * line.share, label=policy, **plotting.style(policy, policies))
+            look = plotting.style(policy, policies)
+            look |= {} if len(rates) > 2 else {"linestyle": "none"}
+            axis.plot(places, 100 * line.share, label=policy, **look)
         axis.set_xlim(-0.08, 1.08)
         plotting.title(axis, plotting.panel_title(model, task, task, models), pool_size(table))
     plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")

@@ -42,3 +42,4 @@ def greedy_gain(axis, group) -> None:
         lengths = plotting.bars(group, "greedy_gain")
         look = DIAMOND | {"elinewidth": 0.8, "label": "greedy gain"}
         axis.errorbar(100 * group.greedy_gain, group.place + 0.45, xerr=lengths, **look)
+        axis.set_ylim(bottom=axis.get_ylim()[0] + 0.3)  # space for the last diamond

@@ -34,8 +34,16 @@ def draw_points(frame: pd.DataFrame):
         for predictor in PREDICTORS
         if frame[frame.task == task][predictor].nunique() > 1
     ]
-    columns = min(4, max(1, *(sum(task == name for name, _ in panels) for task, _ in panels)))
-    figure, axes = plotting.panels(len(panels), height=2.0, columns=columns, sharey=False)
+    tasks = list(dict.fromkeys(task for task, _ in panels))
+    columns = max([sum(task == name for name, _ in panels) for task in tasks], default=0)
+    figure, grid = plotting.panels(len(tasks) * columns, height=2.0, columns=columns, sharey=False)
+    axes = []  # a row of panels for each task
+    for number, task in enumerate(tasks):
+        places = grid[number * columns : (number + 1) * columns]
+        used = sum(task == name for name, _ in panels)
+        axes += places[:used]
+        for axis in places[used:]:
+            axis.remove()
     for axis, (task, predictor) in zip(axes, panels):
         group = frame[frame.task == task]
         for rival in rivals:
@@ -72,6 +80,8 @@ def draw_slopes(slopes: pd.DataFrame):
         rows = group.assign(place=group.minus_arm.map(place), policy=group.minus)
         arm_rows.dots(axis, rows, "slope", scale=1)
         name = plotting.panel_title(model, task, task, models)
-        plotting.title(axis, name, PREDICTORS[predictor], f"{int(group.points.max())} points")
-    figure.supxlabel(f"points of lead of {LEADING} per point of the property", fontsize=8)
+        plotting.title(axis, name, PREDICTORS[predictor], f"{int(group.points.max())} base models")
+    figure.supxlabel(
+        f"change of the lead of {LEADING} per point of the measure (points)", fontsize=8
+    )
     return figure, slopes[[*keys, "policy", "recipe", "minus", *SLOPE, "points"]]

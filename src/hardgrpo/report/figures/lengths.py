@@ -1,4 +1,4 @@
-"""Mean completion length, and the share of completions cut off at the limit, over training, by arm.
+"""Mean completion length, and the share of completions truncated at the limit, over training, by arm.
 Many arms are rows, at the first and at the last updates."""
 
 import pandas as pd
@@ -7,7 +7,7 @@ from hardgrpo.report import arm_rows, plotting, training_curves
 
 SERIES = [
     ("tokens_mean", 1, "completion length\n(tokens)"),
-    ("truncated_share", 100, "cut off (%)"),
+    ("truncated_share", 100, "truncated (%)"),
 ]
 
 
@@ -16,7 +16,7 @@ def draw(curves):
         return draw_rows(training_curves.first_and_last(curves))
     figure, rows, panels = training_curves.draw(curves, SERIES)
     for axis in panels["truncated_share"]:
-        axis.set_ylim(bottom=-0.04 * axis.get_ylim()[1])
+        axis.set_ylim(-0.04 * (most := max(1.0, axis.get_ylim()[1])), most)
     return figure, rows
 
 
@@ -32,6 +32,11 @@ def draw_rows(ends: pd.DataFrame):
         arm_rows.early_dots(axis, rows, name, "first updates", scale)
         is_share = name.endswith("_share")
         arm_rows.dots(axis, rows[part == 1], name, scale, is_share, label="last updates")
+        low, high = axis.get_xlim()  # not on a scale of rounding alone
+        if is_share:
+            axis.set_xlim(-0.04 * max(1.0, high), max(1.0, high))
+        elif high - low < 1:
+            axis.set_xlim(low - 1, high + 1)
         words = text.replace("\n", " ")
         plotting.title(axis, plotting.panel_title(model, task, task, models), words)
     plotting.legend(figure, axes)

@@ -42,10 +42,10 @@ def draw(accuracy, gains, spent):
         arm_rows.early_dots(axis, rows, "gain", "at earlier checkpoints (darker: later)")
         end = rows[rows.part == 1]
         arm_rows.dots(axis, end, "gain", label="when all rollouts are used")
-        arm_rows.numbers_beside(axis, end.place, end.labels, "labels that it needed")
+        arm_rows.numbers_beside(axis, end.place, end.labels, "labels needed")
         plotting.title(axis, plotting.panel_title(model, task, task, models), plotting.sizes(group))
         drawn_rows.append(rows)
-    figure.supxlabel("gain (points)", fontsize=8)
+    figure.supxlabel("gain in accuracy (points)", fontsize=8)
     plotting.legend(figure, axes)
     columns = [*RUNS, "labels", "step", "rollouts", "gain", "gain_low", "gain_high"]
     columns += ["problems", "seeds"]

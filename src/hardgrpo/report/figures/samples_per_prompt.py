@@ -8,9 +8,9 @@ from hardgrpo.selection import probe_sizes as probes
 
 MARKED_SIZES = (1, 2, 4, 8, 16, 32)
 PANELS = [
-    ("mixed", "mixed groups (%)"),
-    ("pass_rate", "pass rate (%)"),
-    ("never_solved", "never solved (%)"),
+    ("mixed", "groups that are mixed"),
+    ("pass_rate", "pass rate"),
+    ("never_solved", "prompts never solved"),
 ]
 
 
@@ -38,6 +38,6 @@ def draw(probe_sizes):
         axis.set_xticks(ticks, ticks)
         axis.set_ylim(-4, 104)
         plotting.title(axis, text)
-    plotting.outer_labels(axes, "samples per prompt", "chosen prompts (%)")
+    plotting.outer_labels(axes, "samples per prompt", "of the chosen prompts (%)")
     plotting.legend(figure, axes)
     return figure, rows

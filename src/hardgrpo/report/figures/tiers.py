@@ -6,6 +6,7 @@ With more than four tests, or with many arms, the figure shows only gains; its C
 import pandas as pd
 
 from hardgrpo.report import arm_rows, plotting
+from hardgrpo.report.table_columns import with_several_tiers
 
 COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "tier", "step", "base_accuracy"]
 COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_low", "_high")] + [
@@ -15,6 +16,8 @@ COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_lo
 
 
 def draw(tiers):
+    """Tests whose problems have one tier are left out: their gain is in the figures of gains."""
+    tiers = tiers if with_several_tiers(tiers).empty else with_several_tiers(tiers)
     figure = draw_rows(tiers) if arm_rows.are_many(tiers) else draw_points(tiers)
     return figure, tiers[COLUMNS]
 
@@ -71,7 +74,7 @@ def draw_points(tiers: pd.DataFrame):
             plotting.panel_title(model, task, test, models, group),
             f"{problems} problems, {plotting.seeds(group)}",
         )
-    plotting.outer_labels(axes, "tier", "gain (points)")
+    plotting.outer_labels(axes, "tier of the problem", "gain (points)")
     if has_accuracy:
         axes[0].set_ylabel("accuracy (%)")
     plotting.legend(figure, axes)
@@ -90,10 +93,8 @@ def draw_rows(tiers: pd.DataFrame):
     for axis, place, ((model, task, test, tier), group) in zip(axes, places, groups):
         axis.axvline(0, color="black", linewidth=0.6)
         arm_rows.dots(axis, group.assign(place=group.arm.map(place)), "gain")
-        base = (
-            f"base {100 * group.base_accuracy.iloc[0]:.0f} %, {int(group.problems.max())} problems"
-        )
         title = plotting.panel_title(model, task, test, models)
-        plotting.title(axis, title, f"tier {tier}", base)
-    figure.supxlabel("gain (points)", fontsize=8)
+        base = f"tier {tier}: base {100 * group.base_accuracy.iloc[0]:.0f} %"
+        plotting.title(axis, title, base, f"{int(group.problems.max())} problems")
+    figure.supxlabel("gain in accuracy (points)", fontsize=8)
     return figure

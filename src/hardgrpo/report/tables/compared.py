@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hardgrpo.analysis.claim_tests import LOG_ODDS
-from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
+from hardgrpo.analysis.formats import MINUS, hundredths, points, probability, with_interval
 from hardgrpo.report.table_columns import (
     BREAK,
     R_SQUARED,
@@ -34,7 +34,7 @@ def compared(compared: pd.DataFrame):
     return compared, [
         *key_columns(compared, "model", "eval_task", "policy"),
         text(compared, "quantity", "quantity", lambda value: value.replace("_", " ")),
-        text(compared, "place", "from"),
+        text(compared, "place", "from", note="from: {}"),
         numbers(
             "published %",
             [
@@ -81,7 +81,9 @@ def claims(claims: pd.DataFrame):
 
 def format_estimate(test: str, estimate: float, low: float, high: float) -> str:
     """R^2 and log odds unscaled; shares and differences of shares in points."""
-    return (r_squared if test.startswith(("R^2", LOG_ODDS)) else with_interval)(estimate, low, high)
+    return (hundredths if test.startswith(("R^2", LOG_ODDS)) else with_interval)(
+        estimate, low, high
+    )
 
 
 def breakable(name: str) -> str:
@@ -90,7 +92,7 @@ def breakable(name: str) -> str:
 
 
 def format_test(test: str) -> Cell:
-    head, *parts = breakable(test).split("R^2")
+    head, *parts = breakable(test.replace(" - ", f" {MINUS} ")).split("R^2")
     return (head, *(cell for part in parts for cell in (R_SQUARED, part)))
 
 
@@ -102,7 +104,10 @@ def deviations(study: dict, deviations: pd.DataFrame):
         "later": "later code",
         "here": "run here",
     }
-    setting_columns = [text(frame, name, header, width=0.19) for name, header in headers.items()]
+    minus_signs = lambda value: str(value).replace(" - ", f" {MINUS} ")
+    setting_columns = [
+        text(frame, name, header, minus_signs, width=0.19) for name, header in headers.items()
+    ]
     return frame, [text(frame, "what", "what", width=0.15), *setting_columns]
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from hardgrpo.analysis.formats import integer, interval, points, probability, signed
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report.table_columns import (
+    K_NOTE,
     Column,
     K,
     Marked,
@@ -23,6 +24,7 @@ from hardgrpo.report.table_columns import (
     problems,
     text,
     with_95,
+    with_several_tiers,
 )
 from hardgrpo.report.tables.compared import published_column
 
@@ -85,7 +87,10 @@ def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
 
 def out_of_distribution(pass_at_k: pd.DataFrame):
     frame = pass_at_k[pass_at_k.task != pass_at_k.eval_task]
-    pass_columns = [number(frame, "k", K, integer), number(frame, "base", ("base pass@", K, " %"))]
+    pass_columns = [
+        number(frame, "k", K, integer, K_NOTE),
+        number(frame, "base", ("base pass@", K, " %")),
+    ]
     pass_columns += [estimate(frame, "pass", ("pass@", K, " %")), change(frame, "gain", "gain")]
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "arm"),
@@ -126,7 +131,7 @@ def single_samples(mcnemar: pd.DataFrame):
 
 
 def tiers(tiers: pd.DataFrame):
-    frame = own_test_rows(tiers)
+    frame = with_several_tiers(own_test_rows(tiers))
     estimates = [estimate(frame, "accuracy", "accuracy %"), change(frame, "gain", "gain")]
     return frame, [
         *key_columns(frame, "model", "task", "arm", "tier"),
@@ -146,7 +151,7 @@ def catches_up(catches_up: pd.DataFrame):
         number(catches_up, "target", "accuracy of ‘all’ %", points),
         number(catches_up, "step", "reached at update", integer),
         numbers("over seeds", spread),
-        number(catches_up, "steps", "of", integer),
+        number(catches_up, "steps", "of", integer, "of {} updates"),
         numbers(
             "seeds",
             [

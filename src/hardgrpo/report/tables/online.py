@@ -31,8 +31,8 @@ def time_to_target(time_to_target: pd.DataFrame):
     return time_to_target, [
         *key_columns(time_to_target, *ARM),
         number(time_to_target, "target", "target accuracy %", lambda share: f"{100 * share:.1f}"),
-        number(time_to_target, "minus_share", "plain %", per_cent),
+        number(time_to_target, "minus_share", "plain %", per_cent, "plain: {} %"),
         estimate(time_to_target, "share", "rollouts %"),
-        number(time_to_target, "reached", "of draws that get there %", per_cent),
+        number(time_to_target, "reached", "bootstrap samples, that reach it %", per_cent),
         seeds(time_to_target),
     ]

@@ -6,6 +6,7 @@ from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.formats import integer, round_parts, signed
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report.table_columns import (
+    K_NOTE,
     Column,
     K,
     arrow,
@@ -15,6 +16,7 @@ from hardgrpo.report.table_columns import (
     key_columns,
     number,
     seeds,
+    with_several_tiers,
 )
 
 ARM_CELL = ("model", "task", "eval_task", "arm")
@@ -41,7 +43,7 @@ def kinds(kinds: pd.DataFrame):
 
 
 def tier_kinds(kinds: pd.DataFrame):
-    frame = own_test_rows(kinds[kinds.tier.notna()])
+    frame = with_several_tiers(own_test_rows(kinds[kinds.tier.notna()]))
     return frame, [*key_columns(frame, *ARM_CELL, "tier"), *_kinds(frame), *design(frame)]
 
 
@@ -75,7 +77,7 @@ def same_answers(same_answers: pd.DataFrame):
 def majority(majority: pd.DataFrame):
     return majority, [
         *key_columns(majority, *ARM_CELL),
-        number(majority, "k", K, "{:.0f}".format),
+        number(majority, "k", K, "{:.0f}".format, K_NOTE),
         arrow(majority, "base", "majority", "majority right %"),
         change(majority, "gain", "gain"),
         *design(majority),
@@ -89,7 +91,7 @@ def graders(decomposition: pd.DataFrame):
     frame = frame[frame.groupby(CELL).gain.transform("nunique") > 1]
     return frame, [
         *key_columns(frame, *ARM_CELL, "grading"),
-        arrow(frame, "base_truncated", "truncated", "cut off %"),
+        arrow(frame, "base_truncated", "truncated", "truncated %"),
         arrow(frame, "base_tokens", "tokens", "tokens", integer),
         *gain_and_parts(frame),
         seeds(frame),
@@ -98,7 +100,7 @@ def graders(decomposition: pd.DataFrame):
 
 def tier_parts(decomposition: pd.DataFrame):
     frame = last_step_rows(decomposition)
-    frame = frame[frame.tier.notna() & (frame.grading == "task")]
+    frame = with_several_tiers(frame[frame.tier.notna() & (frame.grading == "task")])
     return frame, [
         *key_columns(frame, *ARM_CELL, "tier"),
         arrow(frame, "base_answered", "answered", "answered, %"),

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hardgrpo.analysis.columns import RUNS
-from hardgrpo.analysis.formats import UNKNOWN, integer, probability, r_squared, signed
+from hardgrpo.analysis.formats import UNKNOWN, hundredths, integer, probability, signed
 from hardgrpo.analysis.hard_leads import PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report.table_columns import (
@@ -49,8 +49,8 @@ def weaker_signal(study: dict, gains: pd.DataFrame, learnable: pd.DataFrame):
 def subsets(subsets: pd.DataFrame):
     return subsets, [
         *key_columns(subsets, *POLICY),
-        number(subsets, "prompts", "prompts", integer),
-        number(subsets, "pool", "pool", integer),
+        number(subsets, "prompts", "prompts", integer, "{} prompts"),
+        number(subsets, "pool", "pool", integer, "pool of {} prompts"),
         number(subsets, "mean_pass_rate", ("mean ", P_HAT), "{:.3f}".format),
         number(subsets, "zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " %")),
         *(
@@ -93,13 +93,11 @@ def lead_regressions(lead_regressions: pd.DataFrame):
         text(frame, "task", "task"),
         text(frame, "minus", "lead over"),
         text(frame, "predictor", "regressed on", PREDICTORS.get),
-        numbers(
-            "slope, pp per point [95 %]", [f"{a:+.2f} [{b:+.2f}, {c:+.2f}]" for a, b, c in ends]
-        ),
+        numbers("slope, pp per point [95 %]", [hundredths(*values) for values in ends]),
         numbers(
             R_SQUARED,
             [
-                r_squared(*values)
+                hundredths(*values)
                 for values in zip(frame.r_squared, frame.r_squared_low, frame.r_squared_high)
             ],
         ),
@@ -111,10 +109,10 @@ def lead_regressions(lead_regressions: pd.DataFrame):
 def lead_by_model(lead_by_model: pd.DataFrame):
     frame = lead_by_model
     return frame, [
-        text(frame, "task", "task"),
-        text(frame, "eval_task", "tested on"),
+        text(frame, "task", "trained on", note="trained on {}"),
+        text(frame, "eval_task", "tested on", note="tested on {}"),
         text(frame, "minus", "lead over"),
-        number(frame, "models", "models", integer),
+        number(frame, "models", "models", integer, "{} models"),
         number(frame, "least", in_points("least"), signed),
         number(frame, "most", in_points("most"), signed),
         number(frame, "spread", in_points("spread")),
@@ -136,7 +134,7 @@ def trajectories(trajectories: pd.DataFrame):
     )
     return frame, [
         *key_columns(frame, *POLICY),
-        number(frame, "prompts", "prompts", integer),
+        number(frame, "prompts", "prompts", integer, "{} prompts"),
         number(frame, "never_solved", "never solved before %"),
         estimate(frame, "mixed", "learnable %"),
         estimate(frame, "all_right", "all right %"),
@@ -169,7 +167,7 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
             for name in ("updates", "prompts", "rollouts")
         ),
         number(spent, "labels", "labels", integer),
-        number(spent, "completion_tokens", "limit, tokens", integer),
+        number(spent, "completion_tokens", "limit, tokens", integer, "limit: {} tokens"),
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
         number(spent, "gain", in_points("gain"), signed),
