@@ -9,8 +9,8 @@ again when more jobs have finished.
 """
 
 from hardgrpo.planning import calibration, durations
-from hardgrpo.runtime import errors, files
-from hardgrpo.study import load, paths
+from hardgrpo.runtime import errors
+from hardgrpo.study import checks, load, paths
 
 import argparse
 import statistics
@@ -39,7 +39,9 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    config = load.complete(files.read_yaml(args.config), Path(args.config).parent)
+    config_path = Path(args.config)
+    config = load.read_file(config_path)
+    checks.check(config, args.config, [*load.sources(config_path.parent), config_path])
     gpu = args.gpu or config["plan"]["gpu"]
     finished_jobs = calibration.read_finished_jobs(args.results, config)
     if not finished_jobs:

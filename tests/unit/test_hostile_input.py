@@ -482,6 +482,22 @@ def test_repetitive_rows_of_a_usual_number_are_unpacked(tmp_path, rows):
     assert len(files.read_jsonl(tmp_path / "x.jsonl.gz", {"id": str})) == rows
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("mini", "expected a mapping"),
+        ("[1, 2]", "expected a mapping"),
+        ("", "expected a mapping"),
+        ("plan: 3", "'study' is missing"),
+        ("models: 5", "'study' is missing"),
+    ],
+)
+def test_a_calibration_refuses_a_configuration_of_another_form(tmp_path, text, words):
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(UserError, match=words):
+        run_program("calibrate", "--config", tmp_path / "config.yaml", "--results", tmp_path)
+
+
 def test_make_fuzz_finds_this_package():
     """The program is started with --help alone."""
     variables = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "PYTHONPATH": ""}

@@ -25,7 +25,19 @@ LONGEST_CHAIN = 100  # largest number of entries that extend each other
 def read(folder: str | Path = ".") -> dict:
     """The configuration in a folder, without the user's files. Raise a `UserError` for a file that
     is not valid YAML."""
-    return complete(files.read_yaml(Path(folder) / "config.yaml"), folder)
+    return read_file(Path(folder) / "config.yaml")
+
+
+def read_file(path: str | Path) -> dict:
+    """The configuration in a file, which overlays the catalogue in the same folder. Raise a
+    `UserError` for a file that is not valid YAML or is no mapping."""
+    config = files.read_yaml(path)
+    if not isinstance(config, dict):
+        kind = type(config).__name__
+        raise UserError(
+            f"{path}: expected a mapping such as `study: mini`, found {kind}; correct it"
+        )
+    return complete(config, Path(path).parent)
 
 
 def complete(config: dict, folder: str | Path = ".") -> dict:
