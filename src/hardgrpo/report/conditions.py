@@ -46,8 +46,9 @@ def has_tiers(study: ResolvedStudy) -> bool:
 
 
 def has_several_tiers(task: dict) -> bool:
+    """Whether the configuration of a task says that its test problems have several tiers. A dataset
+    of choices is one tier: its number of objects."""
     source = task["source"]
-    # a dataset of choices has one number of objects, which is the tier
     is_one_tier = source.get("format") == "choices" and len(source.get("test", ())) == 1
     return settings.has_tiers(task) and not is_one_tier
 

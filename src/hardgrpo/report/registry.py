@@ -449,7 +449,7 @@ FIGURES = {
         "Gain by the share of the pool that is trained on, the shares of one way of choosing together; updates and rollouts are the same at every share."
         " Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=conditions.has_budgets,
-        design=lambda study: {"lines": conditions.lines(study)},
+        design=lambda study: {"lines": conditions.budget_lines(study)},
     ),
     "labels": Figure(
         ["gains", "spent"], "Results", "Gain against labels bought",
