@@ -33,7 +33,7 @@ OF_STUDY = {  # and the further figures for which each study has data
     "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "leads", "pass_at_k"},
     "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
     "mini_online": TRAINED | {"ahead", "kinds", "leads", "pass_at_k", "rollouts"},
-    "recordings": FIGURES | {"compared"},
+    "recordings": FIGURES - {"tiers"} | {"compared"},  # one tier: seven objects
     "trajectories": {"difficulty", "trajectories"},
 }
 # The small world of the tests has a harder twin of its task, and no policy that differs in the
