@@ -230,13 +230,11 @@ def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatc
     (tmp_path / "scratch/models").mkdir(parents=True)
     (tmp_path / "clone/results").symlink_to(tmp_path / "scratch")
     monkeypatch.chdir(tmp_path / "clone")
-    config = {
-        "data": "inside",
-        "models": {
-            "mine": {"source": {"kind": "folder", "path": str(tmp_path / "scratch/models")}}
-        },
-    }
-    assert images.outside(config) == [str(tmp_path / "scratch"), str(tmp_path / "scratch/models")]
+    models = {"mine": {"source": {"kind": "folder", "path": str(tmp_path / "scratch/models")}}}
+    assert images.outside(models, "inside") == [
+        str(tmp_path / "scratch"),
+        str(tmp_path / "scratch/models"),
+    ]
 
 
 # --- definitions that are executed
