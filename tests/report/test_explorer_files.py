@@ -181,6 +181,5 @@ def test_recorded_completions_come_with_their_texts(world, watched):
     ) and "7 tokens" in watched.text("[data-side=checkpoint]")
     watched.page.locator(".pairs a").nth(4).click()
     watched.ready()
-    assert "has no sample 4" in watched.text(
-        ".side"
-    ) and "cut off at the limit" in watched.text(".side")
+    shown = watched.text(".side")
+    assert "has no sample 4" in shown and "cut off at the limit" in shown
