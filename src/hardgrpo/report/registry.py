@@ -364,8 +364,8 @@ FIGURES = {
     ),
     "pass_at_k": Figure(
         ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
-        r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals. Grey dashed line: with every step"
-        " right, of the base model; where each policy is a row, it is the base model, in its interval.",
+        r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals. Dashed grey line: the base"
+        " model, counting only samples in which every step is right. Where each policy is a row, the dashed line is the base model, in its interval.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
         " after training by policy. Where the lines meet, training has only made answers likelier that the base model also reaches."
         " More than eight arms are rows, at the smallest and the largest k.",
