@@ -114,16 +114,9 @@ def plan(folder: Path, seeds: int):
     command = benchmarks.snakemake(*options, "--config", f"study={STUDY}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(folder / "src")}
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        text = output.read()
+    status, text, usage = benchmarks.run_alone(command, folder, environment)
     counts = {name: int(number) for name, number in re.findall(r"(?m)^(\w+) +(\d+)$", text)}
-    if process.returncode or "train_grpo" not in counts:
+    if status or "train_grpo" not in counts:
         raise UserError(f"the plan of {seeds} seeds failed: {text.strip().splitlines()[-1:]}")
     return counts, usage
 

@@ -1,11 +1,11 @@
-"""Measure what scheduling costs on Slurm: workflows of jobs that do nothing, with the profile slurm.
+"""Measure what Slurm's scheduling costs: run workflows of empty jobs with Snakemake's profile `slurm`.
 
     python scripts/maintenance/measure_slurm.py --jobs 100 1000 --output docs/slurm_jobs.csv
 
 The jobs go to the cluster of this shell's `sbatch`; `tests/slurm_cluster.py FOLDER` starts one on
-this machine. Each number of jobs is a workflow of its own, whose processor time and memory are those
-of Snakemake on the login node, with the commands that it calls (sbatch, sacct). --output keeps the
-rows of other numbers of jobs.
+this machine. Each number of jobs is a workflow of its own. Its row has the processor time of
+Snakemake and of the commands that it calls on the login node (sbatch, sacct), and the memory of the
+largest of these processes. Rows of --output with other numbers of jobs are kept.
 """
 
 import benchmarks
@@ -14,7 +14,6 @@ from hardgrpo.runtime.errors import UserError
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -51,7 +50,11 @@ def main() -> None:
         default=100,
         help="jobs in the queue at a time (default: %(default)s)",
     )
-    parser.add_argument("--folder", type=Path, help="on the cluster's file system (default: here)")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="folder of the temporary workflows, on the cluster's file system (default: here)",
+    )
     parser.add_argument("--output", type=Path, required=True, help="CSV file")
     args = parser.parse_args()
     rows = files.read_rows(args.output, COLUMNS) if args.output.exists() else []
@@ -69,21 +72,19 @@ def measure(folder: Path, jobs: int, at_a_time: int) -> dict:
     (folder / "empty.yaml").write_text("{}")
     command = [sys.executable, "-m", "snakemake", "--profile", str(benchmarks.ROOT / "slurm")]
     command += ["--configfile", "empty.yaml", "--jobs", str(at_a_time), "--quiet", "all"]
-    with open(folder / "log", "w+") as log:
-        started = time.monotonic()
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.monotonic() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        log.seek(0)
-        last_lines = log.read().strip().splitlines()[-3:]
-    done = len(list(folder.glob("done/*")))
-    if process.returncode or done != jobs:
-        raise UserError(f"{done} of {jobs} jobs ended well: {' '.join(last_lines)}")
+    started = time.monotonic()
+    status, output, usage = benchmarks.run_alone(command, folder, dict(os.environ))
+    wall_seconds = time.monotonic() - started
+    finished_jobs = len(list(folder.glob("done/*")))
+    if status or finished_jobs != jobs:
+        last_lines = output.strip().splitlines()[-3:]
+        raise UserError(
+            f"Snakemake ended with status {status} after {finished_jobs} of {jobs} jobs: {' '.join(last_lines)}"
+        )
     return {
         "jobs": jobs,
         "jobs_at_a_time": at_a_time,
-        "wall_seconds": round(wall, 1),
+        "wall_seconds": round(wall_seconds, 1),
         "processor_seconds": round(usage.ru_utime + usage.ru_stime, 1),
         "memory_mb": usage.ru_maxrss // 1024,
     }

@@ -4,7 +4,7 @@ and the claims that it tests."""
 from hardgrpo.analysis import hard_leads
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
-from hardgrpo.analysis.random_choice import difference_row
+from hardgrpo.analysis.random_choice import BETTER, OPEN, WORSE, difference_row
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report.tables import recorded
 from hardgrpo.study import settings
@@ -384,8 +384,8 @@ def closest_lines(regressions: pd.DataFrame) -> list[dict]:
 
 
 def under_limits(study: ResolvedStudy, frame: pd.DataFrame) -> list[pd.Series]:
-    """The rows of policy `hard`, trained under the tight limit: tested under the tight and under
-    the larger limit. `frame` is a table of `study`."""
+    """Two rows of policy `hard`, trained under the tight limit: its test under the tight limit, then
+    its test under the larger limit. `frame` is a table of `study`."""
     tight = next(task for task in study.task_names if "cut_from" in study.tasks[task])
     rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
     return [rows.loc[test] for test in (tight, study.tasks[tight]["cut_from"])]
@@ -403,8 +403,8 @@ def primary_rows(rows: pd.DataFrame, study: str, paper: str) -> pd.DataFrame:
 
 
 def by_verdict(verdicts: dict[str, str], preposition: str) -> str:
-    """Names grouped by their verdict: 'undecided on arithmetic and swaps', 'worse for a; no
-    difference shown for b'."""
+    """Each verdict with its names: {'arithmetic': 'undecided', 'swaps': 'undecided'} with
+    preposition 'on' gives 'undecided on arithmetic and swaps'."""
     groups: dict[str, list[str]] = {}
     for name, verdict in verdicts.items():
         groups.setdefault(verdict, []).append(name)
@@ -414,8 +414,8 @@ def by_verdict(verdicts: dict[str, str], preposition: str) -> str:
 
 
 def verdict_of(low: float, high: float) -> str:
-    """What an interval of a difference says."""
-    return "better" if low > 0 else "worse" if high < 0 else "no difference shown"
+    """The verdict on a difference with the interval [low, high]."""
+    return BETTER if low > 0 else WORSE if high < 0 else OPEN
 
 
 def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:

@@ -29,8 +29,8 @@ def read(folder: str | Path = ".") -> dict:
 
 
 def read_file(path: str | Path) -> dict:
-    """The configuration in a file, which overlays the catalogue in the same folder. Raise a
-    `UserError` for a file that is not valid YAML or is no mapping."""
+    """The configuration in a file, laid over the catalogue in the file's folder. Raise a `UserError`
+    if the file is not valid YAML or not a mapping."""
     config = files.read_yaml(path)
     if not isinstance(config, dict):
         kind = type(config).__name__

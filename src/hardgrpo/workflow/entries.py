@@ -1,4 +1,4 @@
-"""The entries of the configuration that the wildcards of a job name."""
+"""Look up the entries of the configuration that a job's wildcards refer to."""
 
 from snakemake.iocontainers import Wildcards
 
@@ -8,7 +8,7 @@ from hardgrpo.workflow.names import Names
 
 
 class Entries:
-    """Base class of objects whose methods map wildcards to inputs, arguments or resources."""
+    """Look-ups of entries by wildcards, for subclasses that return inputs, arguments or resources."""
 
     def __init__(self, config: dict, names: Names):
         self.config, self.names = config, names
@@ -30,7 +30,7 @@ class Entries:
         return self.config["recipes"][wildcards.recipe]
 
     def _run(self, wildcards: Wildcards) -> Run:
-        """The run that the wildcards of a path name."""
+        """The run that the wildcards of a path identify."""
         return Run(
             settings.model_of(wildcards.model),
             wildcards.task,
