@@ -1,6 +1,7 @@
 """Probes and evaluations of a model behind a real HTTP server: requests, stored answers, and
 failures."""
 
+import errno
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from email.utils import formatdate
 from pathlib import Path
@@ -17,6 +19,9 @@ import pytest
 import fork_server
 from conftest import path_of
 from hardgrpo.runtime import files, provenance
+from hardgrpo.sampling import server_engine
+from hardgrpo.sampling.answers import AnswerFile
+from hardgrpo.sampling.requests import Request
 from model_server import CUT, WORDS, at_random, completions_of, refusal
 
 PROMPTS = 6
@@ -411,6 +416,35 @@ def test_an_answer_that_never_helps_ends_the_program_in_one_line(
     model_server.answer = lambda body, number: answer
     fails(run(study, model_server.url), model_server.url, *words)
     assert not (study / "probe.jsonl").exists() and not (study / "provenance.json").exists()
+
+
+def test_a_disk_that_does_not_store_answers_ends_the_sampling(study, model_server, monkeypatch):
+    """The stored answers are written through to the disk in a thread: its failure ends the sampling,
+    too."""
+    refused = threading.Event()
+
+    def refuse(answers):
+        refused.set()
+        raise OSError(errno.EIO, "Input/output error", str(answers.path))
+
+    def answer(body, number):
+        assert refused.wait(60)
+        time.sleep(0.2)
+        return completions_of(body)
+
+    model_server.answer = answer
+    monkeypatch.setattr(AnswerFile, "sync", refuse)
+    monkeypatch.setattr(server_engine, "SECONDS_BETWEEN_SYNCS", 0.0)
+    requests = [Request(({"role": "user", "content": f"prompt {n}"},), n, 1.0) for n in range(9)]
+    address = server_engine.Address(model_server.url, concurrency=1)
+    with pytest.raises(OSError, match="Input/output error"):
+        list(
+            server_engine.sample(
+                study / "models/served", address, requests, 20, {}, study / "state",
+                None, lambda *_: None, lambda: None,
+            )
+        )  # fmt: skip
+    assert len(model_server.requests) == 1
 
 
 def test_a_server_that_is_not_there_is_named(study):

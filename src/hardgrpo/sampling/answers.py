@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import os
-import time
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +17,6 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling.requests import Completion, Request
 from hardgrpo.sampling.store import checksum
-
-SECONDS_BETWEEN_SYNCS = 1.0
 
 
 def completion_key(model: str, endpoint: str, chat: dict, max_tokens: int, request: Request) -> str:
@@ -68,7 +65,7 @@ class AnswerFile:
     were read."""
 
     def __init__(self, folder: Path):
-        self.path, self.last_sync = folder / "answers.jsonl", 0.0
+        self.path = folder / "answers.jsonl"
         self.usage, self.position = Usage(), 0
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -109,9 +106,8 @@ class AnswerFile:
         return completions
 
     def add(self, completions: dict[str, Completion], usage: Usage) -> None:
-        """Append the completions of one request. A kill of the program loses no appended line. The
-        file is synchronised with the disk at most every SECONDS_BETWEEN_SYNCS seconds, so a power
-        cut may lose the last lines."""
+        """Append the completions of one request. A kill of the program loses no appended line; a power
+        cut may lose the lines since the last `sync`."""
         answer = {
             "completions": {key: asdict(completion) for key, completion in completions.items()},
             "input_tokens": usage.input_tokens,
@@ -126,7 +122,8 @@ class AnswerFile:
             if size and os.pread(stream.fileno(), 1, size - 1) != b"\n":
                 stream.write(b"\n")
             stream.write(text + b"\t" + checksum(text) + b"\n")
-            stream.flush()
-            if time.monotonic() - self.last_sync > SECONDS_BETWEEN_SYNCS:
-                os.fsync(stream.fileno())
-                self.last_sync = time.monotonic()
+
+    def sync(self) -> None:
+        """Write the appended lines through to the disk."""
+        with open(self.path, "ab") as stream:
+            os.fsync(stream.fileno())

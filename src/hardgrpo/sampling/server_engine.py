@@ -40,6 +40,7 @@ CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
 # largest number of tries of a request; FIRST_TRIES if the server has not answered any request
 MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
+SECONDS_BETWEEN_SYNCS = 2.0  # of the stored answers with the disk
 LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends the sampling
 # for the list of models in an error message: time limit in seconds, number of models
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10
@@ -264,9 +265,13 @@ class Sampler:
             await self._check_model()
         groups = iter(group_requests(requests, keys))
         self.failure = None
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(self.address.concurrency, len(requests))):
-                tasks.create_task(self._work(groups))
+        sync = asyncio.create_task(self._sync_answers())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(min(self.address.concurrency, len(requests))):
+                    tasks.create_task(self._work(groups))
+        finally:
+            sync.cancel()
         if self.failure:
             raise self.failure
         if FEWEST_GROUPS <= self.groups == self.equal_groups:
@@ -275,6 +280,16 @@ class Sampler:
                 " seeds and temperature, or repeat stored answers: switch its cache off"
             )
         return [self.stored[key] for key in keys]
+
+    async def _sync_answers(self) -> None:
+        """Write stored answers through to the disk every few seconds. A thread waits for the disk, so
+        that requests continue."""
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_SYNCS)
+            try:
+                await asyncio.to_thread(self.answers.sync)
+            except OSError as error:
+                self.failure = self.failure or error
 
     async def _work(self, groups: Iterator[tuple[list[str], list[Request]]]) -> None:
         for keys, requests in groups:
@@ -422,10 +437,10 @@ class Sampler:
             most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
             try:
                 async with asyncio.timeout(self.address.timeout):
-                    answer = await self.client.post(
-                        path, body=body, cast_to=object, options=self.options
+                    response = await self.client.post(
+                        path, body=body, cast_to=httpx2.Response, options=self.options
                     )
-                answer = read_body(answer)
+                answer = read_body(response)
                 completions, usage = read_answer(answer, request, samples, self.model)
                 if tokens := tokens_of_early_truncation(answer, completions, self.max_tokens):
                     raise self._unusable_prompt(
@@ -623,13 +638,12 @@ def count_characters(request: Request) -> int:
 # -------------------------------------------------------------------------------------------------------
 
 
-def read_body(body: object) -> object:
-    """The answer in the body of a response. A body is text if its content type is not JSON; the text
-    is parsed as JSON or as a stream of events, and returned unchanged if it is neither."""
-    if not isinstance(body, str):
-        return body
+def read_body(response: httpx2.Response) -> object:
+    """The answer in a response: JSON, or a stream of events, which are joined. A text that is neither
+    is returned unchanged."""
     with contextlib.suppress(ValueError):
-        return json.loads(body.removeprefix("\ufeff"))
+        return json.loads(response.content)
+    body = response.text
     lines = [line.strip() for line in body.split("\n")]
     data = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
     if not data:
@@ -781,10 +795,10 @@ def _log_probabilities(logprobs: object) -> list[float]:
     values, tokens = entries.get("token_logprobs"), entries.get("content")
     if isinstance(tokens, list):
         values = [token.get("logprob") if isinstance(token, dict) else None for token in tokens]
-    is_complete = isinstance(values, list) and all(
-        isinstance(value, int | float) and math.isfinite(value) for value in values
-    )
-    return values if is_complete else []
+    try:
+        return values if math.isfinite(math.fsum(values)) else []
+    except (TypeError, ValueError, OverflowError):  # not a list of finite numbers
+        return []
 
 
 def share_tokens(total: int, lengths: list[int]) -> list[int]:
