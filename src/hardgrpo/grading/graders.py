@@ -173,7 +173,7 @@ def same_word(reference: str, extracted: str) -> bool:
 
 
 LETTER_ALONE, LETTER_IN_BRACKETS = (
-    re.compile(r"\(?([A-Za-z])\)?\.?"),
+    re.compile(r"\(?([A-Za-z])\)?[.:]?"),
     re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL),
 )
 

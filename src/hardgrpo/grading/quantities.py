@@ -128,8 +128,10 @@ CURRENCY = (
 ORDINAL = r"(?:st|nd|rd|th)"
 ORDINAL_TEXT = rf"\\(?:text\w*|mathrm)\{{ ?{ORDINAL} ?\}}"
 SPELLINGS = [  # replacements that unify spellings, applied in this order
-    (re.compile(rf"\\(?:text|mathrm) ?\{{ ?\\?({CURRENCY}|[%,]) ?\}}"), r"\1"),
     (re.compile(r"\\([%$])"), r"\1"),
+    (re.compile(r"\\(?:text|mathrm) ?\{ ?, ?\}"), ","),
+    (re.compile(r"\\(?:text|mathrm) ?\{ ?([A-Z]{1,2}) ?\}(?= ?\$)"), r"\1"),  # \text{US}$18
+    (re.compile(rf"\\(?:text|mathrm) ?\{{ ?({CURRENCY}|%) ?\}}"), r"\1 "),
     (re.compile(r"(?<=\d)(?:\.\.\.|\\[lc]?dots)$"), ""),
     (re.compile(r" ?\{ ?, ?\} ?"), ","),
     (re.compile(r"\\(?:[dtc]frac|sfrac|nicefrac)(?![A-Za-z])"), r"\\frac"),
@@ -246,7 +248,7 @@ def _read_equation(text: str) -> Quantity | None:
         )
         if SYMBOL.fullmatch(rounding):
             return _read_value(exact)
-        return (value := _read_value(rounding)) and (
+        return (value := _read_value(remove_marks(rounding))) and (
             _read_equation(exact) or (value if NAME.fullmatch(exact) else None)
         )
     name, equals, value = text.rpartition("=")
