@@ -243,7 +243,7 @@ def gains_by_selector(first_recipe: str, tables: dict[str, pd.DataFrame]) -> pd.
 
 
 def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Gains of the recorded runs with their parts, in descending order of finishing."""
+    """Gains of the recorded runs with their finishing, in descending order of finishing."""
     keys = ["model", "task", "eval_task", "policy", "recipe", "step"]
     gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high"]]
     rows = (
@@ -253,7 +253,7 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     )
     lines = []
     for row in rows.itertuples():
-        parts = round_parts(row.gain, [row.finishing, row.correctness])
+        finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
         lines.append(
             {
                 "model": model_of(row.model),
@@ -263,16 +263,15 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
                 "problems": row.problems,
                 "base answered %": f"{100 * row.base_answered:.1f}",
                 "gain": estimate(row, "gain"),
-                "finishing": interval(parts[0], row.finishing_low, row.finishing_high),
-                "correctness": interval(parts[1], row.correctness_low, row.correctness_high),
+                "finishing": interval(finishing, row.finishing_low, row.finishing_high),
             }
         )
     return pd.DataFrame(lines)
 
 
 def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of recorded runs minus the accuracy of the base model or of other runs: means of the
-    last five checkpoints, on all and on hard questions, by the task's grader.
+    """Accuracy of recorded runs minus the accuracy of other runs: means of the last five
+    checkpoints, on all and on hard questions, by the task's grader.
 
     Published accuracies are left out where there are completions.
     """
@@ -281,7 +280,9 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(
         columns=["all", "hard"]
     )
-    own_grader = last[(last.questions == "all") & (last.grading != "lenient")]
+    own_grader = last[
+        (last.questions == "all") & (last.grading != "lenient") & (last.minus != "base")
+    ]
     frame = own_grader.merge(by_questions, on=keys)
     return pd.DataFrame(
         {
@@ -295,10 +296,6 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
             ],
             "difference": frame["all"],
             "on hard questions": frame["hard"].fillna(""),
-            "checkpoints": frame.checkpoints,
-            "problems": frame.problems.map(
-                lambda number: "" if pd.isna(number) else f"{number:.0f}"
-            ),
         }
     )
 
@@ -350,7 +347,7 @@ def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
 
 
 def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
-    """The policy with the largest gain on each task, and the parts of the gain."""
+    """The policy with the largest gain on each task, with its sharpening and its greedy gain."""
     best = []
     for task, sampled in own_test_samples(tables["gains"]).groupby("task", sort=False):
         row = sampled.loc[sampled.gain.idxmax()]
@@ -359,14 +356,13 @@ def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
         )
         (greedy,) = arm_rows("gains").query("decoding == 'greedy'").itertuples()
         (kind,) = arm_rows("kinds").query("tier.isna()").itertuples()
-        parts = {name: estimate(kind, name) for name in KINDS}
         best.append(
             {
                 "task": task,
                 "policy": row.policy,
                 "gain": estimate(row, "gain"),
+                "sharpening": estimate(kind, "sharpening"),
                 "greedy": estimate(greedy, "gain"),
-                **parts,
             }
         )
     return best
