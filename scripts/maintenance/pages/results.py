@@ -86,7 +86,7 @@ def population(models: dict, gains: pd.DataFrame) -> str:
     if not all(settings.has_own_bases(models[name]) for name in names):
         return f"the weights {templates.quoted(names)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{name}`" for name in names)
-    return f"new base models pretrained as {kinds}: {seeds} replicates, each with its own base model; {problems} test problems per task"
+    return f"{seeds} replicates, each with a new base model ({kinds}); {problems} test problems per task"
 
 
 def place(rows: pd.DataFrame, row) -> str:
