@@ -1,7 +1,6 @@
 """docs/results.md, from the committed summaries of the reference studies: a table for each study,
 and the claims that it tests."""
 
-from hardgrpo.analysis import hard_leads
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.random_choice import BETTER, OPEN, WORSE, difference_row
@@ -368,17 +367,6 @@ def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
     return best
 
 
-def closest_lines(regressions: pd.DataFrame) -> list[dict]:
-    """The measure of the base model with the largest R² for the lead of `hard` over `random`, on
-    each task."""
-    rows = own_test_samples(regressions).query("policy == 'hard' and minus == 'random'")
-    best = rows.loc[rows.groupby("task", sort=False).r_squared.idxmax()]
-    return [
-        {"measure": hard_leads.PREDICTORS[row.predictor], **row._asdict()}
-        for row in best.itertuples()
-    ]
-
-
 def under_limits(study: ResolvedStudy, frame: pd.DataFrame) -> list[pd.Series]:
     """Two rows of policy `hard`, trained under the tight limit: its test under the tight limit, then
     its test under the larger limit. `frame` is a table of `study`."""
@@ -476,8 +464,6 @@ def page(root: Path, config: dict) -> str:
         **content,
         which=recommended.short_finding(root, config),
         best=largest_gains(studies[REFERENCE]),
-        lines=closest_lines(studies[REFERENCE]["lead_regressions"]),
-        predictors=len(hard_leads.PREDICTORS),
         bases_by_limit=list(studies[TRUNCATION]["parts"].drop_duplicates("eval_task").itertuples()),
         reference_table=gains_and_kinds(studies[REFERENCE]),
         limit_table=gains_by_limit(studies[TRUNCATION]),
