@@ -182,7 +182,7 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     gains, differences = own_test_samples(tables["gains"]), own_test_samples(tables["differences"])
     lines = []
-    for row in gains.itertuples():
+    for row in gains[gains.policy != "random"].itertuples():
         task_differences = differences[
             (differences.model == row.model) & (differences.task == row.task)
         ]
