@@ -6,7 +6,7 @@ from hardgrpo.study import memory, settings
 import pandas as pd
 
 TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "1,024 tokens"}
-SHOWN = ("as_written", "as_written_full")  # recipes of docs/gpus.md: an adapter, all weights
+SHOWN = {"as_written": "adapter", "as_written_full": "all weights"}  # recipes of docs/gpus.md
 
 
 def table(config: dict) -> pd.DataFrame:
@@ -35,5 +35,16 @@ def table(config: dict) -> pd.DataFrame:
 
 
 def short(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `table` that docs/gpus.md shows."""
-    return rows[rows.recipe.isin(SHOWN)].drop(columns=["vLLM sleeps"])
+    """The table of docs/gpus.md: a row for each model, from the rows of `table` with recipes of
+    SHOWN."""
+    memory_titles = list(TASKS.values())
+    lines: dict[str, dict] = {}
+    for row in rows[rows.recipe.isin(SHOWN)].to_dict("records"):
+        weights = SHOWN[row["recipe"]]
+        lines.setdefault(row["model"], {"model": row["model"], "weights": row["weights"]}).update(
+            {
+                f"{weights}: GPUs": row["GPUs"],
+                f"{weights}: GiB on each": ", ".join(row[title] for title in memory_titles),
+            }
+        )
+    return pd.DataFrame(lines.values())

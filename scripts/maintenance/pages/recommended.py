@@ -264,7 +264,6 @@ def short_finding(root: Path, config: dict) -> str:
     return templates.fill(
         "which-tenth",
         **content,
-        ways=len({lead.way for lead in content["leads"]}),
         grouped=lines_by_way,
     )
 

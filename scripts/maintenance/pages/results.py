@@ -1,7 +1,6 @@
 """docs/results.md, from the committed summaries of the reference studies: a table for each study,
 and the claims that it tests."""
 
-from hardgrpo.analysis import hard_leads
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.random_choice import BETTER, OPEN, WORSE, difference_row
@@ -86,7 +85,7 @@ def population(models: dict, gains: pd.DataFrame) -> str:
     if not all(settings.has_own_bases(models[name]) for name in names):
         return f"the weights {templates.quoted(names)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{name}`" for name in names)
-    return f"new base models pretrained as {kinds}: {seeds} replicates, each with its own base model; {problems} test problems per task"
+    return f"{seeds} replicates, each with a new base model ({kinds}); {problems} test problems per task"
 
 
 def place(rows: pd.DataFrame, row) -> str:
@@ -183,7 +182,7 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     gains, differences = own_test_samples(tables["gains"]), own_test_samples(tables["differences"])
     lines = []
-    for row in gains.itertuples():
+    for row in gains[gains.policy != "random"].itertuples():
         task_differences = differences[
             (differences.model == row.model) & (differences.task == row.task)
         ]
@@ -243,7 +242,7 @@ def gains_by_selector(first_recipe: str, tables: dict[str, pd.DataFrame]) -> pd.
 
 
 def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Gains of the recorded runs with their parts, in descending order of finishing."""
+    """Gains of the recorded runs with their finishing, in descending order of finishing."""
     keys = ["model", "task", "eval_task", "policy", "recipe", "step"]
     gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high"]]
     rows = (
@@ -253,7 +252,7 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     )
     lines = []
     for row in rows.itertuples():
-        parts = round_parts(row.gain, [row.finishing, row.correctness])
+        finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
         lines.append(
             {
                 "model": model_of(row.model),
@@ -263,16 +262,15 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
                 "problems": row.problems,
                 "base answered %": f"{100 * row.base_answered:.1f}",
                 "gain": estimate(row, "gain"),
-                "finishing": interval(parts[0], row.finishing_low, row.finishing_high),
-                "correctness": interval(parts[1], row.correctness_low, row.correctness_high),
+                "finishing": interval(finishing, row.finishing_low, row.finishing_high),
             }
         )
     return pd.DataFrame(lines)
 
 
 def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of recorded runs minus the accuracy of the base model or of other runs: means of the
-    last five checkpoints, on all and on hard questions, by the task's grader.
+    """Accuracy of recorded runs minus the accuracy of other runs: means of the last five
+    checkpoints, on all and on hard questions, by the task's grader.
 
     Published accuracies are left out where there are completions.
     """
@@ -281,7 +279,9 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(
         columns=["all", "hard"]
     )
-    own_grader = last[(last.questions == "all") & (last.grading != "lenient")]
+    own_grader = last[
+        (last.questions == "all") & (last.grading != "lenient") & (last.minus != "base")
+    ]
     frame = own_grader.merge(by_questions, on=keys)
     return pd.DataFrame(
         {
@@ -295,10 +295,6 @@ def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
             ],
             "difference": frame["all"],
             "on hard questions": frame["hard"].fillna(""),
-            "checkpoints": frame.checkpoints,
-            "problems": frame.problems.map(
-                lambda number: "" if pd.isna(number) else f"{number:.0f}"
-            ),
         }
     )
 
@@ -350,7 +346,7 @@ def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
 
 
 def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
-    """The policy with the largest gain on each task, and the parts of the gain."""
+    """The policy with the largest gain on each task, with its sharpening and its greedy gain."""
     best = []
     for task, sampled in own_test_samples(tables["gains"]).groupby("task", sort=False):
         row = sampled.loc[sampled.gain.idxmax()]
@@ -359,28 +355,16 @@ def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
         )
         (greedy,) = arm_rows("gains").query("decoding == 'greedy'").itertuples()
         (kind,) = arm_rows("kinds").query("tier.isna()").itertuples()
-        parts = {name: estimate(kind, name) for name in KINDS}
         best.append(
             {
                 "task": task,
                 "policy": row.policy,
                 "gain": estimate(row, "gain"),
+                "sharpening": estimate(kind, "sharpening"),
                 "greedy": estimate(greedy, "gain"),
-                **parts,
             }
         )
     return best
-
-
-def closest_lines(regressions: pd.DataFrame) -> list[dict]:
-    """The measure of the base model with the largest R² for the lead of `hard` over `random`, on
-    each task."""
-    rows = own_test_samples(regressions).query("policy == 'hard' and minus == 'random'")
-    best = rows.loc[rows.groupby("task", sort=False).r_squared.idxmax()]
-    return [
-        {"measure": hard_leads.PREDICTORS[row.predictor], **row._asdict()}
-        for row in best.itertuples()
-    ]
 
 
 def under_limits(study: ResolvedStudy, frame: pd.DataFrame) -> list[pd.Series]:
@@ -480,8 +464,6 @@ def page(root: Path, config: dict) -> str:
         **content,
         which=recommended.short_finding(root, config),
         best=largest_gains(studies[REFERENCE]),
-        lines=closest_lines(studies[REFERENCE]["lead_regressions"]),
-        predictors=len(hard_leads.PREDICTORS),
         bases_by_limit=list(studies[TRUNCATION]["parts"].drop_duplicates("eval_task").itertuples()),
         reference_table=gains_and_kinds(studies[REFERENCE]),
         limit_table=gains_by_limit(studies[TRUNCATION]),

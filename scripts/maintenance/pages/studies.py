@@ -1,5 +1,6 @@
-"""The table of docs/reproduce.md: every study, its question, its runs, the GPU-hours to train and
-test them on H100s by the uncalibrated cost model, and whether its summaries are committed."""
+"""The table of docs/reproduce.md: every study, its question, its runs, and the GPU-hours to train and
+test them on H100s by the uncalibrated cost model, or what the study needs instead. The names of
+studies with committed summaries are bold."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
@@ -10,34 +11,32 @@ from pathlib import Path
 
 
 def table(root: Path, config: dict) -> str:
-    lines = [
-        "| study | question | trains on | runs | GPU-hours | summaries |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| study | question | runs | GPU-hours |", "|---|---|---|---|"]
     for name, entry in config["studies"].items():
-        committed = "committed" if (root / paths.reference(name) / "gains.csv").is_file() else ""
-        study, gpu_hours = ResolvedStudy.of(config, name), ""
-        if trained_on(study) == "GPUs":
+        study = ResolvedStudy.of(config, name)
+        needs = trained_on(study)
+        if needs == "GPUs":
             jobs = [ResolvedJob.of(config, job) for job in jobs_with_gpus(study)]
-            hours = sum(durations.estimate(job, "h100").gpu_hours for job in jobs)
-            gpu_hours = f"{hours:,.0f}"
-        lines.append(
-            f"| `{name}` | {entry.get('question') or entry['title']} | {trained_on(study)} | {len(study.runs)} | {gpu_hours} | {committed} |"
-        )
+            needs = f"{sum(durations.estimate(job, 'h100').gpu_hours for job in jobs):,.0f}"
+        title = shown_name(name, (root / paths.reference(name) / "gains.csv").is_file())
+        question = entry.get("question") or entry["title"]
+        lines.append(f"| {title} | {question} | {len(study.runs)} | {needs} |")
     for name, analysis in config.get("analyses", {}).items():
-        committed = "committed" if (root / paths.reference(name)).is_dir() else ""
-        lines.append(
-            f"| `{name}` | {analysis['question']} | nothing: published numbers | 0 |  | {committed} |"
-        )
+        title = shown_name(name, (root / paths.reference(name)).is_dir())
+        lines.append(f"| {title} | {analysis['question']} | 0 | none: published numbers |")
     return "\n".join(lines)
 
 
+def shown_name(name: str, is_committed: bool) -> str:
+    return f"**`{name}`**" if is_committed else f"`{name}`"
+
+
 def trained_on(study: ResolvedStudy) -> str:
-    """The hardware that trains the runs of a study."""
+    """`GPUs`, or what a study needs instead of GPUs."""
     models = [study.models[name] for name in study.model_names]
     if not any(map(settings.is_sampled, models)):
-        return "nothing: recorded"
-    return "GPUs" if any("gpus" in model for model in models) else "a CPU"
+        return "none: recorded"
+    return "GPUs" if any("gpus" in model for model in models) else "none: a CPU"
 
 
 def jobs_with_gpus(study: ResolvedStudy) -> list[Job]:
