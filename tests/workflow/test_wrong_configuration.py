@@ -515,7 +515,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/math/source/columns", {"question": "q"}),
-            ["tasks.math.source.columns", "format math knows its own columns"],
+            ["tasks.math.source.columns", "format math determines the columns"],
         ),
         (break_("track", "tensorbord"), ["track", "tensorboard"]),
         (

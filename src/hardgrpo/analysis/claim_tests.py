@@ -71,8 +71,7 @@ def _leads(
     return [(row, interval) for row, interval in leads if interval]
 
 
-# --- differences, paired by problem and seed
-# ---------------------------------------------------------------------------
+# --- differences, paired by problem and seed ---
 
 
 def difference(claim: dict, study: Study) -> list[dict]:
@@ -196,8 +195,7 @@ def transfer(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
-# --- unpaired differences
-# ----------------------------------------------------------------------------------------------
+# --- unpaired differences ---
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
@@ -235,8 +233,7 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
-# --- a single policy
-# ---------------------------------------------------------------------------------------------------
+# --- a single policy ---
 
 
 def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
@@ -355,8 +352,7 @@ def rollouts_saved(claim: dict, study: Study) -> list[dict]:
     ]
 
 
-# --- published numbers before and after training
-# -----------------------------------------------------------------------
+# --- published numbers before and after training ---
 
 
 def unsolved_gain(claim: dict, study: Study) -> list[dict]:
@@ -385,8 +381,7 @@ def mixed_lead(claim: dict, study: Study) -> list[dict]:
     ]
 
 
-# --- regressions over cells: without intervals, because cells are not independent
-# ----------------------------------------
+# --- regressions over cells: without intervals, because cells are not independent ---
 
 
 def fit(claim: dict, study: Study) -> list[dict]:

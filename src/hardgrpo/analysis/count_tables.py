@@ -18,8 +18,7 @@ from hardgrpo.selection import probe_sizes as probes
 ALL = "all"  # in the column `file`: the distinct prompts of all files
 
 
-# --- samples per prompt
-# ------------------------------------------------------------------------------------------------
+# --- samples per prompt ---
 
 
 def probe_sizes(counts: list[dict], analysis: dict) -> list[dict]:
@@ -65,8 +64,7 @@ def pools(counts: list[dict], budget: float) -> dict[str, list[dict]]:
     }
 
 
-# --- before and after training
-# -----------------------------------------------------------------------------------------
+# --- before and after training ---
 
 
 class BeforeAfter:

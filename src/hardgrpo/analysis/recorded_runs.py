@@ -77,8 +77,7 @@ def _questions(cell: Cell) -> dict[str, np.ndarray]:
     }
 
 
-# --- runs with completions
-# ---------------------------------------------------------------------------------------------
+# --- runs with completions ---
 
 
 def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
@@ -174,8 +173,7 @@ def _mean(values: np.ndarray | None) -> float | None:
     return None if values is None else values.mean()
 
 
-# --- published accuracies
-# ----------------------------------------------------------------------------------------------
+# --- published accuracies ---
 
 
 def _published(

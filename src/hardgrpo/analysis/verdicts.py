@@ -102,8 +102,7 @@ def is_in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
     )
 
 
-# --- verdicts
-# ----------------------------------------------------------------------------------------------------------
+# --- verdicts ---
 
 
 def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:

@@ -36,8 +36,7 @@ MEMORY_BYTES = 2 << 30
 ROUNDING_TOLERANCE = 5e-4
 EXACT_DIGITS = 50
 
-# --- spellings that Math-Verify does not read
-# ----------------------------------------------------------------------
+# --- spellings that Math-Verify does not read ---
 
 SPELLINGS = [
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
@@ -110,8 +109,7 @@ def _format_value(value: Fraction, is_ratio: bool) -> str:
     return f"{'-' if value < 0 else ''}{integer}.{fraction:0{places}}"
 
 
-# --- questions
-# -----------------------------------------------------------------------------------------------------
+# --- questions ---
 
 
 def _is_equivalent(reference: str, answer: str) -> bool:
@@ -176,8 +174,7 @@ def _parsed(text: str) -> list:
     )
 
 
-# --- corrections of Math-Verify's comparisons
-# ----------------------------------------------------------------------
+# --- corrections of Math-Verify's comparisons ---
 
 
 def _check_equal_values() -> None:
@@ -221,8 +218,7 @@ def _differ(a, b, vanishing: bool = False) -> bool:
     return size.is_Number and difference.is_Number and bool(difference > tolerance * size)
 
 
-# --- the program
-# ---------------------------------------------------------------------------------------------------
+# --- the program ---
 
 
 def answer_questions() -> None:

@@ -53,8 +53,7 @@ HELPER_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 
 
-# --- comparisons
-# ---------------------------------------------------------------------------------------------------
+# --- comparisons ---
 
 BASE_NUMBER = re.compile(r"\(?(\d[0-9A-Fa-f]*)\)?(?:_\{?([0-9a-z]+)\}?|\(?base-?([0-9a-z]+)\)?)")
 SUBSCRIPT = re.compile(r"\d\)?_(?!\{?10\}?(?!\d))")
@@ -168,8 +167,7 @@ def parses(text: str) -> bool:
     return read_number(text) is not None or bool(_ask({"parse": to_latex(text)}))
 
 
-# --- the helper process
-# --------------------------------------------------------------------------------------------
+# --- the helper process ---
 
 
 @dataclass

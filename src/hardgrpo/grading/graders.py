@@ -112,8 +112,7 @@ def are_equal(grader: str, left: str, right: str) -> bool:
     return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
 
 
-# --- where the answer is
-# ---------------------------------------------------------------------------------------
+# --- where the answer is ---
 
 
 def word_after_marks(completion: str) -> str | None:
@@ -157,8 +156,7 @@ def line_of_last_box(completion: str) -> str | None:
     return content.strip() if mark and brace else None
 
 
-# --- comparisons of answer and reference, and kinds of answers
-# -----------------------------------------------------
+# --- comparisons of answer and reference, and kinds of answers ---
 
 
 def same_text(reference: str, extracted: str) -> bool:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 LONGEST_NUMBER = 200  # characters; longer texts are not read
 LARGEST_EXPONENT = 999  # largest exponent of a power of ten that is read
 
-# --- Unicode
-# -------------------------------------------------------------------------------------------------------
+# --- Unicode ---
 
 COMMANDS = (
     r"×\times ⋅\cdot ·\cdot ∙\cdot ÷/ ⁄/ ±\pm √\sqrt ∞\infty ≤\le ≥\ge ≠\ne ≈\approx ∪\cup ∩\cap ∈\in ∨\lor ∠\angle"
@@ -75,8 +74,7 @@ def _remove_accents(text: str) -> str:
     return "".join(c for c in text if unicodedata.category(c)[0] != "M")
 
 
-# --- spaces, and marks around an answer
-# ----------------------------------------------------------------------------
+# --- spaces, and marks around an answer ---
 
 BALANCED = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)"  # braces, three deep
 TEXT = re.compile(
@@ -118,8 +116,7 @@ def remove_marks(text: str) -> str:
     return text.strip()
 
 
-# --- numbers
-# -------------------------------------------------------------------------------------------------------
+# --- numbers ---
 
 CURRENCY = (
     r"(?:(?:[A-Z]{1,2} ?)?\$|[€£¥₹₩₽¢]|\\(?:pounds|euro|yen|textdollar|texteuro)\b"
@@ -321,8 +318,7 @@ def _decimal(digits: str) -> Fraction:
     return Fraction(digits.replace(",", "").replace(" ", "").rstrip("."))
 
 
-# --- units
-# ---------------------------------------------------------------------------------------------------------
+# --- units ---
 
 WORD = r"[^\W\d_]++(?:[-'][^\W\d_]++)*+"
 UNITS = re.compile(

@@ -138,8 +138,7 @@ def _is_number(value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-# --- proofs
-# --------------------------------------------------------------------------------------------------------
+# --- proofs ---
 
 
 def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: int) -> np.ndarray:
@@ -287,8 +286,7 @@ def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> 
     )
 
 
-# --- subsets
-# -------------------------------------------------------------------------------------------------------
+# --- subsets ---
 
 
 def choose(
@@ -368,8 +366,7 @@ def matched_order(target: TargetSubset) -> list[int]:
     )
 
 
-# --- what to draw next
-# ---------------------------------------------------------------------------------------------
+# --- what to draw next ---
 
 
 class Stopper:

@@ -24,11 +24,8 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
-    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES.
-
-    Each mistake is listed with its file and line if the mistake is found in `sources`, else with
-    `name`.
-    """
+    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES: each
+    with its file and line if it is in one of `sources`, else with `name`."""
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
@@ -40,8 +37,8 @@ def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
             f"{load.locate(place, list(sources)) or name}: {place}: {problem}"
             for place, problem in mistakes[:MOST_MISTAKES]
         ]
-        more = len(mistakes) - len(lines)
-        raise UserError(*lines, *([f"and {more} more mistakes"] if more else []))
+        unlisted = len(mistakes) - len(lines)
+        raise UserError(*lines, *([f"and {unlisted} more mistakes"] if unlisted else []))
 
 
 def check_writable(*folders: str) -> None:
@@ -73,7 +70,7 @@ def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
         if OWN_BASE_NAME.search(name):
             yield (
                 f"models.{name}",
-                "names that end in -seed and a number are those of replicates' own bases; give the model another",
+                "names that end in -seed and a number are reserved for replicates' own bases; give the model another name",
             )
         if check_source := SOURCE_CHECKS.get(model["source"]["kind"]):
             yield from check_source(f"models.{name}.source", model["source"], tasks)
@@ -235,14 +232,11 @@ def _subset_mistakes(
         yield from unknown_names(
             f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries
         )
-    name, task, policy = (
-        subset["task"],
-        tasks.get(subset["task"]),
-        all_policies.get(subset["policy"]),
-    )
+    name = subset["task"]
+    task, policy = tasks.get(name), all_policies.get(subset["policy"])
     if task and policy and not is_labelled(task):
-        before = policies.labels_before(policy)
-        if before != "none" or policies.is_by_tier(policy["rule"]):
+        labels = policies.labels_before(policy)
+        if labels != "none" or policies.is_by_tier(policy["rule"]):
             needs = {
                 "pool": "the answers of the whole pool",
                 "sample": "the answers of a sample of the pool",
@@ -250,7 +244,7 @@ def _subset_mistakes(
             }
             yield (
                 "subset.policy",
-                f"'{subset['policy']}' needs {needs[before]} before it chooses, and task '{name}' has none (labelled: false);"
+                f"'{subset['policy']}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
                 " choose random, or a policy `by` a measure that needs no answers, e.g. agreement_lowest",
             )
     if (

@@ -54,8 +54,8 @@ def unknown_names(place: str, section: str, names: Collection[str], entries: dic
 
 
 def study_mistakes(config: dict, name: str) -> Mistakes:
-    """Yield every mistake between a study and the objects that it names. Only the names are checked
-    if a model or all tasks are unknown."""
+    """Yield every mistake between a study and the objects that it names. If a model or all tasks
+    are unknown, only the names are checked."""
     study, place = config["studies"][name], f"studies.{name}"
     yield from _missing_entries(place, study, config)
     if (
@@ -83,7 +83,8 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
-    if name == config["study"]:  # changed limits for one study may be too large for others
+    # for the study of config.yaml only, because changed limits may be too large for other studies
+    if name == config["study"]:
         yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
 
 
