@@ -1,8 +1,8 @@
 """Summary tables that regress gains on learnable share, on completion length, or on both.
 
-The regressions describe the cells of a study. They have neither intervals nor p, because cells
-share base models, problems and seeds, and two tasks differ for many reasons. Intervals for
-independent points would find support in 12 to 32 % of studies of two unrelated tasks.
+The regressions are descriptive. They have neither intervals nor p, because cells share base models,
+problems and seeds. Intervals for independent points would show a relation in 12 to 32 % of studies
+of two unrelated tasks.
 """
 
 from collections.abc import Iterator
