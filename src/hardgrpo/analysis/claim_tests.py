@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hardgrpo.analysis import arms, statistics
+from hardgrpo.analysis.formats import is_known
 from hardgrpo.analysis.published import unpaired
 from hardgrpo.analysis.verdicts import Study, cell_of, relation
 
@@ -45,8 +46,8 @@ def _result(
 def _cell_result(
     row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None
 ) -> dict:
-    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable`: why
-    the claim is undecidable."""
+    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable` is the
+    reason why the claim cannot be decided."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -173,10 +174,10 @@ def lost_lead(claim: dict, study: Study) -> list[dict]:
     """The lead of `policy` over `minus` on the task's own test, minus the lead of the same runs on
     a test with the same problems and a larger completion limit."""
     name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
-    leads = _leads(study, claim, "paired", what="test")
-    roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
     return [
-        _cell_result(row, name + row["at"], interval) for row, interval in leads if roomier(row)
+        _cell_result(row, name + row["at"], interval)
+        for row, interval in _leads(study, claim, "paired", what="test")
+        if relation(row["task"], row["at"], study.tasks) == "roomier"
     ]
 
 
@@ -265,7 +266,7 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
     `margin` (a share) of zero.
 
     New solving cannot exceed the share of problems out of the base model's reach. If this share is
-    at most `margin`, the claim cannot fail and stays undecided.
+    at most `margin`, the claim is undecided, because it cannot fail.
     """
     rows = []
     for cell_rows in study.by_cell("kinds", claim, arm=claim["arm"]).values():
@@ -295,7 +296,7 @@ def tiers(claim: dict, study: Study) -> list[dict]:
         for row in study.rows("tier_trends", claim, arm=policy):
             name = f"gain of {policy}, tier {row['easiest']} - tier {row['hardest']}"
             rows.append(_cell_result(row, name, _interval(row, "points")))
-            if row["log_odds"] == row["log_odds"]:
+            if is_known(row["log_odds"]):
                 rows.append(_cell_result(row, f"{LOG_ODDS}{name}", _interval(row, "log_odds")))
     return rows
 

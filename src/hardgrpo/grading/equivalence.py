@@ -1,10 +1,10 @@
 r"""Compare two expressions with Math-Verify. expressions.py runs this module as a helper process,
 with JSON Lines over pipes.
 
-This module changes Math-Verify in three ways. First, it removes units, because Math-Verify drops
-everything after the first '\text{}'. Second, it compares again values that Math-Verify calls equal
-only because both are small. Third, it resets the state of SymPy, which draws random numbers and
-caches results, before each question, so that a verdict depends only on the question.
+This module corrects Math-Verify in three ways. It removes units, because Math-Verify drops
+everything after the first '\text{}'. It compares again values that Math-Verify calls equal only
+because both are small. It resets the state of SymPy, which draws random numbers and caches results,
+before each question, so that a verdict depends only on the question.
 """
 
 import contextlib
@@ -263,10 +263,10 @@ def _make_reset() -> Callable[[str], None]:
     """Return a function to call before each question, so that the verdict does not depend on random
     draws or earlier questions.
 
-    SymPy draws at random the points at which it compares functions, and the order in which it
-    derives assumptions. This function fixes the order. SymPy also caches results. The returned
-    function clears the caches if random numbers were drawn or a new numbered dummy symbol was
-    created since the last question.
+    SymPy draws at random the points at which it compares functions and the order in which it
+    derives assumptions, and caches results. This function fixes the order. The returned function
+    clears the caches if random numbers were drawn or a numbered dummy symbol was created since the
+    last question.
     """
     from math_verify import parser
     from sympy import Dummy
@@ -283,14 +283,9 @@ def _make_reset() -> Callable[[str], None]:
     def reset(question: str) -> None:
         nonlocal dummies
         if Dummy._count != dummies or (draws.rng.getstate(), random.getstate()) != states:
-            for clear in (
-                cache.clear_cache,
-                *(
-                    f.cache_clear
-                    for f in (_parsed, parser.parse_latex_cached, parser.extract_latex)
-                ),
-            ):
-                clear()
+            cache.clear_cache()
+            for cached in (_parsed, parser.parse_latex_cached, parser.extract_latex):
+                cached.cache_clear()
             draws.rng.setstate(states[0])
             random.setstate(states[1])
         # far from the numbers of dummies in modules

@@ -2,11 +2,11 @@ r"""Compare expressions: this module compares numbers and words, and Math-Verify
 expressions.
 
 Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own time limit works only
-in the main thread. Therefore Math-Verify runs in a helper process: equivalence.py as a program,
-with JSON Lines over pipes. Each process starts its helper for its first question, and starts a new
-helper after a question that ended the previous helper. A comparison that ends two helpers is
-undecided. A program stops with an error if Math-Verify is slow for most questions, because grading
-a file of slow answers would take days.
+in the main thread. Math-Verify therefore runs in a helper process: equivalence.py as a program,
+with JSON Lines over pipes. A process starts its helper for the first question, and a new helper
+after a question that ended the previous helper. A comparison that ends two helpers is undecided. A
+program stops with an error if Math-Verify is slow for most questions, because grading a file of
+slow answers would take days.
 """
 
 import atexit
@@ -88,9 +88,8 @@ def _remove_spaces(text: str) -> str:
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
-    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either
-    try. As in Math-Verify, the relation is not symmetric: for the reference 'x > 2', a set is
-    accepted."""
+    """Whether an answer is equivalent to a reference; None if undecided. As in Math-Verify, the
+    relation is not symmetric: for the reference 'x > 2', a set is accepted."""
     if same_text(reference, answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
@@ -113,17 +112,12 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
         return False  # Math-Verify ignores a base that the reference lacks
     if base not in ("10", None):
         return digits == (answer_digits if answer_base else words[1])
-    left, right = (
-        read_quantity(digits if base else reference),
-        read_quantity(answer_digits if answer_base else answer),
-    )
-    if (
-        not left
-        or not right
-        or left.bare
-        or ("=" in reference and "=" in answer and left.value == right.value)
-    ):
-        return None  # x = 5 is not y = 5, and 5m is not 5
+    left = read_quantity(digits if base else reference)
+    right = read_quantity(answer_digits if answer_base else answer)
+    if not left or not right or left.bare:  # 5m is not 5
+        return None
+    if "=" in reference and "=" in answer and left.value == right.value:
+        return None  # x = 5 is not y = 5
     return _same_quantity(left, right)
 
 
@@ -132,9 +126,8 @@ def _same_quantity(left: Quantity, right: Quantity) -> bool:
     both 50 and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
-        pairs.append(
-            (left.value / (100 if left.percent else 1), right.value / (100 if right.percent else 1))
-        )
+        shares = [side.value / (100 if side.percent else 1) for side in (left, right)]
+        pairs.append(tuple(shares))
     return any(a == b or (left.ratio != right.ratio and _is_rounding(a, b)) for a, b in pairs)
 
 
@@ -192,7 +185,7 @@ class Usage:
         if self.seconds > ALLOWED_SECONDS + ALLOWED_SECONDS_EACH * self.questions:
             raise UserError(
                 f"{self.subject}: stopped, because Math-Verify took {self.seconds:.0f} seconds of processor time for {self.questions}"
-                f" comparisons of answers; at most {ALLOWED_SECONDS:.0f} and {ALLOWED_SECONDS_EACH} more for each are allowed; the slowest"
+                f" comparisons of answers; allowed are {ALLOWED_SECONDS:.0f} seconds and {ALLOWED_SECONDS_EACH} for each comparison; the slowest"
                 f" took {self.slowest[0]:.0f} seconds: {self.slowest[1]}; remove completions with slow answers, raise"
                 " ALLOWED_SECONDS_EACH in src/hardgrpo/grading/expressions.py, or choose another grader for the task, and run again"
             )
@@ -215,9 +208,8 @@ def _ask(question: dict) -> bool | None:
                 line = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
                 line = b""
-            except (
-                BaseException
-            ):  # after an interrupt, the next question would read the reply to this question
+            except BaseException:
+                # after an interrupt, the next question would read the reply to this question
                 _stop_helper()
                 raise
             if line:
@@ -238,20 +230,13 @@ def _get_helper() -> subprocess.Popen:
         environment = {
             name: value for name, value in os.environ.items() if HELPER_VARIABLES.fullmatch(name)
         }
-        # -P: no import from the working folder. The hash seed gives SymPy's sets the same order in
-        # every run.
-        determinism = {
-            "PYTHONHASHSEED": "0",
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
+            "PYTHONHASHSEED": "0",  # SymPy's sets have the same order in every run
             "SYMPY_USE_CACHE": "yes",
             "SYMPY_GROUND_TYPES": "python",
         }
-        paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-        pipes = {
-            "stdin": subprocess.PIPE,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.DEVNULL,
-            "bufsize": 0,
-        }
+        # -P: no import from the working folder
         command = [sys.executable, "-P", "-m", equivalence.__name__]
         try:
             # Slurm sends SIGTERM to every process of a job step, but the current update of a
@@ -259,7 +244,12 @@ def _get_helper() -> subprocess.Popen:
             signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
                 _helper = subprocess.Popen(
-                    command, env=environment | determinism | {"PYTHONPATH": paths}, **pipes
+                    command,
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
                 )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)

@@ -1,10 +1,8 @@
-r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words.
-
-Each table below unifies spellings of one kind: Unicode, LaTeX's spaces, marks around an answer,
-notations of numbers, units.
-"""
+r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words."""
 
 import functools
+import itertools
+import math
 import re
 import unicodedata
 from fractions import Fraction
@@ -237,10 +235,8 @@ def _read_answer(text: str) -> Quantity | None:
 def _read_equation(text: str) -> Quantity | None:
     r"""'x = 5', '5 = x' and '\approx 5' are 5; 'x = 1/3 \approx 0.33' is 1/3."""
     if approximation := APPROXIMATION.search(text):
-        exact, rounding = (
-            text[: approximation.start()].strip(" ="),
-            text[approximation.end() :].strip(),
-        )
+        exact = text[: approximation.start()].strip(" =")
+        rounding = text[approximation.end() :].strip()
         if SYMBOL.fullmatch(rounding):
             return _read_value(exact)
         return (value := _read_value(rounding)) and (
@@ -288,17 +284,14 @@ def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
         # a mixed number has a proper fraction
         if not denominator or (integer is not None and not 0 <= numerator < denominator):
             return None, start, True
-        size, is_ratio = (
-            (0 if integer is None else _decimal(integer)) + numerator / denominator,
-            True,
-        )
+        size = (0 if integer is None else _decimal(integer)) + numerator / denominator
+        is_ratio = True
     elif match := REPEATING.match(text, start):
         fixed, repetend = match[1], "".join(filter(None, match.groups()[1:]))
         places = len(fixed) - fixed.index(".") - 1
-        size, is_ratio = (
-            _decimal(fixed + "0") + Fraction(int(repetend), 10**places * (10 ** len(repetend) - 1)),
-            True,
-        )
+        repeating = Fraction(int(repetend), 10**places * (10 ** len(repetend) - 1))
+        size = _decimal(fixed + "0") + repeating
+        is_ratio = True
     elif match := TEN.match(text, start):
         size = _power_of_ten(match)
     elif match := DECIMAL.match(text, start):
@@ -385,12 +378,9 @@ def _read_unit(suffix: str) -> tuple[int | None, bool]:
         not compound and POWER_OF_LETTER.search(suffix)
     ):
         return None, False
-    factor = 1
-    for word in words:
-        if word.casefold().rstrip("s") not in MULTIPLES:
-            break
-        factor *= MULTIPLES[word.casefold().rstrip("s")]
-    return factor, bool(letters)
+    singulars = [word.casefold().rstrip("s") for word in words]
+    multiples = itertools.takewhile(MULTIPLES.__contains__, singulars)
+    return math.prod(MULTIPLES[word] for word in multiples), bool(letters)
 
 
 def _is_percent(suffix: str) -> bool:

@@ -2,9 +2,9 @@
 pool.
 
 The model is a logistic regression of right answers on the signals (signals.py), standardised over
-the pool. A ridge penalty is needed because the signals may perfectly separate the prompts of a
-small sample. Signals with missing values are omitted. Only a missing entropy (no completion gives
-an answer) is replaced, by 0.
+the pool, with a ridge penalty, because the signals may perfectly separate the prompts of a small
+sample. Signals with missing values are omitted, except the entropy: a missing entropy (no
+completion gives an answer) counts as 0.
 """
 
 import numpy as np
@@ -37,8 +37,8 @@ def predict_pass_rates(
     targets = np.array(list(sample_rates.values()))
     if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(
-            f"calibrated_on: the {len(sample_rates)} prompts that were annotated are all {'right' if targets[0] else 'wrong'};"
-            " the fit then predicts nothing: annotate more prompts, or those of another seed"
+            f"calibrated_on: the {len(sample_rates)} prompts that were annotated are all {'right' if targets[0] else 'wrong'},"
+            " so the fit predicts nothing; annotate more prompts, or the prompts of another seed"
         )
     features = _standardised_features(signals)
     row_of = {name: index for index, name in enumerate(signals)}
