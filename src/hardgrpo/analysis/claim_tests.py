@@ -46,8 +46,8 @@ def _result(
 def _cell_result(
     row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None
 ) -> dict:
-    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable` is the
-    reason why the claim cannot be decided."""
+    """The result of a cell with the seeds and problems of `row`. `unanswerable`: why the claim is
+    open."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -57,8 +57,8 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
-    """`policy` minus `minus`, from a row that has this difference in either direction; None if the
-    row is about other arms."""
+    """`policy` minus `minus`, from a row with this difference in either direction; None for other
+    arms."""
     if {row["arm"], row["minus_arm"]} != {claim["arm"], claim["minus_arm"]}:
         return None
     return _interval(row, "difference", 1 if row["arm"] == claim["arm"] else -1)

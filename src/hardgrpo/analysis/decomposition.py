@@ -101,16 +101,16 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
 
 
 def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
-    """Yield (checkpoint, {column: rates of the bases (1 or S, N)}, {column: rates of the runs (S,
-    N)}) for columns DECOMPOSED."""
+    """Yield (checkpoint, {column: rates (1 or S, N) of the bases}, {column: rates (S, N) of the
+    runs})."""
     base = {column: cell.base_rates(column) for column in DECOMPOSED}
     for step in cell.steps():
         yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}
 
 
 def _by_grading(rates: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
-    """Yield (grading, rates of (base answered, base correct, answered, correct)), from {column:
-    (base rates, trained rates)}."""
+    """Yield (grading, (base answered, base correct, answered, correct)) from {column: (base rates,
+    trained rates)}."""
     for grading, column in GRADINGS.items():
         yield (
             grading,
@@ -130,8 +130,7 @@ def _answered(base_answered, base_correct, answered, correct) -> dict:
 
 
 def _lengths(rates: dict) -> dict:
-    """Truncated share and mean length in tokens, before and after training; nan if a recording
-    lacks these values."""
+    """Truncated share and mean length in tokens, before and after training; nan if unknown."""
     return {
         f"{prefix}{column}": rates[column][i].mean()
         for column in ("truncated", "tokens")

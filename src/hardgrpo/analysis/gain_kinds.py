@@ -160,8 +160,7 @@ def majority(cells: list[Cell]) -> list[dict]:
 
 
 def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
-    """(N,) by problem: 1 if the majority vote is correct, else 0; a share if several answers have
-    the most votes."""
+    """(N,) whether the majority vote is correct; a share if several answers have the most votes."""
     samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
     answered = samples[samples.answer.fillna("") != ""]
     votes = answered.groupby(["id", "answer"]).correct.agg(["size", "mean"])

@@ -120,8 +120,8 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
 
 
 def _single_grades(family: list[Cell], decoding: str) -> dict[tuple, np.ndarray]:
-    """{(arm, seed): grades (N,)} of the runs with one completion per problem, and of their base
-    models ({(None, seed): grades})."""
+    """{(arm, seed): grades (N,)} of runs with one completion per problem; arm None: the base
+    model."""
     single_grades = {}
     for cell in family:
         grades, bases = cell.grades(cell.last_step, decoding), cell.grades(0, decoding)
@@ -149,8 +149,7 @@ def _mcnemar_columns(grades: np.ndarray, minus_grades: np.ndarray) -> dict:
 def _alternative_intervals(
     name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None
 ) -> dict:
-    """Two alternatives to the reported interval: for target A, and with a common variance over
-    seeds for all policies."""
+    """Two alternative intervals: for target A, and with a common variance over seeds."""
     fixed = statistics.fixed_problems_interval(values, shared)
     parts = statistics.components(values)
     half = np.nan if pooled is None else statistics.half_width(parts, *pooled)
@@ -164,7 +163,7 @@ def _alternative_intervals(
 
 def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
     """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan if samples
-    cannot be paired by number."""
+    cannot be paired."""
     if decoding == "greedy":
         return 0.0  # greedy decoding has no sampling noise
     grades = cell.grades(cell.last_step)
@@ -177,8 +176,8 @@ def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
 def _detectable(
     values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1
 ) -> float:
-    """The detectable difference of a design, from the pooled variance over seeds and the mean
-    variance over problems. nan if there are several seeds and `pooled` is None."""
+    """The detectable difference of a design; nan if there are several seeds and `pooled` is
+    None."""
     seeds = {array.shape[0] for array in values}
     if pooled is None and seeds != {1}:
         return np.nan
@@ -189,8 +188,8 @@ def _detectable(
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
-    """`statistics.pooled_over_seeds`; None if arrays differ in shape, for one seed, and for
-    differences of a single policy."""
+    """`statistics.pooled_over_seeds`; None if arrays differ in shape or if there is nothing to
+    pool."""
     if (
         len({array.shape for array in values}) > 1
         or values[0].shape[0] == 1

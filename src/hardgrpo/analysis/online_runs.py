@@ -114,8 +114,8 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
 
 
 def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
-    """(mean number of rollouts over seeds until step 0 and until each checkpoint, accuracies
-    (seeds, 1 + checkpoints))."""
+    """(mean rollouts over seeds until step 0 and each checkpoint, accuracies (seeds, 1 +
+    checkpoints))."""
     steps = cell.steps()
     spent = [0.0] + [
         float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps

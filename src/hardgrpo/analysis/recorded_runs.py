@@ -54,8 +54,8 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
 
 
 def _order(policy: str) -> tuple[bool, bool]:
-    """Sort key of the runs of a family: first subsets chosen by difficulty, then random subsets,
-    then all prompts. Each run is subtracted from the runs before it."""
+    """Sort key: subsets chosen by difficulty, random subsets, all prompts. A run is subtracted from
+    the runs before it."""
     return policy == "all", policy.startswith("random")
 
 
@@ -168,18 +168,15 @@ def _mean(values: np.ndarray | None) -> float | None:
 def _published(
     published_runs: list[tuple[str, str, str, str]], sizes: dict[tuple[str, str], int]
 ) -> Iterator[dict]:
-    """Rows of published runs minus the published base model, and minus each other.
-
-    `sizes` are the numbers of test questions by model and task. The published pass@k of the base
-    model is left out, because it is computed from ten completions, and the pass@k of a checkpoint
-    from three.
-    """
+    """Rows of published runs minus the published base model, and minus each other. `sizes` are the
+    numbers of test questions by model and task."""
     groups: dict[tuple[str, str], dict[str, dict]] = {}
     for model, task, policy, path in published_runs:
         groups.setdefault((model, task), {})[policy] = _by_measure(recorded_accuracies.read(path))
     for (model, task), runs in groups.items():
         for policy, curves in runs.items():
             for (questions, measure), curve in curves.items():
+                # the published pass@k of the base model is of ten completions, that of runs of three
                 if curve.base is not None and measure == "accuracy":
                     keys = _published_keys(model, task, policy, "base", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)
@@ -235,8 +232,7 @@ def _by_measure(rows: list[dict]) -> dict[tuple[str, str], _Curve]:
 def _published_rows(
     keys: dict, curve: _Curve, minus_values: dict[int, float], sizes: dict[tuple[str, str], int]
 ) -> Iterator[dict]:
-    """Rows of a published measure less `minus_values` ({step: value}), at each common checkpoint
-    and over the last ones."""
+    """Rows of a published measure minus `minus_values` ({step: value})."""
     steps = sorted(curve.values.keys() & minus_values.keys())
     problems = curve.problems or (
         sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None
@@ -262,9 +258,8 @@ def _widest_interval(value: float, minus_value: float, problems: int | None) -> 
     """The difference of two means over the same questions with the widest 95 % interval that the
     means allow.
 
-    The outcome of a question lies between 0 and 1, so its variance is at most p (1 - p), where p is
-    the mean. The pairing by question is unknown; the outcomes of two runs on a question are assumed
-    not to be negatively correlated.
+    Outcomes lie between 0 and 1, so their variance is at most p (1 - p), where p is the mean. The
+    outcomes of two runs on a question are assumed not to be negatively correlated.
     """
     if not problems or problems < 2:
         return statistics.Estimate.around(value - minus_value, np.nan)

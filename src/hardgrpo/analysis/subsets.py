@@ -98,7 +98,7 @@ def chosen(
 
 
 def _pool_rates(path: str) -> pd.DataFrame:
-    """Pass rate and number of samples by id: of the held-out completions if every prompt has some,
+    """Pass rate and number of samples by id: held out if every prompt has held-out completions,
     else as probed."""
     rows = files.read_rows(
         path,

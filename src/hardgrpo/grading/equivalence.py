@@ -80,8 +80,8 @@ def _normalise(text: str, units: bool) -> str:
 
 
 def _remove_unit(part: str, units: bool) -> str:
-    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' has
-    two values and is not changed."""
+    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' is not
+    changed."""
     opening, value, closing = BRACKETS.fullmatch(part).groups()
     quantity = read_quantity(value)
     pair = "," in value and opening.strip()  # '(1,200)' is a pair
@@ -140,8 +140,8 @@ def _is_expression(text: str) -> bool:
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """Replace i by SymPy's I. Math-Verify reads a real variable in '5i' and a complex variable in
-    '5 i', which are not equal."""
+    """Replace i by SymPy's I. Math-Verify reads i as a real variable in '5i' and as a complex one
+    in '5 i'."""
     return IMAGINARY.sub("I", text)
 
 
@@ -178,8 +178,8 @@ def _parsed(text: str) -> list:
 
 
 def _check_equal_values() -> None:
-    """Make Math-Verify also compare small numbers by their relative difference, and never call
-    undefined values equal."""
+    """Make Math-Verify compare small numbers by their relative difference, and never call undefined
+    values equal."""
     from math_verify import grader
 
     numeric_eq, symbolic_eq = grader.sympy_numeric_eq, grader.sympy_symbolic_eq

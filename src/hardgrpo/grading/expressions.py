@@ -100,8 +100,8 @@ def equal(reference: str, answer: str) -> bool | None:
 
 
 def _compare_without_helper(reference: str, answer: str) -> bool | None:
-    """Compare words, empty sets, numbers in other bases and quantities; None for other expressions,
-    which need Math-Verify."""
+    """Compare words, empty sets, numbers in other bases and quantities; None for other
+    expressions."""
     words = [_normalise_words(text) for text in (reference, answer)]
     if words[0] == words[1] or set(words) <= EMPTY_SETS:
         return True
@@ -122,8 +122,7 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
 
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
-    """Whether both are exactly equal, or equal to six places if only one is a ratio. '50%' equals
-    both 50 and 1/2."""
+    """Whether both are equal; to six places if only one is a ratio. '50%' equals 50 and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
         shares = [side.value / (100 if side.percent else 1) for side in (left, right)]
@@ -138,16 +137,16 @@ def _is_rounding(left: Fraction, right: Fraction) -> bool:
 
 
 def _read_base(words: str) -> tuple[str | None, str | None]:
-    """(base, digits) of a number such as '52_8', '(52)_{eight}' and '52 (base 8)'; (None, None) for
-    other texts."""
+    """(base, digits) of a number such as '52_8', '(52)_{eight}' and '52 (base 8)', or (None,
+    None)."""
     match = BASE_NUMBER.fullmatch(words)
     base = match and (match[2] or match[3])
     return (str(BASES.get(base, base)), match[1]) if match else (None, None)
 
 
 def _normalise_words(text: str) -> str:
-    r"""'**Evelyn**.' -> 'evelyn': remove marks and spaces; lower case except for single letters and
-    commands ('\Delta')."""
+    r"""'**Evelyn**.' -> 'evelyn': no marks, no spaces, lower case except letters and commands
+    ('\Delta')."""
     text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 
@@ -299,8 +298,7 @@ def _stop_helper() -> int | None:
 
 
 def _reset_after_fork() -> None:
-    """Run in a forked child: replace the lock, which another thread may hold, and leave the helper
-    to the parent."""
+    """Replace the lock, which another thread may hold, and leave the helper to the parent."""
     global _helper, _lock, usage
     _lock, usage = threading.Lock(), Usage()
     if _helper is not None:

@@ -275,8 +275,8 @@ def _read_value(text: str) -> Quantity | None:
 
 
 def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
-    """(unsigned number at `start` or None, end of the number, whether the number is a fraction or a
-    repeating decimal)."""
+    """(unsigned number at `start` or None, its end, whether it is a fraction or a repeating
+    decimal)."""
     is_ratio = False
     if match := LATEX_FRACTION.match(text, start) or FRACTION.match(text, start):
         integer, *digits = match.groups()
@@ -360,10 +360,8 @@ def is_unit(text: str) -> bool:
 
 
 def _read_unit(suffix: str) -> tuple[int | None, bool]:
-    """(factor of the text after a number, whether the text contains bare letters).
-
-    The factor is 1 for a unit, 10**6 for 'million dollars', and None if the text is not a unit.
-    """
+    """(factor, whether there are bare letters) of the text after a number. The factor is 1 for a
+    unit, 10**6 for 'million dollars', and None if the text is not a unit."""
     if not suffix:
         return 1, False
     suffix = UNIT_FRACTION.sub(r" \1/\2 ", suffix)

@@ -147,8 +147,7 @@ def required_seeds(
 def _printed_gain(
     printed_gains: list[dict], readings: set, model: str, task: str, policy: str
 ) -> float | None:
-    """The printed gain (a share) of the published task that corresponds to `task`; None if no paper
-    printed a gain."""
+    """The printed gain (a share) of the published task that corresponds to `task`, or None."""
     keys = {"quantity": "gain", "model": model, "policy": policy, "unit": "points"}
     for row in printed_gains:
         if (
@@ -177,8 +176,8 @@ def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -
 def _jobs_of_seed(
     study: ResolvedStudy, model: str, task: str, arms: list[tuple[str, str]], data: str
 ) -> list[ResolvedJob]:
-    """The jobs of one seed that need GPUs: the runs of arms (policy, recipe), and the evaluations
-    of these runs on the trained task."""
+    """The GPU jobs of one seed: training of the arms (policy, recipe), and evaluation on the
+    trained task."""
     base = settings.base_of(study.models, model, 0)
     return [
         ResolvedJob(

@@ -219,8 +219,7 @@ def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
 
 
 def _valid_cuts(members: np.ndarray, target: TargetSubset) -> np.ndarray:
-    """Whether each cut has the required number of members before it. If the pool has fewer members,
-    the last cut is also valid."""
+    """Whether each cut has the required number of members, or is the last cut and has fewer."""
     valid = members == target.size
     valid[:, -1, -1] |= members[:, -1, -1] < target.size
     return valid
@@ -426,7 +425,7 @@ class Stopper:
 
     def _sample_priorities(self, targets: list[TargetSubset]) -> np.ndarray:
         """(prompts, K): at [:, s] the share of draws in which the cheapest proof needs more than s
-        further samples of the prompt. The value of `priorities` is added at s = 0."""
+        further samples of the prompt; at s = 0 plus `priorities`."""
         remaining = draw_remaining(self.correct, self.drawn, self.samples, DRAWS)
         needs, priority = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
         for target in targets:

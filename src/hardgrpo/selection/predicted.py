@@ -51,8 +51,8 @@ def predict_pass_rates(
 
 
 def _standardised_features(signals: dict[str, dict]) -> np.ndarray:
-    """Array (prompts, 1 + signals): the intercept, and every standardised signal that has no
-    missing values and is not constant."""
+    """(prompts, 1 + signals): the intercept, and the standardised signals that vary and are never
+    missing."""
     columns = [np.ones(len(signals))]
     for name in SIGNALS:
         values = [row[name] for row in signals.values()]

@@ -123,8 +123,8 @@ def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
 
 
 def _quantile(shares: np.ndarray, level: float) -> float:
-    """The class at which the cumulative share reaches `level`; if the cumulative share equals
-    `level`, the mean of this class and the next."""
+    """The class at which the cumulative share reaches `level`; the mean of two classes if the share
+    equals `level`."""
     cumulative = np.cumsum(shares)
     lower, upper = (int(np.searchsorted(cumulative, level + margin)) for margin in (-1e-9, 1e-9))
     return (lower + min(upper, len(shares) - 1)) / 2

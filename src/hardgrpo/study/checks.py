@@ -90,8 +90,7 @@ def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
 def _cut_task_mistakes(
     place: str, task: dict, source_task: dict | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the reasons why a task cannot cut the completions of `source_task`. The tasks may
-    differ only by a smaller completion limit and fewer probe samples of `task`."""
+    """Yield the reasons why a task cannot cut the completions of `source_task`."""
     name = task["cut_from"]
     if source_task is None or "cut_from" in source_task:
         yield (
@@ -153,8 +152,7 @@ def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tup
 def _demonstration_mistakes(
     place: str, demonstrations: dict, family: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield missing keys that the family of the demonstrated task needs, and keys that belong to
-    another family."""
+    """Yield keys that the demonstrated task's family needs or does not have."""
     if family not in DEMONSTRATIONS:
         yield (
             place,
@@ -226,8 +224,7 @@ SOURCE_CHECKS = {
 def _subset_mistakes(
     subset: dict, models: dict, tasks: dict, all_policies: dict
 ) -> Iterator[tuple[str, str]]:
-    """Yield the reasons why the subset cannot be chosen: unknown names, or a task or model that
-    lacks data for the choice."""
+    """Yield the reasons why the subset cannot be chosen."""
     for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
         yield from unknown_names(
             f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries

@@ -135,8 +135,7 @@ def _subclasses(base: type[Strict]) -> list[type[Strict]]:
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
-    """The schema of a key without additions of pydantic: titles, null for optional keys, and line
-    breaks in descriptions."""
+    """The schema of a key without pydantic's titles, line breaks, and null for optional keys."""
     plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
     if "anyOf" in plain and not is_nullable:
         options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
@@ -161,9 +160,8 @@ def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, what is wrong) for values that no class refuses: infinite and huge numbers,
-    NaN, characters that no program accepts, and types that JSON lacks, because programs receive
-    values as JSON."""
+    """Yield (place, what is wrong) for values that no class refuses and that programs, which
+    receive values as JSON, cannot use."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
@@ -200,11 +198,8 @@ class Location(NamedTuple):
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
-    """(place, what is wrong and what to do) of each error.
-
-    Every type that a value may have reports its own errors. Only errors of the closest type are
-    explained.
-    """
+    """(place, what is wrong and what to do) of each error. For a value that may have several types,
+    only errors of the closest type are explained."""
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):
         location = _locate(config, detail)
@@ -325,8 +320,7 @@ def _describe(value: object, keys: tuple, json_schema: dict) -> tuple[dict, str]
 
 
 def _resolve(node: dict, value: object, json_schema: dict) -> dict:
-    """A part of the schema without references, and with the alternative that fits the value best
-    instead of all alternatives."""
+    """A part of the schema without references, with the alternative that fits the value best."""
     if "$ref" in node:
         return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
     options = [

@@ -169,8 +169,7 @@ def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
 
 
 def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
-    """((key, value) of the entry whose name begins a place, length of the name); (None, 0) if the
-    node has no such entry."""
+    """((key, value) of the entry whose name begins a place or None, length of the name)."""
     if (
         isinstance(node, yaml.SequenceNode)
         and (number := re.match(r"\[?(\d+)\]?", place))

@@ -71,8 +71,8 @@ def _embedding(shape: dict) -> int:
 
 
 def _linear(shape: dict) -> list[tuple[int, int]]:
-    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. In
-    a `fused` layer queries, keys and values are a single map, and so are gate and up."""
+    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. A
+    `fused` layer has one map for queries, keys and values, and one for gate and up."""
     hidden, feed_forward = shape["hidden_size"], shape["intermediate_size"]
     query, key_value = (shape[heads] * shape["head_size"] for heads in ("heads", "key_value_heads"))
     output_and_down = [(query, hidden), (feed_forward, hidden)]

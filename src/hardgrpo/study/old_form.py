@@ -78,8 +78,8 @@ def translate(study: dict) -> dict:
 
 
 def _compared_arm(arm: str | dict, first_recipe: str) -> dict:
-    """An arm of `also_compared`: "random, mini_beta" names policy and recipe, "random" the policy
-    and the first recipe."""
+    """An arm of `also_compared`, which the old form writes as "random, mini_beta" (policy and
+    recipe) or "random" (the first recipe)."""
     if isinstance(arm, dict):
         return arm
     policy, _, recipe = arm.partition(", ")
@@ -87,8 +87,8 @@ def _compared_arm(arm: str | dict, first_recipe: str) -> dict:
 
 
 def _arms(study: dict) -> list[dict]:
-    """Arms with the runs of a study. Recipes with the same policies share an arm, and so do models
-    and tasks whose recipes all have the same policies."""
+    """Arms with the runs of a study. Recipes, tasks and models with the same policies share an
+    arm."""
     models = study.get("models", [])
     tasks = study.get("tasks") or [None]
     recipes = study.get("recipes") or [None]

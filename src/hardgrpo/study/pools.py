@@ -52,8 +52,8 @@ def comparisons(study: ResolvedStudy) -> list[dict]:
 
 
 def _tests(study: ResolvedStudy) -> list[tuple[str, str]]:
-    """(trained task, tested task) pairs of a study's models with weights. Recorded models are left
-    out, because the configuration does not contain the problems on which they were trained."""
+    """(trained task, tested task) pairs of a study, except of recorded models, whose training
+    problems are unknown."""
     return list(
         dict.fromkeys(
             (task, test)

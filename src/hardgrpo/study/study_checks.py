@@ -265,8 +265,7 @@ def _obstacle_to_rounds(recipe: dict) -> str | None:
 
 
 def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mistakes:
-    """Yield tasks on which nothing can be trained, policy `annotated` for labelled tasks, and other
-    policies for tasks without labels."""
+    """Yield tasks that cannot be trained on, and policies that do not fit a task's labels."""
     for task in study["tasks"]:
         if not has_train(tasks[task]):
             yield (
@@ -295,8 +294,8 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
 
 
 def _missing_abilities(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
-    """Yield tasks that a model has not learned, completions longer than its context, tests and
-    shapes that are missing."""
+    """Yield tasks that a model has not learned, completions longer than its context, and missing
+    tests and shapes."""
     for model, task in _combinations(study, "model", "task"):
         source = models[model]["source"]
         is_pretrained = source["kind"] == "pretrain"
@@ -407,8 +406,8 @@ def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
 
 
 def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
-    """Yield tasks and runs, which a study of trajectories does not have, and policies that need
-    more than pass rates."""
+    """Yield tasks and runs of a study of trajectories, and policies that need more than pass
+    rates."""
     for key in ("tasks", "also_tested_on", "weaker_signal", "held_constant"):
         if study.get(key):
             yield (
