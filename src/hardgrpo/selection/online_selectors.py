@@ -18,9 +18,7 @@ import numpy as np
 
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import selector_settings
-
-# ridge penalty on the slope of `calibrate`, per anchor prompt, as in predicted.py; our choice
-RIDGE = 0.05
+from hardgrpo.selection.predicted import logistic_regression
 
 
 @dataclass(frozen=True)
@@ -340,10 +338,10 @@ def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
 def calibrate(
     predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np.ndarray
 ) -> np.ndarray:
-    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression of
-    the anchor prompts' pass rates (k,) on their leave-one-out predictions (k,) gives w and c.
-    Difference: in arXiv 2506.05316 a trained network computes w and c from the mean and standard
-    deviation of the anchor prompts' pass rates.
+    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression
+    (`predicted.logistic_regression`) of the anchor prompts' pass rates (k,) on their leave-one-out
+    predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and
+    c from the mean and standard deviation of the anchor prompts' pass rates.
 
     The result is the anchor prompts' mean pass rate if all their pass rates or all leave-one-out
     predictions are equal, or if w is not positive, which shows that the anchor prompts do not
@@ -352,13 +350,8 @@ def calibrate(
     """
     if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
         return np.full(len(predicted), anchor_rates.mean())
-    import statsmodels.api as sm  # imported late: takes a second, and few selectors need it
-
-    features = sm.add_constant(logit(leave_one_out), has_constant="add")
-    fit = sm.GLM(anchor_rates, features, family=sm.families.Binomial()).fit_regularized(
-        alpha=np.array([0.0, RIDGE]), L1_wt=0.0
-    )
-    intercept, slope = fit.params
+    features = np.column_stack([np.ones(len(leave_one_out)), logit(leave_one_out)])
+    intercept, slope = logistic_regression(anchor_rates, features)
     if slope <= 0:
         return np.full(len(predicted), anchor_rates.mean())
     return 1 / (1 + np.exp(-(intercept + slope * logit(predicted))))

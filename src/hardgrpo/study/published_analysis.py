@@ -66,7 +66,7 @@ class Claim(Strict):
         for key, test in (("margin", "unsolved_gain"), ("policy", "mixed_lead")):
             if (getattr(self, key) is not None) != (self.test == test):
                 problem = "remove it" if self.test != test else "add it"
-                yield key, f"belongs only to test {test}; {problem}"
+                yield key, f"belongs to test {test} only; {problem}"
 
 
 class Analysis(Strict):
