@@ -107,8 +107,8 @@ def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
         ]
     )
     for model in {row["model"] for row in rows}:
-        of_model = np.array([row["model"] == model for row in rows])
-        p_values[of_model] = statistics.holm(p_values[of_model])
+        is_of_model = np.array([row["model"] == model for row in rows])
+        p_values[is_of_model] = statistics.holm(p_values[is_of_model])
     return [
         row | {"p_holm": float(p), "verdict": _verdict(row, claim, p)}
         for row, p in zip(rows, p_values)

@@ -287,7 +287,7 @@ def shortage(
             f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), which have {GPU_GIB:.0f}; lower"
             " micro_batch or vllm_memory, let vLLM sleep, or raise count"
         )
-    least = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
-    if need["vllm"] and need["vllm"] < least:
-        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, and it needs {least:.0f} for weights and cache; raise it"
+    vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
+    if need["vllm"] and need["vllm"] < vllm_need:
+        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, and it needs {vllm_need:.0f} for weights and cache; raise it"
     return None
