@@ -148,14 +148,14 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
     sample number: a run's completion and a completion of the base model or of another run. The
     seeds of a gain share the base model's completions, and completions with the same sample number
     share their random numbers. Vn is therefore the mean covariance of two seeds within problems /
-    (m N); variance of the sum over seeds = sum of variances + 2 x sum of covariances. With
-    independent random numbers, Vn would equal `independent_base_noise`.
+    (m N). With independent random numbers, Vn would equal `independent_base_noise`.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
     if seeds < 2 or samples < 2:
         return np.full(values.shape[:-3], np.nan)
     centred = values - values.mean(axis=-1, keepdims=True)
+    # variance of the sum over seeds = sum of variances + 2 x sum of covariances
     of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
     of_seeds = (centred**2).sum(axis=(-3, -2, -1))
     return (
