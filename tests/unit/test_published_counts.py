@@ -498,7 +498,7 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
         ),
         (
             {"claims": [CONFIG["analyses"]["before_after"]["claims"][0]] * 2},
-            "a paper has two claims here",
+            "a paper has two claims",
         ),
         (
             {

@@ -530,7 +530,7 @@ def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(m
         parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
     assert str(stopped.value) == (
         "m/t: the study holds prompts constant, but slow/all/seed0 has 24 and slow/low/seed1 has 16;"
-        " train the runs with one recipe or take it out of held_constant"
+        " train the runs with one recipe or take prompts out of held_constant"
     )
     assert len(parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, (
         "what is not held constant may differ"

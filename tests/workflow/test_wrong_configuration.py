@@ -151,11 +151,11 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps/prompt", "\0{question}"),
-            ["tasks.swaps.prompt", "a character that no file or program takes"],
+            ["tasks.swaps.prompt", "a character that files and programs refuse"],
         ),
         (
             break_("tasks/swaps/prompt", "\ud800{question}"),
-            ["tasks.swaps.prompt", "a character that no file or program takes"],
+            ["tasks.swaps.prompt", "a character that files and programs refuse"],
         ),
         (
             break_("models/tiny/chat", {"day": datetime.date(2024, 7, 26)}),
@@ -180,7 +180,7 @@ def break_(path, value):
         (break_("plan/price", 10**400), ["plan.price", "more than 18 digits"]),
         (
             break_("models/tiny/chat", {"truncation": True}),
-            ["models.tiny.chat: truncation", "the model's own template reads"],
+            ["models.tiny.chat: truncation", "arguments of the model's own template"],
         ),
         (
             break_("recipes/mini_rest/reward", "majority"),
@@ -252,7 +252,7 @@ def break_(path, value):
         ),
         (
             break_("policies/agreement_in_rounds/probed_by", "small"),
-            ["policies.agreement_in_rounds.probed_by", "the model that is trained is probed"],
+            ["policies.agreement_in_rounds.probed_by", "the second round probes the trained model"],
         ),
         (
             break_("recipes/mini_rounds/checkpoint_every", 50),
@@ -515,7 +515,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/math/source/columns", {"question": "q"}),
-            ["tasks.math.source.columns", "format math knows its own columns"],
+            ["tasks.math.source.columns", "format math determines the columns"],
         ),
         (break_("track", "tensorbord"), ["track", "tensorboard"]),
         (

@@ -33,8 +33,8 @@ def accuracy(cells: list[Cell]) -> list[dict]:
                     | {
                         "problems": rates["correct"].shape[1],
                         "samples": cell.samples(step) if decoding == "sampled" else 1,
+                        "seeds": len(cell.runs if step else cell.bases),
                     }
-                    | {"seeds": len(cell.runs if step else cell.bases)}
                 )
     return rows
 
@@ -110,11 +110,11 @@ def tiers(cells: list[Cell]) -> list[dict]:
 
 def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy
-    `all` (LDS: fewer steps suffice).
+    `all`.
 
-    `step` is the first such checkpoint of the curve averaged over seeds. `seeds_reached` is the
-    number of seeds that reach the target. `step_first` and `step_last` are the checkpoints of the
-    quickest and the slowest of these seeds; both are empty if no seed reaches the target.
+    `step` is this checkpoint of the curve averaged over seeds. `seeds_reached` is the number of
+    seeds that reach the target. `step_first` and `step_last` are the checkpoints of the quickest
+    and the slowest of these seeds; both are empty if no seed reaches the target.
     """
     final_accuracies = {
         (c.model, c.task, c.eval_task): c.rates(c.last_step).mean()
@@ -129,20 +129,19 @@ def catches_up(cells: list[Cell]) -> list[dict]:
         steps = cell.steps()
         # (seeds, steps)
         curves = np.stack([cell.rates(step).mean(axis=1) for step in steps], axis=1)
-        seed_steps = [_first_step(steps, curve, target) for curve in curves]
-        seed_steps = [step for step in seed_steps if step is not None]
+        first_steps = (_first_step(steps, curve, target) for curve in curves)
+        seed_steps = [step for step in first_steps if step is not None]
         rows.append(
             cell.keys
             | {
                 "target": target,
                 "step": _first_step(steps, curves.mean(axis=0), target),
                 "steps": steps[-1],
-            }
-            | {
                 "step_first": min(seed_steps, default=None),
                 "step_last": max(seed_steps, default=None),
+                "seeds_reached": len(seed_steps),
+                "seeds": len(cell.runs),
             }
-            | {"seeds_reached": len(seed_steps), "seeds": len(cell.runs)}
         )
     return rows
 

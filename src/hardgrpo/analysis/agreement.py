@@ -1,10 +1,9 @@
 """Compare the gains of a local study with the gains of the study's committed reference.
 
 Processors round differently, so the same seed gives a different training run on another machine.
-Both machines use the same problems, so gains are compared by cell and paired by seed: d_s is the
-local gain of seed s minus the reference gain of seed s. The interval of the mean of d_s is a
-Student's t interval over the seeds, with half-width t(.975, S - 1) sd(d) / sqrt(S), for new seeds
-and the same problems.
+The problems are the same, so gains are compared by cell and paired by seed: d_s is the local gain
+of seed s minus the reference gain of seed s. The mean of d_s has a Student's t interval over seeds,
+for new seeds and the same problems.
 """
 
 import numpy as np
@@ -39,19 +38,15 @@ def _compare_cell(gains: dict[float, float], reference_gains: dict[float, float]
         np.array([by_seed[seed] for seed in seeds]) for by_seed in (gains, reference_gains)
     )
     interval = statistics.seeds_interval(local - reference) if seeds else statistics.UNKNOWN
-    return (
-        {
-            "gain_reference": reference.mean() if seeds else np.nan,
-            "gain_here": local.mean() if seeds else np.nan,
-        }
-        | estimate_columns("difference", interval)
-        | {
-            "seeds": len(seeds),
-            "seeds_only_here": len(gains) - len(seeds),
-            "seeds_only_reference": len(reference_gains) - len(seeds),
-        }
-        | {"leaves_zero_out": interval.low > 0 or interval.high < 0}
-    )
+    return {
+        "gain_reference": reference.mean() if seeds else np.nan,
+        "gain_here": local.mean() if seeds else np.nan,
+        **estimate_columns("difference", interval),
+        "seeds": len(seeds),
+        "seeds_only_here": len(gains) - len(seeds),
+        "seeds_only_reference": len(reference_gains) - len(seeds),
+        "leaves_zero_out": interval.low > 0 or interval.high < 0,
+    }
 
 
 def _gains(rows: list[dict]) -> dict[tuple, dict[float, float]]:

@@ -25,19 +25,16 @@ def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def default_recipe(first_recipe: str, recipes: Iterable[str]) -> str:
-    """The recipe that labels leave out: `first_recipe`, or, if it is "", the only name in `recipes`
-    other than "" and RECORDED. "" if there is not exactly one such name."""
+    """The recipe that labels leave out: `first_recipe`; if it is "", the only name in `recipes`
+    other than "" and RECORDED; "" if there is not exactly one such name."""
     names = {*recipes} - {"", RECORDED}
     return first_recipe or (names.pop() if len(names) == 1 else "")
 
 
 def add_labels(table: pd.DataFrame, first_recipe: str) -> pd.DataFrame:
-    """The table with the label of the arm in the column `arm`, and that of the subtracted arm in
-    `minus_arm`.
-
-    `arm` is added only to a table with the column `policy`, `minus_arm` only to a table with the
-    column `minus`. Without a recipe in the row, the label is the policy alone.
-    """
+    """The table with the labels of its arms: column `arm` if the table has the column `policy`, and
+    `minus_arm` if the table has the column `minus`. In a row without a recipe, the label is the
+    policy alone."""
     default = default_recipe(first_recipe, table.recipe.dropna() if "recipe" in table else [])
     labels = {}
     for column, policy, recipe in (

@@ -1,5 +1,5 @@
-"""Cells of a study. A cell holds all seeds of a model, task and arm on a test set. Most summary
-tables are made from cells."""
+"""Cells of a study: all replicates of a model, task and arm on a test. Most summary tables are made
+from cells."""
 
 import functools
 import itertools
@@ -114,9 +114,8 @@ class Cell:
         """(S, N) whether no reach sample of a base model solves a problem; (1, N) if all replicates
         share a base model.
 
-        A sample solves a problem if its answer is correct and, where steps can be checked, sound.
-        Without the check of steps, many samples would solve problems that have few possible answers
-        by guessing.
+        A sample solves a problem if its answer is correct and, where steps can be checked, sound:
+        problems with few possible answers are solved by guessing.
         """
         correct, sound = (
             self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound")
@@ -145,8 +144,7 @@ def _tier_order(tier: str) -> tuple[float, str]:
 
 
 def load_cells(study: ResolvedStudy) -> list[Cell]:
-    """Read every evaluation file of a study once. Runs that differ only in the seed belong to one
-    cell."""
+    """The cells of a study. Every evaluation file is read once."""
     groups: dict[tuple, list[Run]] = {}
     for run in study.runs:
         groups.setdefault((run.model, run.task, run.policy, run.recipe), []).append(run)

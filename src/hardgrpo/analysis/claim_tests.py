@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hardgrpo.analysis import arms, statistics
+from hardgrpo.analysis.formats import is_known
 from hardgrpo.analysis.published import unpaired
 from hardgrpo.analysis.verdicts import Study, cell_of, relation
 
@@ -45,8 +46,8 @@ def _result(
 def _cell_result(
     row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None
 ) -> dict:
-    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable`: why
-    the claim is undecidable."""
+    """The result of a cell with the seeds and problems of `row`. `unanswerable`: why the claim is
+    open."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -56,8 +57,8 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
-    """`policy` minus `minus`, from a row that has this difference in either direction; None if the
-    row is about other arms."""
+    """`policy` minus `minus`, from a row with this difference in either direction; None for other
+    arms."""
     if {row["arm"], row["minus_arm"]} != {claim["arm"], claim["minus_arm"]}:
         return None
     return _interval(row, "difference", 1 if row["arm"] == claim["arm"] else -1)
@@ -71,8 +72,7 @@ def _leads(
     return [(row, interval) for row, interval in leads if interval]
 
 
-# --- differences, paired by problem and seed
-# ---------------------------------------------------------------------------
+# --- differences, paired by problem and seed ---
 
 
 def difference(claim: dict, study: Study) -> list[dict]:
@@ -174,10 +174,10 @@ def lost_lead(claim: dict, study: Study) -> list[dict]:
     """The lead of `policy` over `minus` on the task's own test, minus the lead of the same runs on
     a test with the same problems and a larger completion limit."""
     name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
-    leads = _leads(study, claim, "paired", what="test")
-    roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
     return [
-        _cell_result(row, name + row["at"], interval) for row, interval in leads if roomier(row)
+        _cell_result(row, name + row["at"], interval)
+        for row, interval in _leads(study, claim, "paired", what="test")
+        if relation(row["task"], row["at"], study.tasks) == "roomier"
     ]
 
 
@@ -196,8 +196,7 @@ def transfer(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
-# --- unpaired differences
-# ----------------------------------------------------------------------------------------------
+# --- unpaired differences ---
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
@@ -235,8 +234,7 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
-# --- a single policy
-# ---------------------------------------------------------------------------------------------------
+# --- a single policy ---
 
 
 def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
@@ -268,7 +266,7 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
     `margin` (a share) of zero.
 
     New solving cannot exceed the share of problems out of the base model's reach. If this share is
-    at most `margin`, the claim cannot fail and stays undecided.
+    at most `margin`, the claim is undecided, because it cannot fail.
     """
     rows = []
     for cell_rows in study.by_cell("kinds", claim, arm=claim["arm"]).values():
@@ -298,7 +296,7 @@ def tiers(claim: dict, study: Study) -> list[dict]:
         for row in study.rows("tier_trends", claim, arm=policy):
             name = f"gain of {policy}, tier {row['easiest']} - tier {row['hardest']}"
             rows.append(_cell_result(row, name, _interval(row, "points")))
-            if row["log_odds"] == row["log_odds"]:
+            if is_known(row["log_odds"]):
                 rows.append(_cell_result(row, f"{LOG_ODDS}{name}", _interval(row, "log_odds")))
     return rows
 
@@ -355,8 +353,7 @@ def rollouts_saved(claim: dict, study: Study) -> list[dict]:
     ]
 
 
-# --- published numbers before and after training
-# -----------------------------------------------------------------------
+# --- published numbers before and after training ---
 
 
 def unsolved_gain(claim: dict, study: Study) -> list[dict]:
@@ -385,8 +382,7 @@ def mixed_lead(claim: dict, study: Study) -> list[dict]:
     ]
 
 
-# --- regressions over cells: without intervals, because cells are not independent
-# ----------------------------------------
+# --- regressions over cells: without intervals, because cells are not independent ---
 
 
 def fit(claim: dict, study: Study) -> list[dict]:

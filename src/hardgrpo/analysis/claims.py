@@ -1,7 +1,6 @@
 """Read the claims of paper/claims.yaml and judge them by a study's summary tables.
 
-A claim's `test` is a key of `claim_tests.TESTS`. analysis/verdicts.py gives the verdict on a
-primary claim.
+A claim's `test` is a key of `claim_tests.TESTS`. `verdicts` judges primary claims.
 """
 
 from pathlib import Path
@@ -48,8 +47,8 @@ def read(path: str | Path) -> list[dict]:
 
 
 def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
-    """The problem of a claim and its remedy, or None. `earlier_claims` are the claims before this
-    claim in the file."""
+    """The problem of a claim and its remedy, or None. `earlier_claims` precede the claim in the
+    file."""
     for key in ("id", "paper", "claim", "test"):
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"
@@ -59,8 +58,7 @@ def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
         return f"unknown test '{claim['test']}'; expected one of {', '.join(TESTS)}"
     required_keys = TESTS[claim["test"]][1]
     for key, kind in required_keys.items():
-        has_type = type(claim.get(key)) in ((int, float) if kind is float else (kind,))
-        if not has_type:
+        if type(claim.get(key)) not in ((int, float) if kind is float else (kind,)):
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
     optional_keys = [
         *(RECIPE_KEYS[key] for key in RECIPE_KEYS if key in required_keys),

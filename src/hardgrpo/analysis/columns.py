@@ -5,7 +5,7 @@ CELL = ["model", "task", "eval_task", *ARM]  # the keys of most tables
 RUNS = ["model", "task", *ARM]  # columns that identify the replicates of an arm
 MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
-# Numeric columns of tables of subsets: means over seeds.
+# numeric columns of tables of subsets: means over seeds
 SUBSET_NUMBERS = [
     "pool",
     "prompts",
@@ -13,11 +13,12 @@ SUBSET_NUMBERS = [
     "zero_share",
     "held_out_pass_rate",
     "held_out_zero_share",
+    "boundary_pass_rate",
+    "tied",
+    "tied_chosen",
 ]
-SUBSET_NUMBERS += ["boundary_pass_rate", "tied", "tied_chosen"]
 
-# Columns that are read as text, because names may look like numbers: a tier may have the name 3, a
-# task the name 7.
+# columns that are read as text, because names may look like numbers, such as tier 3
 NAMES = [
     *CELL,
     *MINUS,
@@ -31,8 +32,6 @@ NAMES = [
     "adjusted_for",
     "quantity",
     "paper",
-]
-NAMES += [
     "questions",
     "measure",
     "place",

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special, stats
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import estimate_columns
+from hardgrpo.analysis.cells import estimate_columns, mean_columns
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.selection import probe_sizes as probes
@@ -18,8 +18,7 @@ from hardgrpo.selection import probe_sizes as probes
 ALL = "all"  # in the column `file`: the distinct prompts of all files
 
 
-# --- samples per prompt
-# ------------------------------------------------------------------------------------------------
+# --- samples per prompt ---
 
 
 def probe_sizes(counts: list[dict], analysis: dict) -> list[dict]:
@@ -32,17 +31,18 @@ def probe_sizes(counts: list[dict], analysis: dict) -> list[dict]:
             np.array([row[name] for row in members]) for name in ("correct", "samples")
         )
         sizes = list(range(1, analysis["probe"] + 1))
-        for row in probes.compare(correct, samples, analysis["budget"], sizes, analysis["group"]):
-            rows.append(
-                {
-                    "model": analysis["model"],
-                    "task": analysis["prompts"],
-                    "file": file,
-                    "pool": len(members),
-                }
-                | row
+        rows += [
+            _keys(analysis) | {"file": file, "pool": len(members)} | row
+            for row in probes.compare(
+                correct, samples, analysis["budget"], sizes, analysis["group"]
             )
+        ]
     return rows
+
+
+def _keys(analysis: dict) -> dict:
+    """The columns that name an analysis' model and prompts."""
+    return {"model": analysis["model"], "task": analysis["prompts"]}
 
 
 def pools(counts: list[dict], budget: float) -> dict[str, list[dict]]:
@@ -52,21 +52,17 @@ def pools(counts: list[dict], budget: float) -> dict[str, list[dict]]:
     by_file: dict[str, list[dict]] = {}
     for row in counts:
         by_file.setdefault(row["file"], []).append(row)
-    # the first row of a prompt replaces later ones
-    distinct = {row["id"]: row for row in reversed(counts)}
+    first_rows = {row["id"]: row for row in reversed(counts)}
     for file, members in by_file.items():
         if policies.subset_size(budget, len(members)) < 1:
             raise UserError(
                 f"{file}: a budget of {budget} of {len(members)} prompts is less than one prompt; raise the budget"
             )
-    return {
-        ALL: [row for row in counts if distinct[row["id"]] is row],
-        **(by_file if len(by_file) > 1 else {}),
-    }
+    distinct = [row for row in counts if first_rows[row["id"]] is row]
+    return {ALL: distinct} | (by_file if len(by_file) > 1 else {})
 
 
-# --- before and after training
-# -----------------------------------------------------------------------------------------
+# --- before and after training ---
 
 
 class BeforeAfter:
@@ -74,19 +70,14 @@ class BeforeAfter:
     model and measured with the other n - K samples.
 
     Arrays have the axes (S, K + 1, N): seed, number c of right answers among the K samples, prompt.
-    A single axis of length 1 stands for values that are the same along the axis. `weights` (K + 1,
-    N): the probability that c of the K samples are right, if the K samples are drawn from the n
-    samples at random.
+    An axis has length 1 if the values are the same along the axis. `weights` (K + 1, N): the
+    probability that c of K samples are right that are drawn from the n samples at random.
     """
 
     def __init__(self, counts: list[dict], analysis: dict):
         seeds = [name for name in counts[0] if name.startswith("correct_")]
         self.seeds = [int(name.removeprefix("correct_")) for name in seeds]
-        self.samples, self.probe, self.group = (
-            analysis["samples"],
-            analysis["probe"],
-            analysis["group"],
-        )
+        self.samples, self.probe = analysis["samples"], analysis["probe"]
         self.correct = np.array([row["correct"] for row in counts])
         self.correct_after = np.array([[row[name] for row in counts] for name in seeds])
         classes = np.arange(self.probe + 1)[:, None]
@@ -96,48 +87,44 @@ class BeforeAfter:
         after = self.correct_after[:, None]
         self.before = (remaining / measured)[None]
         self.gain = after / self.samples - self.before
-        self.mixed_before = mixed(remaining, measured, self.group)[None]
-        self.mixed = mixed(after, self.samples, self.group)
-        solved_before, solved = (remaining > 0)[None], pass_at_k(after, self.samples, measured)
-        self.solved_before, self.solved = solved_before.astype(float), solved
-        self.newly_solved, self.lost = (
-            np.where(solved_before, 0.0, solved),
-            np.where(solved_before, 1 - solved, 0.0),
-        )
+        self.mixed_before = mixed(remaining, measured, analysis["group"])[None]
+        self.mixed = mixed(after, self.samples, analysis["group"])
+        solved_before = (remaining > 0)[None]
+        self.solved_before = solved_before.astype(float)
+        self.solved = pass_at_k(after, self.samples, measured)
+        self.newly_solved = np.where(solved_before, 0.0, self.solved)
+        self.lost = np.where(solved_before, 1 - self.solved, 0.0)
 
     def shares(self) -> np.ndarray:
         """Expected share (K + 1,) of the prompts by c."""
         return self.weights.mean(axis=1)
 
-    def parts(self, values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    def parts(self, values: np.ndarray, chosen_parts: np.ndarray) -> np.ndarray:
         """(S, N): values whose mean over N is, for each seed, the mean of `values` over chosen
         prompts.
 
-        `chosen` (K + 1,) is the chosen part of each class and is treated as fixed. The mean over
-        chosen prompts is a ratio: the sum of weight times value, divided by the sum of the weights.
-        The returned values are the linearisation of the ratio about its mean over seeds, so that
-        `statistics.mean_interval` of these values is the interval of the ratio.
+        `chosen_parts` (K + 1,) is the chosen part of each class and is treated as fixed. The mean
+        over chosen prompts is a ratio: the sum of weight times value, divided by the sum of the
+        weights. The returned values are the linearisation of the ratio about its mean over seeds,
+        so that `statistics.mean_interval` of these values is the interval of the ratio.
         """
-        weights = chosen[:, None] * self.weights
+        weights = chosen_parts[:, None] * self.weights
         total = weights.sum()
         values = np.broadcast_to(values, (len(self.seeds), *weights.shape))
         mean = (weights * values).sum(axis=(1, 2)).mean() / total
         return mean + weights.shape[1] / total * (weights * (values - mean)).sum(axis=1)
 
-    def mean(self, values: np.ndarray, chosen: np.ndarray) -> float:
-        return float(self.parts(values, chosen).mean())
+    def mean(self, values: np.ndarray, chosen_parts: np.ndarray) -> float:
+        return float(self.parts(values, chosen_parts).mean())
 
-    def columns(self, chosen: np.ndarray) -> dict:
+    def columns(self, chosen_parts: np.ndarray) -> dict:
         """The columns that describe chosen prompts before and after training."""
-        row = {
-            "before": self.mean(self.before, chosen),
-            "mixed_before": self.mean(self.mixed_before, chosen),
+        return {
+            "before": self.mean(self.before, chosen_parts),
+            "mixed_before": self.mean(self.mixed_before, chosen_parts),
+            **mean_columns("gain", self.parts(self.gain, chosen_parts)),
+            **mean_columns("mixed", self.parts(self.mixed, chosen_parts)),
         }
-        for name in ("gain", "mixed"):
-            row |= estimate_columns(
-                name, statistics.mean_interval(self.parts(getattr(self, name), chosen))
-            )
-        return row
 
 
 def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
@@ -152,22 +139,21 @@ def difficulty_classes(counts: list[dict], analysis: dict) -> list[dict]:
     for c, share in enumerate(data.shares()):
         if share == 0:
             continue
-        chosen = np.eye(data.probe + 1)[c]
-        row = {
-            "model": analysis["model"],
-            "task": analysis["prompts"],
-            "chosen_by": data.probe,
-            "correct": c,
-        }
-        row |= {"prompts": float(share * len(counts))} | data.columns(chosen)
-        row |= {
-            name: data.mean(getattr(data, name), chosen) for name in ("solved_before", "solved")
-        }
-        for name in ("newly_solved", "lost"):
-            row |= estimate_columns(
-                name, statistics.mean_interval(data.parts(getattr(data, name), chosen))
-            )
-        rows.append(row | {"seeds": len(data.seeds)})
+        chosen_parts = np.eye(data.probe + 1)[c]
+        rows.append(
+            {
+                **_keys(analysis),
+                "chosen_by": data.probe,
+                "correct": c,
+                "prompts": float(share * len(counts)),
+                **data.columns(chosen_parts),
+                "solved_before": data.mean(data.solved_before, chosen_parts),
+                "solved": data.mean(data.solved, chosen_parts),
+                **mean_columns("newly_solved", data.parts(data.newly_solved, chosen_parts)),
+                **mean_columns("lost", data.parts(data.lost, chosen_parts)),
+                "seeds": len(data.seeds),
+            }
+        )
     return rows
 
 
@@ -177,26 +163,18 @@ def choices_after(counts: list[dict], analysis: dict) -> list[dict]:
     and seed."""
     data, rows = BeforeAfter(counts, analysis), []
     prompts, shares = policies.subset_size(analysis["budget"], len(counts)), data.shares()
-    everything = np.ones(data.probe + 1)
+    all_parts = np.ones(data.probe + 1)
     for rule in probes.ORDER:
         chosen_shares = probes.choose_shares(
             shares, probes.class_ranks(rule, data.probe, shares), prompts / len(counts)
         )
         if chosen_shares is None:
             continue
-        chosen = np.divide(chosen_shares, shares, out=np.zeros(len(shares)), where=shares > 0)
-        row = {
-            "model": analysis["model"],
-            "task": analysis["prompts"],
-            "rule": rule,
-            "chosen_by": data.probe,
-            "prompts": prompts,
-        }
-        row |= data.columns(chosen)
-        for name in ("gain", "mixed"):
-            lead = data.parts(getattr(data, name), chosen) - data.parts(
-                getattr(data, name), everything
-            )
+        chosen_parts = np.divide(chosen_shares, shares, out=np.zeros(len(shares)), where=shares > 0)
+        row = _keys(analysis) | {"rule": rule, "chosen_by": data.probe, "prompts": prompts}
+        row |= data.columns(chosen_parts)
+        for name, values in (("gain", data.gain), ("mixed", data.mixed)):
+            lead = data.parts(values, chosen_parts) - data.parts(values, all_parts)
             row |= estimate_columns(
                 f"{name}_lead",
                 statistics.mean_interval(lead) if rule != "random" else statistics.UNKNOWN,
@@ -212,22 +190,17 @@ def solved_counts(counts: list[dict], analysis: dict) -> list[dict]:
     before, rows = data.correct > 0, []
     for seed, correct in zip(data.seeds, data.correct_after):
         after = correct > 0
-        numbers = {
-            "both": before & after,
-            "only_before": before & ~after,
-            "only_after": ~before & after,
-            "never": ~before & ~after,
-        }
-        row = {
-            "model": analysis["model"],
-            "task": analysis["prompts"],
-            "seed": seed,
-            "samples": data.samples,
-        }
         rows.append(
-            row
-            | {name: int(prompts.sum()) for name, prompts in numbers.items()}
-            | {"prompts": len(counts)}
+            {
+                **_keys(analysis),
+                "seed": seed,
+                "samples": data.samples,
+                "both": int((before & after).sum()),
+                "only_before": int((before & ~after).sum()),
+                "only_after": int((~before & after).sum()),
+                "never": int((~before & ~after).sum()),
+                "prompts": len(counts),
+            }
         )
     return rows
 
@@ -240,16 +213,13 @@ def pass_at_each_k(counts: list[dict], analysis: dict) -> list[dict]:
         before, after = (
             pass_at_k(correct, data.samples, k) for correct in (data.correct, data.correct_after)
         )
-        row = {
-            "model": analysis["model"],
-            "task": analysis["prompts"],
+        row = _keys(analysis) | {
             "k": k,
             "before": float(before.mean()),
+            "prompts": len(counts),
+            "samples": data.samples,
         }
-        row |= {"prompts": len(counts), "samples": data.samples}
-        estimates = estimate_columns("after", statistics.mean_interval(after)) | estimate_columns(
-            "gain", statistics.mean_interval(after - before)
-        )
+        estimates = mean_columns("after", after) | mean_columns("gain", after - before)
         rows.append(row | {"seed": None} | estimates | {"seeds": len(data.seeds)})
         for seed, solved in zip(data.seeds, after):
             estimates = dict.fromkeys(estimates) | {

@@ -34,10 +34,8 @@ def decomposition(cells: list[Cell]) -> list[dict]:
     """Every gain split into finishing and correctness, by checkpoint, by grading, and by tier
     (`tier` is empty for all problems).
 
-    `grading` is "task" (the task's own), "strict" or "lenient". All three gradings count the same
-    completions as answered. The split within a tier uses only the tier's problems. If harder
-    problems are mainly longer problems, the split over all problems mixes tiers that differ in
-    finishing.
+    `grading` is "task" (the task's own), "strict" or "lenient". All gradings count the same
+    completions as answered. The split within a tier uses only the tier's problems.
     """
     rows = []
     for cell in cells:
@@ -87,8 +85,10 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
                     )
                     rows.append(
                         cell.keys
-                        | {"seed": seed, "grading": grading, "step": step}
                         | {
+                            "seed": seed,
+                            "grading": grading,
+                            "step": step,
                             "gain": correct - base_correct,
                             "finishing": finishing,
                             "correctness": correctness,
@@ -101,16 +101,16 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
 
 
 def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
-    """Yield (checkpoint, {column: rates of the bases (1 or S, N)}, {column: rates of the runs (S,
-    N)}) for columns DECOMPOSED."""
+    """Yield (checkpoint, {column: rates (1 or S, N) of the bases}, {column: rates (S, N) of the
+    runs})."""
     base = {column: cell.base_rates(column) for column in DECOMPOSED}
     for step in cell.steps():
         yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}
 
 
 def _by_grading(rates: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
-    """Yield (grading, rates of (base answered, base correct, answered, correct)), from {column:
-    (base rates, trained rates)}."""
+    """Yield (grading, (base answered, base correct, answered, correct)) from {column: (base rates,
+    trained rates)}."""
     for grading, column in GRADINGS.items():
         yield (
             grading,
@@ -119,19 +119,18 @@ def _by_grading(rates: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
 
 
 def _answered(base_answered, base_correct, answered, correct) -> dict:
-    return (
-        {"base_answered": base_answered.mean(), "answered": answered.mean()}
-        | {"base_accuracy": base_correct.mean(), "accuracy": correct.mean()}
-        | {
-            "base_accuracy_answered": statistics.ratio_of_means(base_correct, base_answered),
-            "accuracy_answered": statistics.ratio_of_means(correct, answered),
-        }
-    )
+    return {
+        "base_answered": base_answered.mean(),
+        "answered": answered.mean(),
+        "base_accuracy": base_correct.mean(),
+        "accuracy": correct.mean(),
+        "base_accuracy_answered": statistics.ratio_of_means(base_correct, base_answered),
+        "accuracy_answered": statistics.ratio_of_means(correct, answered),
+    }
 
 
 def _lengths(rates: dict) -> dict:
-    """Truncated share and mean length in tokens, before and after training; nan if a recording
-    lacks these values."""
+    """Truncated share and mean length in tokens, before and after training; nan if unknown."""
     return {
         f"{prefix}{column}": rates[column][i].mean()
         for column in ("truncated", "tokens")

@@ -48,8 +48,7 @@ def round_parts(gain: float, parts: list[float]) -> list[float]:
 
 
 def rounded_part(index: int, gain: float, low: float, high: float, *parts: float) -> str:
-    """Part number `index` of a gain with its interval, rounded so that all `parts` add up to the
-    gain."""
+    """Part `index` of `parts` (see `round_parts`) with its interval."""
     return signed_interval(round_parts(gain, list(parts))[index], low, high)
 
 

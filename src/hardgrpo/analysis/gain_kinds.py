@@ -17,11 +17,11 @@ def kinds(cells: list[Cell]) -> list[dict]:
     """Every gain split exactly into finishing, sharpening and new solving, over all problems
     (`tier` is empty) and within each tier.
 
-    The gain on problems within reach and the gain on problems out of reach are each split into
-    finishing and correctness (`statistics.decompose`). *Finishing* is the sum of the two finishing
-    parts. *Sharpening* is the correctness part within reach, and *new solving* is the correctness
-    part out of reach. The formula is homogeneous of degree 1, so the parts of a group of problems
-    follow from the formula with all rates outside the group set to zero.
+    The gains within reach and out of reach are each split into finishing and correctness
+    (`statistics.decompose`). *Finishing* is the sum of the two finishing parts. *Sharpening* is the
+    correctness part within reach, and *new solving* the correctness part out of reach. The formula
+    is homogeneous of degree 1, so the parts of a group of problems follow from the formula with all
+    rates outside the group set to zero.
     """
     rows = []
     for cell in cells:
@@ -89,7 +89,7 @@ def reasons(cells: list[Cell]) -> list[dict]:
     *lucky* answers (a step is wrong). Tasks whose steps cannot be checked have no rows."""
     rows = []
     for cell in cells:
-        sound, base_sound = (cell.rates(cell.last_step, "sound"), cell.base_rates("sound"))
+        sound, base_sound = cell.rates(cell.last_step, "sound"), cell.base_rates("sound")
         if np.isnan(sound).any() or np.isnan(base_sound).any():
             continue
         correct, base_correct = cell.rates(cell.last_step), cell.base_rates()
@@ -99,8 +99,9 @@ def reasons(cells: list[Cell]) -> list[dict]:
                 "step": cell.last_step,
                 "base_sound": base_sound.mean(),
                 "base_sound_share": statistics.ratio_of_means(base_sound, base_correct),
+                "sound": sound.mean(),
+                "sound_share": statistics.ratio_of_means(sound, correct),
             }
-            | {"sound": sound.mean(), "sound_share": statistics.ratio_of_means(sound, correct)}
             | mean_columns("sound_gain", sound - base_sound)
             | mean_columns("lucky_gain", (correct - sound) - (base_correct - base_sound))
             | sizes(sound)
@@ -138,10 +139,9 @@ def majority(cells: list[Cell]) -> list[dict]:
     """Accuracy of the majority vote over all samples of a problem, before and after training
     (maj@k; arXiv 2203.11171).
 
-    If several answers have the most votes, the vote counts as the mean of their correctness, the
-    expected value of a random choice among them. Samples without an answer do not vote, and a
-    problem without any answer counts as wrong. Cells with fewer than three samples per problem have
-    no row.
+    If several answers have the most votes, the vote counts as the mean of their correctness.
+    Samples without an answer do not vote, and a problem without any answer counts as wrong. Cells
+    with fewer than three samples per problem have no row.
     """
     rows = []
     for cell in cells:
@@ -160,21 +160,13 @@ def majority(cells: list[Cell]) -> list[dict]:
 
 
 def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
-    """(N,) by problem: 1 if the majority vote is correct, else 0; a share if several answers have
-    the most votes."""
+    """(N,) whether the majority vote is correct; a share if several answers have the most votes."""
     samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
-    votes = (
-        samples[samples.answer.fillna("") != ""]
-        .groupby(["id", "answer"])
-        .correct.agg(["size", "mean"])
-    )
+    answered = samples[samples.answer.fillna("") != ""]
+    votes = answered.groupby(["id", "answer"]).correct.agg(["size", "mean"])
     winners = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]
-    return (
-        winners.groupby("id")["mean"]
-        .mean()
-        .reindex(sorted(samples.id.unique()), fill_value=0.0)
-        .to_numpy()
-    )
+    shares = winners.groupby("id")["mean"].mean()
+    return shares.reindex(sorted(samples.id.unique()), fill_value=0.0).to_numpy()
 
 
 def _same_answer_share(frame: pd.DataFrame, step: int) -> np.ndarray:

@@ -52,10 +52,7 @@ def gains(cells: list[Cell]) -> list[dict]:
 
 def differences(cells: list[Cell]) -> list[dict]:
     """Differences in sampled accuracy between arms at the last checkpoint, paired by problem and
-    seed.
-
-    The difference of two gains equals the difference of the accuracies, because both arms have the
-    same base model.
+    seed. They equal the differences of the gains, because both arms have the same base model.
 
     `p` inverts the interval (`statistics.p_value`). `p_holm` is corrected for all comparisons
     within a model, task and test. `mdd` is the smallest difference that is detectable after a
@@ -102,61 +99,57 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
     rows = []
     for family in families(cells):
         for decoding in family[0].decodings():
-            # {(arm, seed): (step, grades (N,))}; the base model has the key (None, seed)
-            single_grades = {}
-            for cell in family:
-                grades, bases = cell.grades(cell.last_step, decoding), cell.grades(0, decoding)
-                if (
-                    grades is not None
-                    and bases is not None
-                    and grades.shape[-1] == bases.shape[-1] == 1
-                ):
-                    single_grades |= {
-                        (cell.arm, seed): (cell.last_step, run_grades[:, 0])
-                        for seed, run_grades in zip(cell.seeds, grades)
-                    }
-                    single_grades |= {
-                        (None, seed): (0, run_grades[:, 0])
-                        for seed, run_grades in zip(
-                            cell.seeds, np.broadcast_to(bases, grades.shape)
-                        )
-                    }
-            for seed in sorted({seed for _, seed in single_grades}):
-                arms = [cell for cell in family if (cell.arm, seed) in single_grades]
-                with_base = [
-                    (cell, {"minus": NO_RUN, "minus_recipe": ""}, (None, seed)) for cell in arms
+            grades = _single_grades(family, decoding)
+            for seed in sorted({seed for _, seed in grades}):
+                arms = [cell for cell in family if (cell.arm, seed) in grades]
+                with_base = [(cell, {"minus": NO_RUN, "minus_recipe": ""}, None) for cell in arms]
+                between_arms = [
+                    (first, minus_columns(second), second.arm) for first, second in pairs(arms)
                 ]
-                between_policies = [
-                    (first, minus_columns(second), (second.arm, seed))
-                    for first, second in pairs(arms)
-                ]
-                for comparisons in (with_base, between_policies):
-                    comparison_rows = []
-                    for cell, minus_keys, key in comparisons:
-                        step, run_grades = single_grades[cell.arm, seed]
-                        only_this, only_other, p = statistics.mcnemar(
-                            run_grades, single_grades[key][1]
-                        )
-                        comparison_rows.append(
+                for comparisons in (with_base, between_arms):
+                    rows += _with_holm(
+                        [
                             cell.keys
                             | minus_keys
-                            | {"decoding": decoding, "seed": seed, "step": step}
-                            | {"only_this": only_this, "only_other": only_other}
-                            | {
-                                "difference": (only_this - only_other) / len(run_grades),
-                                "p": p,
-                                "problems": len(run_grades),
-                            }
-                        )
-                    rows += _with_holm(comparison_rows)
+                            | {"decoding": decoding, "seed": seed, "step": cell.last_step}
+                            | _mcnemar_columns(grades[cell.arm, seed], grades[minus_arm, seed])
+                            for cell, minus_keys, minus_arm in comparisons
+                        ]
+                    )
     return rows
+
+
+def _single_grades(family: list[Cell], decoding: str) -> dict[tuple, np.ndarray]:
+    """{(arm, seed): grades (N,)} of runs with one completion per problem; arm None: the base
+    model."""
+    single_grades = {}
+    for cell in family:
+        grades, bases = cell.grades(cell.last_step, decoding), cell.grades(0, decoding)
+        if grades is None or bases is None or not grades.shape[-1] == bases.shape[-1] == 1:
+            continue
+        for seed, run_grades, base_grades in zip(
+            cell.seeds, grades, np.broadcast_to(bases, grades.shape)
+        ):
+            single_grades[cell.arm, seed] = run_grades[:, 0]
+            single_grades[None, seed] = base_grades[:, 0]
+    return single_grades
+
+
+def _mcnemar_columns(grades: np.ndarray, minus_grades: np.ndarray) -> dict:
+    only_this, only_other, p = statistics.mcnemar(grades, minus_grades)
+    return {
+        "only_this": only_this,
+        "only_other": only_other,
+        "difference": (only_this - only_other) / len(grades),
+        "p": p,
+        "problems": len(grades),
+    }
 
 
 def _alternative_intervals(
     name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None
 ) -> dict:
-    """Two alternatives to the reported interval: for target A, and with a common variance over
-    seeds for all policies."""
+    """Two alternative intervals: for target A, and with a common variance over seeds."""
     fixed = statistics.fixed_problems_interval(values, shared)
     parts = statistics.components(values)
     half = np.nan if pooled is None else statistics.half_width(parts, *pooled)
@@ -170,13 +163,11 @@ def _alternative_intervals(
 
 def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
     """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan if samples
-    cannot be paired by number."""
+    cannot be paired."""
     if decoding == "greedy":
         return 0.0  # greedy decoding has no sampling noise
-    grades, minus_grades = (
-        cell.grades(cell.last_step),
-        cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.last_step),
-    )
+    grades = cell.grades(cell.last_step)
+    minus_grades = minus_cell.grades(minus_cell.last_step) if minus_cell else cell.grades(0)
     if grades is None or minus_grades is None or grades.shape[-2:] != minus_grades.shape[-2:]:
         return np.nan
     return float(statistics.shared_noise(grades - minus_grades))
@@ -185,8 +176,8 @@ def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
 def _detectable(
     values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1
 ) -> float:
-    """The detectable difference of a design, from the pooled variance over seeds and the mean
-    variance over problems. nan if there are several seeds and `pooled` is None."""
+    """The detectable difference of a design; nan if there are several seeds and `pooled` is
+    None."""
     seeds = {array.shape[0] for array in values}
     if pooled is None and seeds != {1}:
         return np.nan
@@ -197,8 +188,8 @@ def _detectable(
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
-    """`statistics.pooled_over_seeds`; None if arrays differ in shape, for one seed, and for
-    differences of a single policy."""
+    """`statistics.pooled_over_seeds`; None if arrays differ in shape or if there is nothing to
+    pool."""
     if (
         len({array.shape for array in values}) > 1
         or values[0].shape[0] == 1
@@ -211,7 +202,5 @@ def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | 
 
 def _with_holm(rows: list[dict]) -> list[dict]:
     """Add `p_holm` to the rows of one family of comparisons."""
-    return [
-        row | {"p_holm": p}
-        for row, p in zip(rows, statistics.holm([row["p"] for row in rows]).tolist())
-    ]
+    corrected = statistics.holm([row["p"] for row in rows]).tolist()
+    return [row | {"p_holm": p} for row, p in zip(rows, corrected)]

@@ -21,7 +21,7 @@ PREDICTORS = {  # {column: words}
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }
-# values for a recorded model without completions of the pool
+# of a recorded model without completions of the pool
 UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}
 
 
@@ -40,6 +40,7 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
             lead = _lead(leader, rival)
             has_own_bases = (settings.own_base(leader.model, leader.seeds[0]), leader.task) in pools
             for index, seed in enumerate(leader.seeds if has_own_bases else [None]):
+                base = settings.own_base(leader.model, seed) if has_own_bases else leader.model
                 rows.append(
                     leader.keys
                     | {
@@ -48,15 +49,7 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
                         "lead": lead[index] if has_own_bases else lead.mean(),
                     }
                     | _base(leader, index)
-                    | pools.get(
-                        (
-                            settings.own_base(leader.model, seed)
-                            if has_own_bases
-                            else leader.model,
-                            leader.task,
-                        ),
-                        UNPROBED,
-                    )
+                    | pools.get((base, leader.task), UNPROBED)
                 )
     return rows
 
@@ -81,9 +74,8 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
 
     A model's lead is the mean over its seeds. `seeds` is the smallest number of seeds of any model.
     `spread` is estimated by the method of moments: spread^2 is the variance of the leads minus the
-    mean over models of (variance over seeds / seeds), and at least 0. The test is about these
-    models and these problems; new problems may also change a model's lead. `spread` and p are nan
-    if a model has one seed.
+    mean over models of (variance over seeds / seeds), and at least 0. `spread` and p are for these
+    models and problems, and nan if a model has one seed.
     """
     # imported late: it takes a second, and figures import this module
     from statsmodels.stats.oneway import anova_oneway
@@ -97,20 +89,14 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
     for key, model_leads in leads_by_comparison.items():
         if len(model_leads) < 2:
             continue
-        means, has_several_seeds = (
-            [lead.mean() for lead in model_leads],
-            min(map(len, model_leads)) > 1,
-        )
-        chance = (
-            np.mean([lead.var(ddof=1) / len(lead) for lead in model_leads])
-            if has_several_seeds
-            else np.nan
-        )
-        p = (
-            anova_oneway(model_leads, use_var="unequal").pvalue
-            if has_several_seeds and chance > 0
-            else np.nan
-        )
+        means = [lead.mean() for lead in model_leads]
+        seeds = min(map(len, model_leads))
+        p = spread = np.nan
+        if seeds > 1:
+            chance = np.mean([lead.var(ddof=1) / len(lead) for lead in model_leads])
+            spread = float(np.sqrt(max(np.var(means, ddof=1) - chance, 0)))
+            if chance > 0:
+                p = anova_oneway(model_leads, use_var="unequal").pvalue
         rows.append(
             dict(zip(("task", "eval_task", "policy", "minus"), key))
             | {
@@ -118,12 +104,8 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
                 "least": min(means),
                 "most": max(means),
                 "p": p,
-                "seeds": min(map(len, model_leads)),
-            }
-            | {
-                "spread": float(np.sqrt(max(np.var(means, ddof=1) - chance, 0)))
-                if has_several_seeds
-                else np.nan
+                "seeds": seeds,
+                "spread": spread,
             }
         )
     return rows
@@ -132,12 +114,12 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
 def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
     """[(cell of `hard`, cell of another policy)] of the study's first recipe, with the same
     seeds."""
-    same_recipe = [cell for cell in family if cell.is_first_recipe]
-    leader = next((cell for cell in same_recipe if cell.policy == LEADING), None)
+    cells = [cell for cell in family if cell.is_first_recipe]
     return [
         (leader, rival)
-        for rival in same_recipe
-        if leader is not None and rival is not leader and rival.seeds == leader.seeds
+        for leader in cells
+        for rival in cells
+        if leader.policy == LEADING and rival is not leader and rival.seeds == leader.seeds
     ]
 
 

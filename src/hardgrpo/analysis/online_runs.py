@@ -16,8 +16,7 @@ LEAST_SEEDS = 6  # minimum number of seeds for an interval; fewer seeds give too
 
 def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     """A row for each arm with a selector or process rewards, with means over seeds: sampling steps,
-    updates, and rollouts generated, kept, replayed and thrown away. Generated is the sum of kept
-    and thrown away."""
+    updates, and rollouts generated (kept or thrown away) and replayed."""
     rows = []
     for keys, runs in group_by_arm(updates):
         logs = [updates[run] for run in runs]
@@ -31,12 +30,14 @@ def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
             name: float(np.mean([log[column].sum() for log in logs]))
             for name, column in columns.items()
         }
-        thrown_away_share = means["thrown_away"] / means["generated"]
         rows.append(
-            keys
-            | {"sampling_steps": steps}
-            | means
-            | {"thrown_away_share": thrown_away_share, "seeds": len(runs)}
+            {
+                **keys,
+                "sampling_steps": steps,
+                **means,
+                "thrown_away_share": means["thrown_away"] / means["generated"],
+                "seeds": len(runs),
+            }
         )
     return rows
 
@@ -60,7 +61,8 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     own_cells = {
         (cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task
     }
-    runs_by_arm, rows = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}, []
+    runs_by_arm = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}
+    rows = []
     for key, cell in own_cells.items():
         runs = runs_by_arm.get(key, [])
         plain = own_cells.get((*key[:3], settings.first_recipe(study)))
@@ -68,12 +70,10 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
             not runs
             or plain is None
             or plain is cell
+            or plain.seeds != cell.seeds
             or any(updates[run].kept.isna().any() for run in runs)
         ):
             continue
-        if plain.seeds != cell.seeds:
-            continue
-
         spent, curves = _curve(cell, [updates[run] for run in runs])
         plain_spent, plain_curves = _curve(
             plain, [updates[run] for run in runs_by_arm[*key[:2], *plain.arm]]
@@ -114,8 +114,8 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
 
 
 def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
-    """(mean number of rollouts over seeds until step 0 and until each checkpoint, accuracies
-    (seeds, 1 + checkpoints))."""
+    """(mean rollouts over seeds until step 0 and each checkpoint, accuracies (seeds, 1 +
+    checkpoints))."""
     steps = cell.steps()
     spent = [0.0] + [
         float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps
@@ -127,10 +127,9 @@ def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarra
 def _share(
     spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray
 ) -> tuple[float, float]:
-    """Return (share, divisor). `divisor` is the number of rollouts at which `plain_curve` first
-    reaches its final accuracy. `share` is the number of rollouts at which `curve` first reaches the
-    same accuracy, divided by `divisor`. `share` is infinite if `curve` never reaches this accuracy
-    or if `divisor` is 0."""
+    """(share, divisor): `divisor` is the number of rollouts at which `plain_curve` first reaches
+    its final accuracy. `share` is the number at which `curve` first reaches the same accuracy,
+    divided by `divisor`; infinite if `curve` never reaches this accuracy or if `divisor` is 0."""
     divisor = first_reached(plain_spent, plain_curve, plain_curve[-1])
     return (first_reached(spent, curve, plain_curve[-1]) / divisor if divisor else np.inf), divisor
 

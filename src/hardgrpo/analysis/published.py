@@ -37,12 +37,12 @@ def read(folder: str | Path) -> list[dict]:
     value as a number."""
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
-        if path.name not in NO_NUMBERS:
-            for number, row in enumerate(
-                files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTS), start=2
-            ):
-                row |= {key: row[key] or "" for key in COLUMNS}
-                rows.append(row | {"number": _number(row["value"], f"{path}: row {number}")})
+        if path.name in NO_NUMBERS:
+            continue
+        table = files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTS)
+        for line, row in enumerate(table, start=2):
+            row |= {key: row[key] or "" for key in COLUMNS}
+            rows.append(row | {"number": _number(row["value"], f"{path}: row {line}")})
     if not rows:
         raise UserError(
             f"{folder}: no published numbers; get them back with: git checkout {folder}"
@@ -77,26 +77,24 @@ def compare(
     published count (Clopper and Pearson 1934), for new problems. `same_when_rounded` is 1 if the
     study's number, rounded to the printed digits, equals the published number.
     """
-    measurements, rows = study_numbers(tables), []
-    for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
-        rows += [
-            _comparison(row, measurement)
-            for measurement in measurements
-            if _matches(row, measurement, readings)
-        ]
+    measurements = study_numbers(tables)
+    comparable = [row for row in published if row["unit"] in SCALE]
+    rows = [
+        _comparison(row, measurement)
+        for row in comparable
+        if row["policy"]
+        for measurement in measurements
+        if _matches(row, measurement, readings)
+    ]
     # compare numbers over all cells only if the gain of a cell is comparable
     if any(row["quantity"] == "gain" for row in rows):
-        over_all = [
-            measurement
+        rows += [
+            _comparison(row, measurement)
+            for row in comparable
+            if not row["policy"] and row["quantity"] in ("r_squared", "largest_gain")
             for measurement in measurements
-            if measurement["quantity"] in ("r_squared", "largest_gain")
+            if measurement["quantity"] == row["quantity"]
         ]
-        for row in (row for row in published if row["unit"] in SCALE and not row["policy"]):
-            rows += [
-                _comparison(row, measurement)
-                for measurement in over_all
-                if measurement["quantity"] == row["quantity"]
-            ]
     return rows
 
 
@@ -118,37 +116,33 @@ def overlap(cells: set[tuple], folder: str | Path) -> bool:
 
 
 def _matches(row: dict, measurement: dict, readings: set[tuple[str, str]]) -> bool:
-    is_same_quantity = (
-        row["quantity"] == measurement["quantity"] and row["policy"] == measurement["policy"]
-    )
     # an average over models matches only another average
-    any_model = row["model"] == "" and measurement["model"] != "average"
-    if (
-        not is_same_quantity
-        or not (any_model or row["model"] == measurement["model"])
-        or (row["task"] == row["eval_task"]) != (measurement["task"] == measurement["eval_task"])
-    ):
-        return False
-    return (row["task"], measurement["task"]) in readings and (
-        row["eval_task"],
-        measurement["eval_task"],
-    ) in readings
+    has_any_model = row["model"] == "" and measurement["model"] != "average"
+    return (
+        all(row[key] == measurement[key] for key in ("quantity", "policy"))
+        and (has_any_model or row["model"] == measurement["model"])
+        and (row["task"] == row["eval_task"]) == (measurement["task"] == measurement["eval_task"])
+        and all((row[key], measurement[key]) in readings for key in ("task", "eval_task"))
+    )
 
 
 def _comparison(row: dict, measurement: dict) -> dict:
-    value, low, high = row["number"] / SCALE[row["unit"]], measurement["low"], measurement["high"]
-    step = 10.0 ** -len(row["value"].partition(".")[2])
-    return (
-        {key: row[key] for key in ("paper", "place")}
-        | {key: measurement[key] for key in ("model", "task", "eval_task", "policy", "quantity")}
-        | {"published": value, **_exact(row), "here": measurement["here"], "low": low, "high": high}
-        | {"inside": low <= value <= high if is_known(low, high) else None}
-        | {
-            "same_when_rounded": abs(measurement["here"] * SCALE[row["unit"]] - row["number"])
-            <= step / 2 + 1e-9
-        }
-        | {"seeds": measurement["seeds"]}
-    )
+    scale, low, high = SCALE[row["unit"]], measurement["low"], measurement["high"]
+    value = row["number"] / scale
+    step = 10.0 ** -len(row["value"].partition(".")[2])  # of the printed digits
+    return {
+        "paper": row["paper"],
+        "place": row["place"],
+        **{key: measurement[key] for key in ("model", "task", "eval_task", "policy", "quantity")},
+        "published": value,
+        **_exact(row),
+        "here": measurement["here"],
+        "low": low,
+        "high": high,
+        "inside": low <= value <= high if is_known(low, high) else None,
+        "same_when_rounded": abs(measurement["here"] * scale - row["number"]) <= step / 2 + 1e-9,
+        "seeds": measurement["seeds"],
+    }
 
 
 def averages(accuracies: list[dict]) -> list[dict]:
@@ -176,28 +170,13 @@ def averages(accuracies: list[dict]) -> list[dict]:
             "seeds": None,
         }
         for policy, by_model in complete.items():
-            rows.append(
-                columns
-                | {
-                    "policy": policy,
-                    "quantity": "accuracy",
-                    "here": sum(by_model.values()) / len(models),
-                }
-            )
-        if {"base_wrong", "base_right_matched"} <= set(complete):
-            wrong_accuracy, right_accuracy = complete["base_wrong"], complete["base_right_matched"]
-            leads = [
-                wrong_accuracy[model] / right_accuracy[model] - 1
-                for model in models
-                if right_accuracy[model]
-            ]
-            if len(leads) == len(models):
-                relative = {
-                    "policy": "base_wrong",
-                    "quantity": "relative_to_base_right_matched",
-                    "here": sum(leads) / len(leads),
-                }
-                rows.append(columns | relative)
+            mean = sum(by_model.values()) / len(models)
+            rows.append(columns | {"policy": policy, "quantity": "accuracy", "here": mean})
+        wrong, right = complete.get("base_wrong"), complete.get("base_right_matched")
+        if wrong and right and all(right.values()):
+            lead = sum(wrong[model] / right[model] - 1 for model in models) / len(models)
+            quantity = "relative_to_base_right_matched"
+            rows.append(columns | {"policy": "base_wrong", "quantity": quantity, "here": lead})
     return rows
 
 
@@ -205,11 +184,9 @@ def _exact(row: dict) -> dict:
     # imported late: every dry-run imports this module
     from statsmodels.stats.proportion import proportion_confint
 
-    low, high = (
-        (None, None)
-        if row["right"] is None
-        else proportion_confint(row["right"], row["of"], method="beta")
-    )
+    low = high = None
+    if row["right"] is not None:
+        low, high = proportion_confint(row["right"], row["of"], method="beta")
     return {"published_low": low, "published_high": high}
 
 
@@ -218,21 +195,24 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
     policy (the label of the arm), quantity, here (the study's number), low, high, seeds."""
     rows = []
 
-    def add(quantity: str, row: dict, value: float, prefix: str | None = None, **keys) -> None:
+    def add(
+        quantity: str, row: dict, value: float, prefix: str | None = None, policy: str | None = None
+    ) -> None:
         low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
-        columns = {
+        measurement = {
             "model": row["model"],
             "task": row["task"],
             "eval_task": row.get("eval_task", row["task"]),
-            "policy": row["arm"],
+            "policy": policy or row["arm"],
+            "quantity": quantity,
+            "here": value,
+            "low": low,
+            "high": high,
+            "seeds": row["seeds"],
         }
-        measurement = (
-            columns
-            | keys
-            | {"quantity": quantity, "here": value, "low": low, "high": high, "seeds": row["seeds"]}
-        )
-        if is_known(value) and (
-            keys.get("policy") != "base" or not any(_has_same_key(measurement, r) for r in rows)
+        # every arm has the numbers of the base model, which are listed once
+        if is_known(value) and not (
+            policy == "base" and any(_key(measurement) == _key(earlier) for earlier in rows)
         ):
             rows.append(measurement)
 
@@ -247,9 +227,9 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
     sampled = [row for row in tables["accuracy"] if row["decoding"] == "sampled"]
     last_rows = {_arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
     for row in [row for row in sampled if row["step"] == 0] + list(last_rows.values()):
-        keys = {} if row["step"] else {"policy": "base"}
-        add("accuracy", row, row["accuracy"], "accuracy", **keys)
-        add("answered", row, row["answered_mean"], **keys)
+        policy = None if row["step"] else "base"
+        add("accuracy", row, row["accuracy"], "accuracy", policy)
+        add("answered", row, row["answered_mean"], policy=policy)
     for row in tables["parts"]:
         if row.get("step") not in (None, last_rows.get(_arm(row), row).get("step")):
             continue  # an earlier checkpoint
@@ -269,21 +249,11 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
             estimate,
             "transfer",
         )
-    for row in averages(
-        [measurement for measurement in rows if measurement["quantity"] == "accuracy"]
-    ):
-        rows.append(row)
-    everywhere = {
-        "model": "",
-        "task": "all",
-        "eval_task": "all",
-        "policy": "",
-        "arm": "",
-        "seeds": None,
-    }
+    rows += averages([row for row in rows if row["quantity"] == "accuracy"])
+    all_cells = {"model": "", "task": "all", "eval_task": "all", "arm": "", "seeds": None}
     for row in tables["fit"]:
         if row["task"] == "all" and row.get("predictor", "learnable") == "learnable":
-            add("r_squared", everywhere | row, row["r_squared"], "r_squared")
+            add("r_squared", all_cells | row, row["r_squared"], "r_squared")
     largest = max(
         (row for row in rows if row["quantity"] == "gain"),
         key=lambda row: row["here"],
@@ -292,16 +262,13 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
     return rows + ([largest | {"quantity": "largest_gain"}] if largest else [])
 
 
-def _cell(row: dict) -> tuple:
-    return tuple(row[key] for key in ("model", "task", "eval_task", "policy"))
+def _key(measurement: dict) -> tuple:
+    names = ("model", "task", "eval_task", "policy", "quantity")
+    return tuple(measurement[name] for name in names)
 
 
 def _arm(row: dict) -> tuple:
     return tuple(row[key] for key in ("model", "task", "eval_task", "arm"))
-
-
-def _has_same_key(measurement: dict, earlier: dict) -> bool:
-    return measurement["quantity"] == earlier["quantity"] and _cell(measurement) == _cell(earlier)
 
 
 def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:

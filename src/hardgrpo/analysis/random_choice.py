@@ -3,8 +3,7 @@
 A case is a model, a task, a recipe and a budget. In each case, every policy that chooses a share of
 the pool is compared with the policy of rule `random`, by the paired difference of gains on the
 task's own test. Policies that use the probe of another task are left out. Holm's correction is over
-the comparisons of one case; every page that calls a policy better or worse than a random choice
-uses these results.
+the comparisons of one case.
 """
 
 import pandas as pd
@@ -58,12 +57,11 @@ def cases(
         policy = policies.get(name, {})
         if isinstance(policy.get("budget"), float) and "probed_on" not in policy:
             policies_by_case.setdefault((policy["budget"], recipe), []).append(name)
-    with_random = {
-        case: names
+    return [
+        (*case, names)
         for case, names in policies_by_case.items()
-        if any(is_random(policies[name]) for name in names)
-    }
-    return [(*case, names) for case, names in with_random.items() if len(names) > 1]
+        if len(names) > 1 and any(is_random(policies[name]) for name in names)
+    ]
 
 
 def is_random(policy: dict) -> bool:

@@ -16,13 +16,12 @@ from scipy import stats
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracies import pass_rates
-from hardgrpo.analysis.cells import Cell, estimate_columns, families
+from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns
 from hardgrpo.data import evaluations, recorded_accuracies
 
-LAST = 5  # number of checkpoints whose mean is a row of its own
+LAST = 5  # number of last checkpoints over which a mean is computed
 HARD = 0.3  # highest pass rate of a hard question, as in HE's released code
-# Smallest number of samples per question of the base model from which hard questions are
-# identified.
+# smallest number of samples per question of the base model that identifies hard questions
 FEWEST_SAMPLES = 5
 PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}  # percentage in the authors' file -> questions
 
@@ -36,7 +35,7 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
     questions  all test questions, or hard: those with a pass rate of the base model of at most HARD
     measure    accuracy; pass@k, where k is the number of samples; answered; finishing and correctness, into which the difference in
                accuracy splits exactly (`statistics.decompose`)
-    at         the number of updates, or last_5: the mean of the last five common checkpoints (`checkpoints`: how many there are)
+    at         the number of updates, or last_5: the mean of the last five common checkpoints (`checkpoints`: their number)
 
     `published_runs` are (model, task, policy, file) of published accuracies. Without outcomes of
     single questions, no interval can be paired by question: see `_widest_interval`. Two published
@@ -55,8 +54,8 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
 
 
 def _order(policy: str) -> tuple[bool, bool]:
-    """Sort key of the runs of a family: first subsets chosen by difficulty, then random subsets,
-    then all prompts. Each run is subtracted from the runs before it."""
+    """Sort key: subsets chosen by difficulty, random subsets, all prompts. A run is subtracted from
+    the runs before it."""
     return policy == "all", policy.startswith("random")
 
 
@@ -77,8 +76,7 @@ def _questions(cell: Cell) -> dict[str, np.ndarray]:
     }
 
 
-# --- runs with completions
-# ---------------------------------------------------------------------------------------------
+# --- runs with completions ---
 
 
 def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
@@ -86,23 +84,13 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
     steps = sorted(set(cell.steps()) & set(minus_cell.steps())) if minus_cell else cell.steps()
     checkpoint_sets = _checkpoint_sets(steps)
     row_kinds = [(at, steps_of_row, "task") for at, steps_of_row in checkpoint_sets]
-    sides = (
-        [(cell, step) for step in steps[-LAST:]]
-        + [(minus_cell, step) for step in steps[-LAST:] if minus_cell]
-        + [(cell, 0)]
-    )
+    last_steps = [(side, step) for side in (cell, minus_cell) if side for step in steps[-LAST:]]
     if not all(
-        np.array_equal(*(_rates(side, step, column) for column in ("correct", "lenient")))
-        for side, step in sides
+        np.array_equal(_rates(side, step, "correct"), _rates(side, step, "lenient"))
+        for side, step in [*last_steps, (cell, 0)]
     ):
         last_checkpoints = checkpoint_sets[len(steps) :]
         row_kinds += [(at, steps_of_row, "lenient") for at, steps_of_row in last_checkpoints]
-    keys = {
-        "model": cell.model,
-        "task": cell.task,
-        "policy": cell.policy,
-        "minus": minus_cell.policy if minus_cell else "base",
-    }
     for at, steps_of_row, grading in row_kinds:
         column = "lenient" if grading == "lenient" else "correct"
         k = min(
@@ -120,22 +108,22 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
                 for by_measure in (side, minus_side)
             )
             for measure, differences in _differences(values, minus_values).items():
-                yield (
-                    keys
-                    | {
-                        "grading": grading,
-                        "questions": questions,
-                        "measure": measure,
-                        "at": at,
-                        "checkpoints": len(steps_of_row),
-                    }
-                    | {
-                        "value": _mean(values.get(measure)),
-                        "minus_value": _mean(minus_values.get(measure)),
-                    }
-                    | estimate_columns("difference", statistics.mean_interval(differences[None]))
-                    | {"problems": len(differences), "seeds": 1}
-                )
+                yield {
+                    "model": cell.model,
+                    "task": cell.task,
+                    "policy": cell.policy,
+                    "minus": minus_cell.policy if minus_cell else "base",
+                    "grading": grading,
+                    "questions": questions,
+                    "measure": measure,
+                    "at": at,
+                    "checkpoints": len(steps_of_row),
+                    "value": _mean(values.get(measure)),
+                    "minus_value": _mean(minus_values.get(measure)),
+                    **mean_columns("difference", differences[None]),
+                    "problems": len(differences),
+                    "seeds": 1,
+                }
 
 
 def _rates(cell: Cell, step: int, column: str) -> np.ndarray:
@@ -158,12 +146,12 @@ def _means(frame: pd.DataFrame, steps: list[int], column: str, k: int) -> dict[s
 def _differences(
     values: dict[str, np.ndarray], minus_values: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """{measure: (N,) differences}, with the parts of the difference in accuracy. A measure that one
-    side lacks is left out."""
-    splits = [
+    """{measure: (N,) differences} for the measures of both sides, and the parts of the difference
+    in accuracy."""
+    rates = [
         side[name][None] for side in (minus_values, values) for name in ("answered", "accuracy")
     ]
-    finishing, correctness = statistics.decompose_by_problem(*splits)
+    finishing, correctness = statistics.decompose_by_problem(*rates)
     differences = {
         name: values[name] - minus_values[name] for name in values if name in minus_values
     }
@@ -174,55 +162,49 @@ def _mean(values: np.ndarray | None) -> float | None:
     return None if values is None else values.mean()
 
 
-# --- published accuracies
-# ----------------------------------------------------------------------------------------------
+# --- published accuracies ---
 
 
 def _published(
     published_runs: list[tuple[str, str, str, str]], sizes: dict[tuple[str, str], int]
 ) -> Iterator[dict]:
-    """Rows of published runs minus the published base model, and minus each other.
-
-    `sizes` are the numbers of test questions by model and task. The published pass@k of the base
-    model is left out, because it is computed from ten completions, and the pass@k of a checkpoint
-    from three.
-    """
+    """Rows of published runs minus the published base model, and minus each other. `sizes` are the
+    numbers of test questions by model and task."""
     groups: dict[tuple[str, str], dict[str, dict]] = {}
     for model, task, policy, path in published_runs:
         groups.setdefault((model, task), {})[policy] = _by_measure(recorded_accuracies.read(path))
     for (model, task), runs in groups.items():
-        for policy, measures in runs.items():
-            for (questions, measure), curve in measures.items():
+        for policy, curves in runs.items():
+            for (questions, measure), curve in curves.items():
+                # the published pass@k of the base model is of ten completions, that of runs of three
                 if curve.base is not None and measure == "accuracy":
-                    keys = {
-                        "policy": policy,
-                        "minus": "base",
-                        "questions": questions,
-                        "measure": measure,
-                    }
+                    keys = _published_keys(model, task, policy, "base", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)
-                    yield from _published_rows(
-                        {"model": model, "task": task} | keys, curve, base_values, sizes
-                    )
+                    yield from _published_rows(keys, curve, base_values, sizes)
         for policy, minus in itertools.combinations(sorted(runs, key=_order), 2):
-            for questions, measure in (key for key in runs[policy] if key in runs[minus]):
-                curve, minus_curve = (
-                    runs[policy][questions, measure],
-                    runs[minus][questions, measure],
-                )
+            for (questions, measure), curve in runs[policy].items():
+                minus_curve = runs[minus].get((questions, measure))
                 if (
-                    None not in (curve.base, minus_curve.base)
+                    minus_curve
+                    and None not in (curve.base, minus_curve.base)
                     and abs(curve.base - minus_curve.base) < 1e-9
                 ):
-                    keys = {
-                        "policy": policy,
-                        "minus": minus,
-                        "questions": questions,
-                        "measure": measure,
-                    }
-                    yield from _published_rows(
-                        {"model": model, "task": task} | keys, curve, minus_curve.values, sizes
-                    )
+                    keys = _published_keys(model, task, policy, minus, questions, measure)
+                    yield from _published_rows(keys, curve, minus_curve.values, sizes)
+
+
+def _published_keys(
+    model: str, task: str, policy: str, minus: str, questions: str, measure: str
+) -> dict:
+    return {
+        "model": model,
+        "task": task,
+        "policy": policy,
+        "minus": minus,
+        "grading": "published",
+        "questions": questions,
+        "measure": measure,
+    }
 
 
 @dataclass
@@ -250,8 +232,7 @@ def _by_measure(rows: list[dict]) -> dict[tuple[str, str], _Curve]:
 def _published_rows(
     keys: dict, curve: _Curve, minus_values: dict[int, float], sizes: dict[tuple[str, str], int]
 ) -> Iterator[dict]:
-    """Rows of a published measure less `minus_values` ({step: value}), at each common checkpoint
-    and over the last ones."""
+    """Rows of a published measure minus `minus_values` ({step: value})."""
     steps = sorted(curve.values.keys() & minus_values.keys())
     problems = curve.problems or (
         sizes.get((keys["model"], keys["task"])) if keys["questions"] == "all" else None
@@ -261,30 +242,27 @@ def _published_rows(
             float(np.mean([values[step] for step in steps_of_row]))
             for values in (curve.values, minus_values)
         )
-        yield (
-            {key: keys[key] for key in ("model", "task", "policy", "minus")}
-            | {"grading": "published", "questions": keys["questions"], "measure": keys["measure"]}
-            | {
-                "at": at,
-                "checkpoints": len(steps_of_row),
-                "value": value,
-                "minus_value": minus_value,
-            }
-            | estimate_columns("difference", _widest_interval(value, minus_value, problems))
-            | {"problems": problems, "seeds": 1}
-        )
+        yield {
+            **keys,
+            "at": at,
+            "checkpoints": len(steps_of_row),
+            "value": value,
+            "minus_value": minus_value,
+            **estimate_columns("difference", _widest_interval(value, minus_value, problems)),
+            "problems": problems,
+            "seeds": 1,
+        }
 
 
 def _widest_interval(value: float, minus_value: float, problems: int | None) -> statistics.Estimate:
     """The difference of two means over the same questions with the widest 95 % interval that the
     means allow.
 
-    The outcome of a question lies between 0 and 1, so its variance is at most p (1 - p), where p is
-    the mean. The pairing by question is unknown; the outcomes of two runs on a question are assumed
-    not to be negatively correlated.
+    Outcomes lie between 0 and 1, so their variance is at most p (1 - p), where p is the mean. The
+    outcomes of two runs on a question are assumed not to be negatively correlated.
     """
     if not problems or problems < 2:
-        return statistics.Estimate(value - minus_value, np.nan, np.nan)
+        return statistics.Estimate.around(value - minus_value, np.nan)
     variance = sum(share * (1 - share) for share in (value, minus_value)) / (problems - 1)
     return statistics.Estimate.around(
         value - minus_value, stats.t.ppf(0.975, problems - 1) * np.sqrt(variance)

@@ -1,8 +1,8 @@
 """Summary tables that regress gains on learnable share, on completion length, or on both.
 
-The regressions describe the cells of a study. They have neither intervals nor p, because cells
-share base models, problems and seeds, and two tasks differ for many reasons. Intervals for
-independent points would find support in 12 to 32 % of studies of two unrelated tasks.
+The regressions are descriptive. They have neither intervals nor p, because cells share base models,
+problems and seeds. Intervals for independent points would show a relation in 12 to 32 % of studies
+of two unrelated tasks.
 """
 
 from collections.abc import Iterator
@@ -102,8 +102,7 @@ def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dic
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (task, numbers of its points) for tasks with at least three points, after ("all",
-    numbers of all points)."""
+    """Yield (task, its points) for "all" and for each task, with at least three points."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
         task_points = np.array(
             [point[1:] for point in points if task in (None, point[0])], dtype=float

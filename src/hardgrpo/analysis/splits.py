@@ -5,7 +5,7 @@ from hardgrpo.runtime import files
 
 
 def contamination(comparisons: list[dict]) -> list[dict]:
-    """A row for each pool and test of a study. `comparisons` comes from pools.comparisons."""
+    """A row for each of `comparisons`, the return value of `pools.comparisons`."""
     rows = []
     for comparison in comparisons:
         pool, test = files.read_json(comparison["pool"]), files.read_json(comparison["test"])

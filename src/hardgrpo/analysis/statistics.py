@@ -1,13 +1,12 @@
 """Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled
 completions per problem.
 
-Values are accuracies by seed and problem, gains, or paired differences. All are shares (0 to 1),
-not points. The squared half-width of an interval is the sum of the squared half-widths of a t
-interval over seeds and a t interval over problems (Banerjee 1960), with the two-way correction of
-Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new
-seeds. *Target A* is these problems and new seeds. With three seeds, the coverage of bootstrap and
-naive binomial intervals is far too low; docs/statistics.md compares the methods. Functions of
-arrays `(..., S, N)` accept many studies at once, for simulations.
+Values are accuracies by seed and problem, gains, or paired differences, as shares (0 to 1). The
+squared half-width of an interval is the sum of the squared half-widths of a t interval over seeds
+and a t interval over problems (Banerjee 1960), with the two-way correction of Cameron, Gelbach and
+Miller (2011). The reported intervals are for *target B*, new problems and new seeds. *Target A* is
+these problems and new seeds. docs/statistics.md compares these intervals with bootstrap and
+binomial intervals. Functions of arrays `(..., S, N)` accept many studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -40,11 +39,7 @@ UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 @dataclass(frozen=True)
 class Components:
     """The mean of values (..., S, N) and the two parts of the variance of the mean, each of shape
-    (...).
-
-    `over_seeds` is nan with one seed, and `over_problems` is nan with one problem. With one seed,
-    `over_problems` is Vp.
-    """
+    (...); see `components`."""
 
     estimate: np.ndarray
     over_seeds: np.ndarray  # Vs: includes the interaction and each run's own sampling noise
@@ -59,7 +54,8 @@ def components(values: np.ndarray) -> Components:
 
     Vs = var over seeds of the seed means / S, and Vp = var over problems of the problem means / N.
     Both include the interaction Vx, the residual mean square of the two-way layout / (N S). With
-    one seed Vx is undefined and over_problems is Vp.
+    one seed, Vx is undefined, `over_problems` is Vp and `over_seeds` nan. With one problem,
+    `over_problems` is nan.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape[-2:]
@@ -92,8 +88,7 @@ def half_width(parts: Components, over_seeds=None, df: float | None = None) -> n
 
     If given, `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`).
     With one seed, the interval is over problems only, for *this* run, and the caller must say so.
-    The term over problems uses a t quantile because a test set may have only 15 problems. For
-    hundreds of problems the quantile is close to 1.96.
+    The term over problems uses a t quantile because a test set may have only 15 problems.
     """
     of_problems = _t(parts.problems - 1) ** 2 * parts.over_problems
     if parts.seeds == 1:
@@ -124,11 +119,8 @@ def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
     seeds, parts = len(minuend), [components(values) for values in (minuend, subtrahend)]
     squared = sum(_t(part.problems - 1) ** 2 * part.over_problems for part in parts)
     if seeds > 1:
-        squared += (
-            _t(seeds - 1) ** 2
-            * (minuend.mean(axis=1) - subtrahend.mean(axis=1)).var(ddof=1)
-            / seeds
-        )
+        seed_differences = minuend.mean(axis=1) - subtrahend.mean(axis=1)
+        squared += _t(seeds - 1) ** 2 * seed_differences.var(ddof=1) / seeds
     return Estimate.around(parts[0].estimate - parts[1].estimate, np.sqrt(squared))
 
 
@@ -156,14 +148,14 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
     sample number: a run's completion and a completion of the base model or of another run. The
     seeds of a gain share the base model's completions, and completions with the same sample number
     share their random numbers. Vn is therefore the mean covariance of two seeds within problems /
-    (m N). With independent random numbers, Vn would equal `independent_base_noise`. The covariances
-    are computed from: variance of the sum over seeds = sum of variances + 2 x sum of covariances.
+    (m N). With independent random numbers, Vn would equal `independent_base_noise`.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
     if seeds < 2 or samples < 2:
         return np.full(values.shape[:-3], np.nan)
     centred = values - values.mean(axis=-1, keepdims=True)
+    # variance of the sum over seeds = sum of variances + 2 x sum of covariances
     of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
     of_seeds = (centred**2).sum(axis=(-3, -2, -1))
     return (
@@ -251,17 +243,11 @@ def holm(p_values) -> np.ndarray:
 def mcnemar(grades: np.ndarray, other_grades: np.ndarray) -> tuple[int, int, float]:
     """(number correct only in `grades`, number correct only in `other_grades`, exact two-sided p).
     Grades are 0/1 (N,)."""
-    only_first, only_second = (
-        int(((grades == 1) & (other_grades == 0)).sum()),
-        int(((grades == 0) & (other_grades == 1)).sum()),
-    )
-    return (
-        only_first,
-        only_second,
-        float(stats.binomtest(only_first, only_first + only_second).pvalue)
-        if only_first + only_second
-        else 1.0,
-    )
+    only_first = int(((grades == 1) & (other_grades == 0)).sum())
+    only_second = int(((grades == 0) & (other_grades == 1)).sum())
+    discordant = only_first + only_second
+    p = float(stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0
+    return only_first, only_second, p
 
 
 @cache
@@ -269,10 +255,10 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
     """The smallest difference, in standard errors, that a two-sided t test over `seeds` >= 2 seeds
     finds with power 80 %.
 
-    The level of the test is 5 % divided by the number of comparisons. The usual approximation
-    t(.975) + t(.80) is too small with few seeds (three seeds: 5.4 instead of 5.7). The power is
-    that of the non-central t distribution, computed as a mean over 10,000 quantiles of the
-    estimated standard error, because SciPy's non-central t distribution fails far in the tails.
+    The level of the test is 5 % divided by the number of comparisons. The approximation t(.975) +
+    t(.80) is too small with few seeds (three seeds: 5.4 instead of 5.7). The power is that of the
+    non-central t distribution, computed as a mean over 10,000 quantiles of the estimated standard
+    error, because SciPy's non-central t distribution fails far in the tails.
     """
     df = seeds - 1
     reach = stats.t.isf(0.025 / comparisons, df) * np.sqrt(
@@ -289,9 +275,8 @@ def smallest_detectable(
     detectable effect, Bloom 1995).
 
     The effect is sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate.
-    Like the interval, the effect combines the two parts of the estimate's variance. With one seed,
-    the effect is over problems only, for this run. The level of 5 % is divided by the number of
-    comparisons (Bonferroni); Holm's correction is at least as powerful.
+    With one seed, the effect is over problems only, for this run. The level of 5 % is divided by
+    the number of comparisons (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
@@ -305,11 +290,8 @@ def seeds_interval(values: np.ndarray) -> Estimate:
     """Mean of `values` (S,) with Student's t interval over seeds, t(.975, S-1) sd / sqrt(S); no
     interval with one seed."""
     values = np.asarray(values, dtype=float)
-    half = (
-        _t(len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-        if len(values) > 1
-        else np.nan
-    )
+    count = len(values)
+    half = _t(count - 1) * values.std(ddof=1) / np.sqrt(count) if count > 1 else np.nan
     return Estimate.around(values.mean(), half)
 
 
@@ -323,7 +305,7 @@ def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
     """
     count = len(left_out)
     if count < 2 or np.ptp(left_out) == 0:
-        return Estimate(float(estimate), np.nan, np.nan)
+        return Estimate.around(estimate, np.nan)
     variance = (count - 1) * np.var(left_out)
     return Estimate.around(estimate, _t(count - 1) * np.sqrt(variance))
 
@@ -392,10 +374,7 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
 def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
     """R^2 of a least-squares line of `y` (n,) on `x` (n,), with a 95 % interval by Fisher's z of
-    the correlation.
-
-    All values are nan with fewer than three points, or if x or y is constant.
-    """
+    the correlation. All values are nan with fewer than three points, or if x or y is constant."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return UNKNOWN
@@ -404,8 +383,7 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
 
 def _fisher(r: float, n: int) -> Estimate:
     """The square of a correlation `r` of `n` points. The ends of the interval are the squares of
-    tanh(atanh r -+ 1.96/sqrt(n - 3)); the lower end is 0 if the two values differ in sign. There is
-    no interval with fewer than four points."""
+    tanh(atanh r -+ 1.96/sqrt(n - 3)); the lower end is 0 if the two values differ in sign."""
     if n < 4 or abs(r) > 1 - 1e-12:
         return Estimate(r**2, np.nan, np.nan)
     half = Z / np.sqrt(n - 3)
@@ -453,12 +431,9 @@ def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
     n, k = x.shape
     if n < k + 2 or np.linalg.matrix_rank(np.column_stack([np.ones(n), x])) < k + 1:
         return [(UNKNOWN, np.nan)] * k
-    model = _regression(y, x)
-    ends = model.conf_int()
+    fit = _regression(y, x)
+    columns = zip(fit.params, fit.conf_int(), fit.pvalues)
     return [
-        (
-            Estimate(float(model.params[i]), float(ends[i][0]), float(ends[i][1])),
-            float(model.pvalues[i]),
-        )
-        for i in range(1, k + 1)
-    ]
+        (Estimate(float(slope), float(low), float(high)), float(p))
+        for slope, (low, high), p in columns
+    ][1:]  # without the intercept

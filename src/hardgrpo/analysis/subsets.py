@@ -2,6 +2,7 @@
 pass rates."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 
@@ -9,6 +10,19 @@ from hardgrpo.analysis.columns import SUBSET_NUMBERS
 from hardgrpo.runtime import files
 from hardgrpo.selection.choices import CONFIDENT_AGREEMENT, WRONG_PASS_RATE
 from hardgrpo.study import paths, settings
+
+
+def read_rates(path: str) -> dict[str, float]:
+    """{id: pass rate} of a table of difficulties."""
+    return {
+        row["id"]: row["pass_rate"]
+        for row in files.read_rows(path, {"id": str, "pass_rate": float})
+    }
+
+
+def read_ids(path: str) -> list[str]:
+    """The ids of a subset; `path` is the subset's JSON file."""
+    return [row["id"] for row in files.read_rows(Path(path).with_suffix(".csv"), {"id": str})]
 
 
 def subsets(subset_files: list[str]) -> list[dict]:
@@ -19,12 +33,15 @@ def subsets(subset_files: list[str]) -> list[dict]:
         base, task, policy = paths.choice_of(path)
         facts = json.loads(files.read_text(path))
         budget = facts["policy"].get("budget")
-        columns = {
-            "rule": facts["policy"]["rule"],
-            "budget": facts["prompts"] / facts["pool"] if isinstance(budget, dict) else budget,
-        }
         rows.append(
-            facts | {"model": settings.model_of(base), "task": task, "policy": policy} | columns
+            facts
+            | {
+                "model": settings.model_of(base),
+                "task": task,
+                "policy": policy,
+                "rule": facts["policy"]["rule"],
+                "budget": facts["prompts"] / facts["pool"] if isinstance(budget, dict) else budget,
+            }
         )
     if not rows:
         return []
@@ -61,27 +78,17 @@ def chosen(
             pool.pass_rate <= WRONG_PASS_RATE
         )
         pool["confidently_wrong"] = is_wrong.astype(float).where(pool.pass_rate.notna())
-    rows = []
-    for (base, task), pool in pools.items():
-        rows.append(
-            {"model": settings.model_of(base), "task": task, "policy": "pool", "prompts": len(pool)}
-            | _means(pool, pool)
-        )
+    rows = [
+        {"model": settings.model_of(base), "task": task, "policy": "pool"} | _means(pool, pool)
+        for (base, task), pool in pools.items()
+    ]
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
-        ids = [
-            row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})
-        ]
         if (base, task) in pools:
             pool = pools[base, task]
             rows.append(
-                {
-                    "model": settings.model_of(base),
-                    "task": task,
-                    "policy": policy,
-                    "prompts": len(ids),
-                }
-                | _means(pool.loc[ids], pool)
+                {"model": settings.model_of(base), "task": task, "policy": policy}
+                | _means(pool.loc[read_ids(path)], pool)
             )
     if not rows:
         return []
@@ -91,7 +98,7 @@ def chosen(
 
 
 def _pool_rates(path: str) -> pd.DataFrame:
-    """Pass rate and number of samples by id: of the held-out completions if every prompt has some,
+    """Pass rate and number of samples by id: held out if every prompt has held-out completions,
     else as probed."""
     rows = files.read_rows(
         path,
@@ -113,6 +120,7 @@ def _pool_rates(path: str) -> pd.DataFrame:
 def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
     rates = prompts.pass_rate.dropna()
     return {
+        "prompts": len(prompts),
         "pool": len(pool),
         "samples": pool.samples.min(),  # in recordings, prompts differ in their number of samples
         "pass_rate": rates.mean(),
@@ -126,34 +134,29 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
     """Histogram: how many problems have each pass rate, in the pool (mean over base models) and in
     each subset (mean over seeds).
 
-    The file of a subset that was chosen without pass rates has no pass rates; known pass rates of
-    the pool are then used."""
+    For a subset that was chosen without pass rates, the pool's pass rates are used if there are
+    any."""
     groups: dict[tuple, list[list[float]]] = {}
     pools: dict[tuple, dict[str, float]] = {}
     for path in difficulty_files:
         base, task = paths.pair_of(path)
-        pools[base, task] = {
-            row["id"]: row["pass_rate"]
-            for row in files.read_rows(path, {"id": str, "pass_rate": float})
-        }
+        pools[base, task] = read_rates(path)
         groups.setdefault((settings.model_of(base), task, "pool"), []).append(
             list(pools[base, task].values())
         )
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
-        chosen_prompts = files.read_rows(
-            path.removesuffix(".json") + ".csv", {"id": str}, {"pass_rate": float}
-        )
+        prompts = files.read_rows(Path(path).with_suffix(".csv"), {"id": str}, {"pass_rate": float})
         pool_rates = pools.get((base, task), {})
         rates = [
             pool_rates.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"]
-            for row in chosen_prompts
+            for row in prompts
         ]
         groups.setdefault((settings.model_of(base), task, policy), []).append(rates)
     rows = []
-    pools = list(dict.fromkeys(key[:2] for key in groups))
+    order = list(dict.fromkeys(key[:2] for key in groups))
     for (model, task, group), rate_lists in sorted(
-        groups.items(), key=lambda item: pools.index(item[0][:2])
+        groups.items(), key=lambda item: order.index(item[0][:2])
     ):
         rates = pd.Series(
             [rate for rate_list in rate_lists for rate in rate_list], dtype=float
@@ -167,11 +170,8 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
 
 def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
     """Pass rates of recorded problems: as published, and graded by this project with and without
-    the prompt.
-
-    A problem without a published rate is listed only if its two graded rates differ. `probes` comes
-    from paths.recorded_probes.
-    """
+    the prompt. A problem without a published rate is listed only if the two graded rates differ.
+    `probes` is the return value of `paths.recorded_probes`."""
     rows = []
     for shard, alone, with_prompt in probes:
         model, task = paths.pair_of(alone)
@@ -180,20 +180,18 @@ def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
             for row in files.read_jsonl(shard, {"id": (str, int)})
             if row.get("published_pass_rate") is not None
         }
-        rates_with_prompt = {
-            row["id"]: row["pass_rate"]
-            for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})
-        }
-        for row in files.read_rows(alone, {"id": str, "pass_rate": float}):
-            published, with_prompt_rate = (
-                published_rates.get(row["id"]),
-                rates_with_prompt[row["id"]],
-            )
-            if published is not None or (
-                with_prompt_rate is not None and with_prompt_rate != row["pass_rate"]
-            ):
+        rates_with_prompt = read_rates(with_prompt)
+        for problem, rate in read_rates(alone).items():
+            published, rate_with_prompt = published_rates.get(problem), rates_with_prompt[problem]
+            if published is not None or rate_with_prompt not in (None, rate):
                 rows.append(
-                    {"model": model, "task": task, "id": row["id"], "published": published}
-                    | {"with_prompt": with_prompt_rate, "alone": row["pass_rate"]}
+                    {
+                        "model": model,
+                        "task": task,
+                        "id": problem,
+                        "published": published,
+                        "with_prompt": rate_with_prompt,
+                        "alone": rate,
+                    }
                 )
     return rows

@@ -36,6 +36,7 @@ UPDATES = {"step": int} | dict.fromkeys(
 LATER = dict.fromkeys(
     ("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float
 )
+SPENT = ("updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens")
 
 
 def read_updates(study: ResolvedStudy) -> dict[Run, pd.DataFrame]:
@@ -97,9 +98,11 @@ def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
                 keys
                 | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
                 | {
-                    k: v
+                    column: value
                     for name in CURVES
-                    for k, v in estimate_columns(name, _over_seeds(stretches, name)).items()
+                    for column, value in estimate_columns(
+                        name, _over_seeds(stretches, name)
+                    ).items()
                 }
                 | {"seeds": len(runs)}
             )
@@ -122,38 +125,34 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
                 "updates": int(frame.trained.fillna(1).sum()),
                 "prompts": int(frame.prompts.sum()),
                 "rollouts": int(frame.rollouts.sum()),
-            }
-            | {
                 "completion_tokens": spec.completion_tokens,
                 "labels": labels_bought(spec.subset, spec.training, frame),
+                "tokens": round((frame.tokens_mean * frame.rollouts).sum()),
             }
-            | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
         )
     for first, row in itertools.product(rows, rows):
         if (first["model"], first["task"]) != (row["model"], row["task"]):
             continue
         for key in study.get("held_constant", []):
             if first[key] != row[key]:
-                names = [
-                    f"{r['recipe']}/{r['policy']}/seed{r['seed']} has {r[key]}"
-                    for r in (first, row)
-                ]
+                values = " and ".join(
+                    f"{run['recipe']}/{run['policy']}/seed{run['seed']} has {run[key]}"
+                    for run in (first, row)
+                )
                 raise UserError(
-                    f"{row['model']}/{row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
-                    " train the runs with one recipe or take it out of held_constant"
+                    f"{row['model']}/{row['task']}: the study holds {key} constant, but {values};"
+                    f" train the runs with one recipe or take {key} out of held_constant"
                 )
     return rows
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """Number of labels that a run bought (`policies.labels`). With a selector, the log counts the
-    sampled prompts. Without a selector, all chosen prompts are annotated, except for rule `all`:
-    then only the sampled prompts are annotated, because a short run does not sample the whole
-    pool."""
+    """Number of labels that a run bought (`policies.labels`). All chosen prompts are annotated,
+    except with a selector or rule `all`: then only the sampled prompts are annotated."""
     facts, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())
-    elif facts["policy"]["rule"] == "all":
+    elif facts["policy"]["rule"] == "all":  # a short run does not sample the whole pool
         sampled = min(facts["prompts"], int(log.prompts.sum()))
     return policies.labels(
         facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"], sampled
@@ -162,30 +161,18 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
     """What an arm's runs spent: means over seeds, and the smallest and the largest number of tokens
-    and wall time.
-
-    `seconds` is the wall time of a run's updates by (model, task, policy, recipe, seed), nan if
-    unknown. Wall time depends on the machine and its load, so it is reported but not held constant.
-    """
+    and wall time. `seconds` is the wall time of a run's updates by (model, task, policy, recipe,
+    seed), nan if unknown."""
     rows = []
     frame = pd.DataFrame(parity_rows)
     for key, group in frame.groupby(RUNS, sort=False) if len(frame) else []:
         times = np.array([seconds[(*key, seed)] for seed in group.seed])
         rows.append(
             dict(zip(RUNS, key))
+            | {name: group[name].mean() for name in SPENT}
             | {
-                name: group[name].mean()
-                for name in (
-                    "updates",
-                    "prompts",
-                    "rollouts",
-                    "completion_tokens",
-                    "labels",
-                    "tokens",
-                )
-            }
-            | {"tokens_least": group.tokens.min(), "tokens_most": group.tokens.max()}
-            | {
+                "tokens_least": group.tokens.min(),
+                "tokens_most": group.tokens.max(),
                 "seconds": times.mean(),
                 "seconds_least": times.min(),
                 "seconds_most": times.max(),
@@ -201,11 +188,9 @@ def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
     seconds = {}
     for run in updates:
         path = paths.training(run, "timing.csv")
-        times = (
-            [row["seconds"] for row in files.read_rows(path, {"seconds": float})]
-            if os.path.exists(path)
-            else [np.nan]
-        )
+        times = [np.nan]
+        if os.path.exists(path):
+            times = [row["seconds"] for row in files.read_rows(path, {"seconds": float})]
         seconds[*_arm(run), run.seed] = float(sum(times))
     return seconds
 

@@ -8,14 +8,15 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import estimate_columns
+from hardgrpo.analysis.subsets import read_ids, read_rates
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
 STRETCHES = 10  # number of stretches of epochs, for curves
-# number of groups of prompts for the jackknife; without a smaller group, a median of tied pass
-# rates would not change
+# number of groups of prompts for the jackknife; a median of tied pass rates does not change if only
+# a smaller group is left out
 GROUPS = 10
 LATER = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
@@ -95,13 +96,6 @@ def by_stretch(later: pd.DataFrame) -> list[tuple[tuple, pd.DataFrame]]:
     return [((None, 0.0, 1.0), means(later)), *parts]
 
 
-def read_rates(path: str) -> dict[str, float]:
-    return {
-        row["id"]: row["pass_rate"]
-        for row in files.read_rows(path, {"id": str, "pass_rate": float})
-    }
-
-
 def read_subsets(
     subset_paths: list[str], model: str, prompts: str
 ) -> dict[str, list[tuple[int, list[str], dict]]]:
@@ -111,11 +105,7 @@ def read_subsets(
         *pair, policy = paths.choice_of(path)
         if pair == [model, prompts]:
             facts = json.loads(files.read_text(path))
-            ids = [
-                row["id"]
-                for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})
-            ]
-            subsets.setdefault(policy, []).append((facts["seed"], ids, facts["policy"]))
+            subsets.setdefault(policy, []).append((facts["seed"], read_ids(path), facts["policy"]))
     return subsets
 
 
@@ -143,7 +133,7 @@ def selections_without_groups(
     """`selection_shares` of the policy in the pool without each group; [] if the policy cannot
     choose from one of these pools.
 
-    The policy chooses anew from each smaller pool, because the boundary of a subset depends on the
+    The policy chooses again from each smaller pool, because the boundary of a subset depends on the
     pool.
     """
     try:

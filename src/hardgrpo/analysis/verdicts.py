@@ -7,11 +7,10 @@ replicates that it needs. The verdict is
 - *supported* if the interval lies above zero or, for a claim with a margin, within the margin
   around zero;
 - *contradicted* if the interval lies below zero or, for a claim with a margin, outside the margin;
-- *undecided* otherwise. An interval that includes zero does not show equality.
+- *undecided* otherwise, and if the study has fewer replicates than the claim needs.
 
 The verdicts supported and contradicted also require Holm's p, corrected over the tasks of a model,
-below 0.05. If a study has fewer replicates than the claim needs, the claim is undecided. Claims
-that are not primary are descriptive.
+below 0.05. Claims that are not primary are descriptive.
 """
 
 from dataclasses import dataclass
@@ -21,12 +20,8 @@ from scipy import stats
 
 from hardgrpo.analysis import statistics
 
-SUPPORTED, CONTRADICTED, UNDECIDED, DESCRIPTIVE = (
-    "supported",
-    "contradicted",
-    "undecided",
-    "descriptive",
-)
+SUPPORTED, CONTRADICTED = "supported", "contradicted"
+UNDECIDED, DESCRIPTIVE = "undecided", "descriptive"
 NEW_BASES, THIS_MODEL, THESE_MODELS = "new base models of this kind", "this model", "these models"
 ALPHA = 0.05
 TESTED = ("same", "other", "roomier", "tighter")
@@ -67,13 +62,9 @@ class Study:
         if model:
             return NEW_BASES if model in self.own_bases else THIS_MODEL
         models = {row["model"] for row in self.tables.get("gains", [])}
-        return (
-            NEW_BASES
-            if models <= set(self.own_bases)
-            else THIS_MODEL
-            if len(models) == 1
-            else THESE_MODELS
-        )
+        if models <= set(self.own_bases):
+            return NEW_BASES
+        return THIS_MODEL if len(models) == 1 else THESE_MODELS
 
 
 def cell_of(row: dict) -> tuple:
@@ -102,8 +93,7 @@ def is_in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
     )
 
 
-# --- verdicts
-# ----------------------------------------------------------------------------------------------------------
+# --- verdicts ---
 
 
 def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
@@ -117,8 +107,8 @@ def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
         ]
     )
     for model in {row["model"] for row in rows}:
-        of_model = np.array([row["model"] == model for row in rows])
-        p_values[of_model] = statistics.holm(p_values[of_model])
+        is_of_model = np.array([row["model"] == model for row in rows])
+        p_values[is_of_model] = statistics.holm(p_values[is_of_model])
     return [
         row | {"p_holm": float(p), "verdict": _verdict(row, claim, p)}
         for row, p in zip(rows, p_values)
@@ -164,10 +154,8 @@ def interval_p(row: dict, margin: float | None) -> float:
     if margin is None and row["p"] is not None:
         return row["p"]
     estimate, low, high = row["estimate"], row["low"], row["high"]
-    distance, half = (
-        abs(estimate) if margin is None else abs(margin - abs(estimate)),
-        (high - low) / 2,
-    )
+    distance = abs(estimate) if margin is None else abs(margin - abs(estimate))
+    half = (high - low) / 2
     if half == 0:
         return 0.0 if distance > 0 else 1.0
     df = max(row["seeds"] - 1, 1)

@@ -1,10 +1,10 @@
 r"""Compare two expressions with Math-Verify. expressions.py runs this module as a helper process,
 with JSON Lines over pipes.
 
-This module changes Math-Verify in three ways. First, it removes units, because Math-Verify drops
-everything after the first '\text{}'. Second, it compares again values that Math-Verify calls equal
-only because both are small. Third, it resets the state of SymPy, which draws random numbers and
-caches results, before each question, so that a verdict depends only on the question.
+This module corrects Math-Verify in three ways. It removes units, because Math-Verify drops
+everything after the first '\text{}'. It compares again values that Math-Verify calls equal only
+because both are small. It resets the state of SymPy, which draws random numbers and caches results,
+before each question, so that a verdict depends only on the question.
 """
 
 import contextlib
@@ -36,8 +36,7 @@ MEMORY_BYTES = 2 << 30
 ROUNDING_TOLERANCE = 5e-4
 EXACT_DIGITS = 50
 
-# --- spellings that Math-Verify does not read
-# ----------------------------------------------------------------------
+# --- spellings that Math-Verify does not read ---
 
 SPELLINGS = [
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
@@ -81,8 +80,8 @@ def _normalise(text: str, units: bool) -> str:
 
 
 def _remove_unit(part: str, units: bool) -> str:
-    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' has
-    two values and is not changed."""
+    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' is not
+    changed."""
     opening, value, closing = BRACKETS.fullmatch(part).groups()
     quantity = read_quantity(value)
     pair = "," in value and opening.strip()  # '(1,200)' is a pair
@@ -110,8 +109,7 @@ def _format_value(value: Fraction, is_ratio: bool) -> str:
     return f"{'-' if value < 0 else ''}{integer}.{fraction:0{places}}"
 
 
-# --- questions
-# -----------------------------------------------------------------------------------------------------
+# --- questions ---
 
 
 def _is_equivalent(reference: str, answer: str) -> bool:
@@ -142,8 +140,8 @@ def _is_expression(text: str) -> bool:
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """Replace i by SymPy's I. Math-Verify reads a real variable in '5i' and a complex variable in
-    '5 i', which are not equal."""
+    """Replace i by SymPy's I. Math-Verify reads i as a real variable in '5i' and as a complex one
+    in '5 i'."""
     return IMAGINARY.sub("I", text)
 
 
@@ -176,13 +174,12 @@ def _parsed(text: str) -> list:
     )
 
 
-# --- corrections of Math-Verify's comparisons
-# ----------------------------------------------------------------------
+# --- corrections of Math-Verify's comparisons ---
 
 
 def _check_equal_values() -> None:
-    """Make Math-Verify also compare small numbers by their relative difference, and never call
-    undefined values equal."""
+    """Make Math-Verify compare small numbers by their relative difference, and never call undefined
+    values equal."""
     from math_verify import grader
 
     numeric_eq, symbolic_eq = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
@@ -221,8 +218,7 @@ def _differ(a, b, vanishing: bool = False) -> bool:
     return size.is_Number and difference.is_Number and bool(difference > tolerance * size)
 
 
-# --- the program
-# ---------------------------------------------------------------------------------------------------
+# --- the program ---
 
 
 def answer_questions() -> None:
@@ -267,10 +263,10 @@ def _make_reset() -> Callable[[str], None]:
     """Return a function to call before each question, so that the verdict does not depend on random
     draws or earlier questions.
 
-    SymPy draws at random the points at which it compares functions, and the order in which it
-    derives assumptions. This function fixes the order. SymPy also caches results. The returned
-    function clears the caches if random numbers were drawn or a new numbered dummy symbol was
-    created since the last question.
+    SymPy draws at random the points at which it compares functions and the order in which it
+    derives assumptions, and caches results. This function fixes the order. The returned function
+    clears the caches if random numbers were drawn or a numbered dummy symbol was created since the
+    last question.
     """
     from math_verify import parser
     from sympy import Dummy
@@ -287,14 +283,9 @@ def _make_reset() -> Callable[[str], None]:
     def reset(question: str) -> None:
         nonlocal dummies
         if Dummy._count != dummies or (draws.rng.getstate(), random.getstate()) != states:
-            for clear in (
-                cache.clear_cache,
-                *(
-                    f.cache_clear
-                    for f in (_parsed, parser.parse_latex_cached, parser.extract_latex)
-                ),
-            ):
-                clear()
+            cache.clear_cache()
+            for cached in (_parsed, parser.parse_latex_cached, parser.extract_latex):
+                cached.cache_clear()
             draws.rng.setstate(states[0])
             random.setstate(states[1])
         # far from the numbers of dummies in modules

@@ -2,11 +2,11 @@ r"""Compare expressions: this module compares numbers and words, and Math-Verify
 expressions.
 
 Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'), and its own time limit works only
-in the main thread. Therefore Math-Verify runs in a helper process: equivalence.py as a program,
-with JSON Lines over pipes. Each process starts its helper for its first question, and starts a new
-helper after a question that ended the previous helper. A comparison that ends two helpers is
-undecided. A program stops with an error if Math-Verify is slow for most questions, because grading
-a file of slow answers would take days.
+in the main thread. Math-Verify therefore runs in a helper process: equivalence.py as a program,
+with JSON Lines over pipes. A process starts its helper for the first question, and a new helper
+after a question that ended the previous helper. A comparison that ends two helpers is undecided. A
+program stops with an error if Math-Verify is slow for most questions, because grading a file of
+slow answers would take days.
 """
 
 import atexit
@@ -53,8 +53,7 @@ HELPER_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 
 
-# --- comparisons
-# ---------------------------------------------------------------------------------------------------
+# --- comparisons ---
 
 BASE_NUMBER = re.compile(r"\(?(\d[0-9A-Fa-f]*)\)?(?:_\{?([0-9a-z]+)\}?|\(?base-?([0-9a-z]+)\)?)")
 SUBSCRIPT = re.compile(r"\d\)?_(?!\{?10\}?(?!\d))")
@@ -89,9 +88,8 @@ def _remove_spaces(text: str) -> str:
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
-    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either
-    try. As in Math-Verify, the relation is not symmetric: for the reference 'x > 2', a set is
-    accepted."""
+    """Whether an answer is equivalent to a reference; None if undecided. As in Math-Verify, the
+    relation is not symmetric: for the reference 'x > 2', a set is accepted."""
     if same_text(reference, answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
@@ -102,8 +100,8 @@ def equal(reference: str, answer: str) -> bool | None:
 
 
 def _compare_without_helper(reference: str, answer: str) -> bool | None:
-    """Compare words, empty sets, numbers in other bases and quantities; None for other expressions,
-    which need Math-Verify."""
+    """Compare words, empty sets, numbers in other bases and quantities; None for other
+    expressions."""
     words = [_normalise_words(text) for text in (reference, answer)]
     if words[0] == words[1] or set(words) <= EMPTY_SETS:
         return True
@@ -114,28 +112,21 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
         return False  # Math-Verify ignores a base that the reference lacks
     if base not in ("10", None):
         return digits == (answer_digits if answer_base else words[1])
-    left, right = (
-        read_quantity(digits if base else reference),
-        read_quantity(answer_digits if answer_base else answer),
-    )
-    if (
-        not left
-        or not right
-        or left.bare
-        or ("=" in reference and "=" in answer and left.value == right.value)
-    ):
-        return None  # x = 5 is not y = 5, and 5m is not 5
+    left = read_quantity(digits if base else reference)
+    right = read_quantity(answer_digits if answer_base else answer)
+    if not left or not right or left.bare:  # 5m is not 5
+        return None
+    if "=" in reference and "=" in answer and left.value == right.value:
+        return None  # x = 5 is not y = 5
     return _same_quantity(left, right)
 
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
-    """Whether both are exactly equal, or equal to six places if only one is a ratio. '50%' equals
-    both 50 and 1/2."""
+    """Whether both are equal; to six places if only one is a ratio. '50%' equals 50 and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
-        pairs.append(
-            (left.value / (100 if left.percent else 1), right.value / (100 if right.percent else 1))
-        )
+        shares = [side.value / (100 if side.percent else 1) for side in (left, right)]
+        pairs.append(tuple(shares))
     return any(a == b or (left.ratio != right.ratio and _is_rounding(a, b)) for a, b in pairs)
 
 
@@ -146,16 +137,16 @@ def _is_rounding(left: Fraction, right: Fraction) -> bool:
 
 
 def _read_base(words: str) -> tuple[str | None, str | None]:
-    """(base, digits) of a number such as '52_8', '(52)_{eight}' and '52 (base 8)'; (None, None) for
-    other texts."""
+    """(base, digits) of a number such as '52_8', '(52)_{eight}' and '52 (base 8)', or (None,
+    None)."""
     match = BASE_NUMBER.fullmatch(words)
     base = match and (match[2] or match[3])
     return (str(BASES.get(base, base)), match[1]) if match else (None, None)
 
 
 def _normalise_words(text: str) -> str:
-    r"""'**Evelyn**.' -> 'evelyn': remove marks and spaces; lower case except for single letters and
-    commands ('\Delta')."""
+    r"""'**Evelyn**.' -> 'evelyn': no marks, no spaces, lower case except letters and commands
+    ('\Delta')."""
     text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 
@@ -168,8 +159,7 @@ def parses(text: str) -> bool:
     return read_number(text) is not None or bool(_ask({"parse": to_latex(text)}))
 
 
-# --- the helper process
-# --------------------------------------------------------------------------------------------
+# --- the helper process ---
 
 
 @dataclass
@@ -194,7 +184,7 @@ class Usage:
         if self.seconds > ALLOWED_SECONDS + ALLOWED_SECONDS_EACH * self.questions:
             raise UserError(
                 f"{self.subject}: stopped, because Math-Verify took {self.seconds:.0f} seconds of processor time for {self.questions}"
-                f" comparisons of answers; at most {ALLOWED_SECONDS:.0f} and {ALLOWED_SECONDS_EACH} more for each are allowed; the slowest"
+                f" comparisons of answers; allowed are {ALLOWED_SECONDS:.0f} seconds and {ALLOWED_SECONDS_EACH} for each comparison; the slowest"
                 f" took {self.slowest[0]:.0f} seconds: {self.slowest[1]}; remove completions with slow answers, raise"
                 " ALLOWED_SECONDS_EACH in src/hardgrpo/grading/expressions.py, or choose another grader for the task, and run again"
             )
@@ -217,9 +207,8 @@ def _ask(question: dict) -> bool | None:
                 line = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
                 line = b""
-            except (
-                BaseException
-            ):  # after an interrupt, the next question would read the reply to this question
+            except BaseException:
+                # after an interrupt, the next question would read the reply to this question
                 _stop_helper()
                 raise
             if line:
@@ -240,20 +229,13 @@ def _get_helper() -> subprocess.Popen:
         environment = {
             name: value for name, value in os.environ.items() if HELPER_VARIABLES.fullmatch(name)
         }
-        # -P: no import from the working folder. The hash seed gives SymPy's sets the same order in
-        # every run.
-        determinism = {
-            "PYTHONHASHSEED": "0",
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
+            "PYTHONHASHSEED": "0",  # SymPy's sets have the same order in every run
             "SYMPY_USE_CACHE": "yes",
             "SYMPY_GROUND_TYPES": "python",
         }
-        paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-        pipes = {
-            "stdin": subprocess.PIPE,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.DEVNULL,
-            "bufsize": 0,
-        }
+        # -P: no import from the working folder
         command = [sys.executable, "-P", "-m", equivalence.__name__]
         try:
             # Slurm sends SIGTERM to every process of a job step, but the current update of a
@@ -261,7 +243,12 @@ def _get_helper() -> subprocess.Popen:
             signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
                 _helper = subprocess.Popen(
-                    command, env=environment | determinism | {"PYTHONPATH": paths}, **pipes
+                    command,
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
                 )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
@@ -311,8 +298,7 @@ def _stop_helper() -> int | None:
 
 
 def _reset_after_fork() -> None:
-    """Run in a forked child: replace the lock, which another thread may hold, and leave the helper
-    to the parent."""
+    """Replace the lock, which another thread may hold, and leave the helper to the parent."""
     global _helper, _lock, usage
     _lock, usage = threading.Lock(), Usage()
     if _helper is not None:

@@ -1,10 +1,10 @@
 r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
-A grader receives the completion, never the prompt. The grader extracts the answer and compares the
-answer with the reference twice: letter by letter (*strict*), and ignoring differences of notation
-(*lenient*). A grade holds both results. The grader determines which result counts as *correct*.
-*Answered*: the completion states an answer in the required form. *Readable*: the answer is of the
-kind that the grader compares (a word, a number, one letter, a mathematical expression).
+A grader receives the completion, never the prompt. It extracts the answer and compares the answer
+with the reference twice: letter by letter (*strict*), and ignoring differences of notation
+(*lenient*). The grader determines which result counts as *correct*. *Answered*: the completion
+states an answer in the required form. *Readable*: the answer is of the kind that the grader
+compares (a word, a number, one letter, a mathematical expression).
 """
 
 import re
@@ -18,11 +18,7 @@ from hardgrpo.runtime.errors import UserError, first_entries
 @dataclass(frozen=True)
 class Grade:
     """A grade. Strict implies lenient, lenient implies readable, readable implies answered.
-    `correct` equals `strict` or `lenient`.
-
-    `undecided`: the comparison exceeded its time limit. The completion counts as wrong, although it
-    may be right.
-    """
+    `undecided`: the comparison exceeded its time limit, and the completion counts as wrong."""
 
     extracted: str | None
     answered: bool
@@ -60,19 +56,14 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
             None, answered=False, correct=False, strict=False, lenient=False, readable=False
         )
     strict, lenient = _compare(rule, rule.reference(answer), extracted)
-    correct = lenient if rule.forgiving else strict
-    if lenient is None:
-        return Grade(
-            extracted,
-            True,
-            correct=False,
-            strict=False,
-            lenient=False,
-            readable=rule.reads(extracted),
-            undecided=True,
-        )
     return Grade(
-        extracted, True, correct, strict, lenient, readable=lenient or rule.reads(extracted)
+        extracted,
+        answered=True,
+        correct=bool(lenient if rule.forgiving else strict),
+        strict=strict,
+        lenient=bool(lenient),
+        readable=bool(lenient) or rule.reads(extracted),
+        undecided=lenient is None,
     )
 
 
@@ -85,8 +76,8 @@ def check_decided(undecided: float, completions: int, place: str) -> None:
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
             f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
-            f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be undecided; look at their answers (column undecided), then give"
-            " SECONDS in src/hardgrpo/grading/expressions.py more time or choose another grader for the task, and run again"
+            f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be undecided; look at their answers (column undecided), then"
+            " raise SECONDS in src/hardgrpo/grading/expressions.py or choose another grader for the task, and run again"
         )
 
 
@@ -97,8 +88,7 @@ def _compare(rule: Grader, reference: str, extracted: str) -> tuple[bool, bool |
 
 
 def accepts_reference(grader: str, answer: str) -> bool:
-    """Whether the grader accepts a completion that states this reference answer; a check of the
-    data."""
+    """Whether the grader accepts a completion that states this reference answer."""
     rule = GRADERS[grader]
     reference = rule.reference(answer)
     result = grade(grader, rule.form % reference, answer)
@@ -112,8 +102,7 @@ def are_equal(grader: str, left: str, right: str) -> bool:
     return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
 
 
-# --- where the answer is
-# ---------------------------------------------------------------------------------------
+# --- extraction of answers ---
 
 
 def word_after_marks(completion: str) -> str | None:
@@ -157,8 +146,7 @@ def line_of_last_box(completion: str) -> str | None:
     return content.strip() if mark and brace else None
 
 
-# --- comparisons of answer and reference, and kinds of answers
-# -----------------------------------------------------
+# --- comparisons, and kinds of answers ---
 
 
 def same_text(reference: str, extracted: str) -> bool:
@@ -172,10 +160,8 @@ def same_word(reference: str, extracted: str) -> bool:
     return reference.strip(" .,;").casefold() == extracted.strip(" .,;").casefold()
 
 
-LETTER_ALONE, LETTER_IN_BRACKETS = (
-    re.compile(r"\(?([A-Za-z])\)?[.:]?"),
-    re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL),
-)
+LETTER_ALONE = re.compile(r"\(?([A-Za-z])\)?[.:]?")
+LETTER_IN_BRACKETS = re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL)
 
 
 def same_letter(reference: str, extracted: str) -> bool:

@@ -1,10 +1,8 @@
-r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words.
-
-Each table below unifies spellings of one kind: Unicode, LaTeX's spaces, marks around an answer,
-notations of numbers, units.
-"""
+r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words."""
 
 import functools
+import itertools
+import math
 import re
 import unicodedata
 from fractions import Fraction
@@ -13,8 +11,7 @@ from typing import NamedTuple
 LONGEST_NUMBER = 200  # characters; longer texts are not read
 LARGEST_EXPONENT = 999  # largest exponent of a power of ten that is read
 
-# --- Unicode
-# -------------------------------------------------------------------------------------------------------
+# --- Unicode ---
 
 COMMANDS = (
     r"×\times ⋅\cdot ·\cdot ∙\cdot ÷/ ⁄/ ±\pm √\sqrt ∞\infty ≤\le ≥\ge ≠\ne ≈\approx ∪\cup ∩\cap ∈\in ∨\lor ∠\angle"
@@ -75,8 +72,7 @@ def _remove_accents(text: str) -> str:
     return "".join(c for c in text if unicodedata.category(c)[0] != "M")
 
 
-# --- spaces, and marks around an answer
-# ----------------------------------------------------------------------------
+# --- spaces, and marks around an answer ---
 
 BALANCED = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)"  # braces, three deep
 TEXT = re.compile(
@@ -118,8 +114,7 @@ def remove_marks(text: str) -> str:
     return text.strip()
 
 
-# --- numbers
-# -------------------------------------------------------------------------------------------------------
+# --- numbers ---
 
 CURRENCY = (
     r"(?:(?:[A-Z]{1,2} ?)?\$|[€£¥₹₩₽¢]|\\(?:pounds|euro|yen|textdollar|texteuro)\b"
@@ -242,10 +237,8 @@ def _read_answer(text: str) -> Quantity | None:
 def _read_equation(text: str) -> Quantity | None:
     r"""'x = 5', '5 = x' and '\approx 5' are 5; 'x = 1/3 \approx 0.33' is 1/3."""
     if approximation := APPROXIMATION.search(text):
-        exact, rounding = (
-            text[: approximation.start()].strip(" ="),
-            text[approximation.end() :].strip(),
-        )
+        exact = text[: approximation.start()].strip(" =")
+        rounding = text[approximation.end() :].strip()
         if SYMBOL.fullmatch(rounding):
             return _read_value(exact)
         return (value := _read_value(remove_marks(rounding))) and (
@@ -284,8 +277,8 @@ def _read_value(text: str) -> Quantity | None:
 
 
 def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
-    """(unsigned number at `start` or None, end of the number, whether the number is a fraction or a
-    repeating decimal)."""
+    """(unsigned number at `start` or None, its end, whether it is a fraction or a repeating
+    decimal)."""
     is_ratio = False
     if match := LATEX_FRACTION.match(text, start) or FRACTION.match(text, start):
         integer, *digits = match.groups()
@@ -293,17 +286,14 @@ def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
         # a mixed number has a proper fraction
         if not denominator or (integer is not None and not 0 <= numerator < denominator):
             return None, start, True
-        size, is_ratio = (
-            (0 if integer is None else _decimal(integer)) + numerator / denominator,
-            True,
-        )
+        size = (0 if integer is None else _decimal(integer)) + numerator / denominator
+        is_ratio = True
     elif match := REPEATING.match(text, start):
         fixed, repetend = match[1], "".join(filter(None, match.groups()[1:]))
         places = len(fixed) - fixed.index(".") - 1
-        size, is_ratio = (
-            _decimal(fixed + "0") + Fraction(int(repetend), 10**places * (10 ** len(repetend) - 1)),
-            True,
-        )
+        repeating = Fraction(int(repetend), 10**places * (10 ** len(repetend) - 1))
+        size = _decimal(fixed + "0") + repeating
+        is_ratio = True
     elif match := TEN.match(text, start):
         size = _power_of_ten(match)
     elif match := DECIMAL.match(text, start):
@@ -323,8 +313,7 @@ def _decimal(digits: str) -> Fraction:
     return Fraction(digits.replace(",", "").replace(" ", "").rstrip("."))
 
 
-# --- units
-# ---------------------------------------------------------------------------------------------------------
+# --- units ---
 
 WORD = r"[^\W\d_]++(?:[-'][^\W\d_]++)*+"
 UNITS = re.compile(
@@ -373,10 +362,8 @@ def is_unit(text: str) -> bool:
 
 
 def _read_unit(suffix: str) -> tuple[int | None, bool]:
-    """(factor of the text after a number, whether the text contains bare letters).
-
-    The factor is 1 for a unit, 10**6 for 'million dollars', and None if the text is not a unit.
-    """
+    """(factor, whether there are bare letters) of the text after a number. The factor is 1 for a
+    unit, 10**6 for 'million dollars', and None if the text is not a unit."""
     if not suffix:
         return 1, False
     suffix = UNIT_FRACTION.sub(r" \1/\2 ", suffix)
@@ -391,12 +378,9 @@ def _read_unit(suffix: str) -> tuple[int | None, bool]:
         not compound and POWER_OF_LETTER.search(suffix)
     ):
         return None, False
-    factor = 1
-    for word in words:
-        if word.casefold().rstrip("s") not in MULTIPLES:
-            break
-        factor *= MULTIPLES[word.casefold().rstrip("s")]
-    return factor, bool(letters)
+    singulars = [word.casefold().rstrip("s") for word in words]
+    multiples = itertools.takewhile(MULTIPLES.__contains__, singulars)
+    return math.prod(MULTIPLES[word] for word in multiples), bool(letters)
 
 
 def _is_percent(suffix: str) -> bool:

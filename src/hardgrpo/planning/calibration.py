@@ -55,9 +55,8 @@ class FinishedJob:
 
 
 def read_finished_jobs(results: str, config: dict) -> list[FinishedJob]:
-    """All finished jobs below a folder of results whose model, tasks, recipe and policy are in
-    `config`, except jobs with an unreadable provenance and resumed jobs, which record only the
-    seconds of their last part."""
+    """All finished jobs below a folder of results whose objects are in `config`, except jobs with
+    an unreadable provenance and resumed jobs, which record only the seconds of their last part."""
     finished_jobs = []
     for rule, pattern in PROVENANCE.items():
         wildcard_pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern))
@@ -145,10 +144,9 @@ def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
     if job.shape is None or finished_job.device != job.device:
         return {}
     estimate = durations.estimate(job, gpu)
+    # a small model's whole job may be shorter than the assumed start
+    work = max(0.0, finished_job.seconds - estimate.start_seconds)
     if not finished_job.tokens:  # pretraining
-        work = max(
-            0.0, finished_job.seconds - estimate.start_seconds
-        )  # a small model's whole job may be shorter than the assumed start
         return {"slowness": work / (estimate.seconds - estimate.start_seconds)}
     fill = finished_job.tokens / (job.texts * job.completion_limit)
     with_tokens = durations.estimate(
@@ -156,11 +154,8 @@ def _ratios(finished_job: FinishedJob, gpu: str) -> dict[str, float]:
         gpu,
         Calibration([{"of": dict(_key(job.names, finished_job.device, GROUPS[0])), "fill": fill}]),
     )
-    work = (
-        finished_job.work_seconds
-        if finished_job.work_seconds is not None
-        else max(0.0, finished_job.seconds - estimate.start_seconds)
-    )
+    if finished_job.work_seconds is not None:
+        work = finished_job.work_seconds
     return {
         "fill": fill,
         "slowness": work / (with_tokens.seconds - with_tokens.start_seconds),

@@ -1,12 +1,12 @@
 """The cost model: estimate the time, tokens and disk of a job for plans and for walltimes on a
 cluster.
 
-docs/costs.md describes the model, its assumptions and its accuracy. In short, a sampling step reads
-all weights and the cache once, and multiplies the weights with the current token of every sequence.
-The time of a step is the larger of bytes / bandwidth and FLOPs / peak (roofline model), divided by
-the share of the device's limit that is reached in practice. An update samples its rollouts and
-passes them forward and backward, at 2 FLOPs per weight, token and pass. Finished runs correct these
-estimates (`calibration.py`); the constants below are the defaults.
+docs/costs.md describes the model, its assumptions and its accuracy. A sampling step reads all
+weights and the cache once, and multiplies the weights with the current token of every sequence. The
+time of a step is the larger of bytes / bandwidth and FLOPs / peak (roofline model), divided by the
+share of the device's limit that is reached in practice. An update samples its rollouts and passes
+them forward and backward, at 2 FLOPs per weight, token and pass. Finished jobs correct these
+estimates (`calibration.py`).
 """
 
 import functools
@@ -107,8 +107,8 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class ResolvedJob:
-    """A job with the entries of the configuration that its names stand for. The entry of an object
-    that the job does not name is empty."""
+    """A job with the entries of the configuration that its names stand for; an entry is empty if
+    the job does not name an object of this kind."""
 
     names: Job
     model: dict
@@ -344,9 +344,9 @@ def sampling_seconds(
     """Seconds for `amount` completions with `tokens` tokens in total, `MAX_SEQUENCES` in a batch
     (on a CPU, fewer if their memory does not suffice), on a model split over `count` devices.
 
-    vLLM replaces a finished completion immediately and takes tokens / batch size steps.
-    transformers samples a batch until the longest completion ends, at most `limit` tokens. `width`
-    is the number of bytes per weight on a GPU.
+    vLLM replaces a finished completion immediately, so it takes tokens / batch size steps.
+    transformers samples a batch until the longest completion ends, after at most `limit` tokens.
+    `width` is the number of bytes per weight on a GPU.
     """
     if not amount or not tokens:
         return 0.0
@@ -388,11 +388,11 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     tokens = amount * limit * (fill or FILL)
     trained, generated = tokens + amount * PROMPT_TOKENS[device], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
-    # Each GPU has a copy of the model and samples an equal share of an update's rollouts.
+    # Each GPU has a copy of the model and samples an equal part of an update's rollouts.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
-    share = updates * max(1, count)
+    parts = updates * max(1, count)
     sampling = updates * sampling_seconds(
-        shape, sampled / share, generated / share, limit, engine, gpu, 1, width
+        shape, sampled / parts, generated / parts, limit, engine, gpu, 1, width
     )
     passes = 2 + (2 if adapter else 4)  # forward; backward for activations and for trained weights
     passes += 2 if count else 0  # gradient checkpointing recomputes layers in the backward pass

@@ -10,8 +10,8 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 
 def planned_labels(study: ResolvedStudy) -> list[dict]:
-    """Rows (study, task, pool, policy, recipe, arm, labels), a row for each task and arm. `arm` is
-    the arm's label. `pool` and `labels` are None if unknown before the run."""
+    """A row for each task and arm. `arm` is the arm's label. `pool` and `labels` are None if
+    unknown before the run."""
     rows = {}
     for run in study.runs:
         if not settings.is_sampled(study.models[run.model]):
@@ -49,8 +49,7 @@ def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
 
 
 def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
-    """The largest number of prompts that a run can sample, if the run buys only labels of sampled
-    prompts. None if the run buys the labels of the whole subset."""
+    """The largest number of sampled prompts; None if a run buys the labels of the whole subset."""
     return (
         selector_settings.max_labels(recipe, subset)
         if recipe.get("selector") or policy["rule"] == "all"
@@ -60,14 +59,12 @@ def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
 
 def format_lines(rows: list[dict]) -> list[str]:
     """The rows as text, a line for each task and number of labels; [] without rows."""
-    lines = (
-        [
-            "",
-            "Labels that a run buys, including the labels that its policy needs before the choice:",
-        ]
-        if rows
-        else []
-    )
+    if not rows:
+        return []
+    lines = [
+        "",
+        "Labels that a run buys, including the labels that its policy needs before the choice:",
+    ]
     for study, task, pool in dict.fromkeys(
         (row["study"], row["task"], row["pool"]) for row in rows
     ):

@@ -14,7 +14,7 @@ COLOURS = {  # the palette of Okabe and Ito
     "light": "#999999",
 }
 WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # sizes of the chart in CSS pixels
-# for jobs without a GPU; if more run at once, their bars overlap
+# rows for jobs without a GPU; if more jobs run at once, bars overlap
 CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2
 LABEL = 60  # the smallest width of a bar that shows its model
 
@@ -34,8 +34,7 @@ def page(plan: dict, lanes: list[list[int]]) -> str:
 
 
 def chart(plan: dict, lanes: list[list[int]]) -> dict:
-    """The Gantt chart's rectangles: one row for each GPU and, below these, rows for jobs without a
-    GPU."""
+    """The Gantt chart's rectangles: a row for each GPU, then rows for jobs without a GPU."""
     jobs = plan["jobs"]
     end = max((job["end_hours"] for job in jobs), default=0.0) or 1.0
     scale = (WIDTH - LEFT - 8) / end

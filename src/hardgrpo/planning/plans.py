@@ -59,13 +59,9 @@ class PlannedJob:
     @property
     def name(self) -> str:
         """The rule and its wildcards, for people."""
-        parts = [
-            str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")
-        ]
-        parts += [
-            f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards
-        ]
-        return " ".join([self.rule, *parts])
+        numbered = [key for key in ("shard", "seed") if key in self.wildcards]
+        names = [str(value) for key, value in self.wildcards.items() if key not in numbered]
+        return " ".join([self.rule, *names, *(f"{key} {self.wildcards[key]}" for key in numbered)])
 
 
 def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) -> None:
@@ -105,11 +101,8 @@ def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
             if job.estimate.gpus > len(gpus) or slots_needed > slots:
                 ready.append(number)
                 continue
-            job.lanes, gpus, slots = (
-                gpus[: job.estimate.gpus],
-                gpus[job.estimate.gpus :],
-                slots - slots_needed,
-            )
+            job.lanes, gpus = gpus[: job.estimate.gpus], gpus[job.estimate.gpus :]
+            slots -= slots_needed
             job.start, job.end = now, now + _duration(job, setting)
             heapq.heappush(running, (job.end, number))
         now = running[0][0]
@@ -134,9 +127,8 @@ def _longest_chains(jobs: list[PlannedJob], setting: Setting) -> dict[int, float
     """{number of a job: seconds of the longest chain of dependent jobs that starts with this
     job}."""
     chain_seconds = {job.number: _duration(job, setting) for job in jobs}
-    for number in reversed(
-        [*TopologicalSorter({job.number: job.needs for job in jobs}).static_order()]
-    ):
+    order = TopologicalSorter({job.number: job.needs for job in jobs}).static_order()
+    for number in reversed(list(order)):
         for needed_number in jobs[number].needs:
             chain_seconds[needed_number] = max(
                 chain_seconds[needed_number],
@@ -146,8 +138,7 @@ def _longest_chains(jobs: list[PlannedJob], setting: Setting) -> dict[int, float
 
 
 def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
-    """The longest chain of jobs in which each job needs the previous job. No number of GPUs makes
-    the study shorter than this chain."""
+    """The longest chain of jobs in which each job needs the previous job."""
     chain_seconds = _longest_chains(jobs, setting)
     path, readers = [], [job for job in jobs if not job.needs]
     while readers:

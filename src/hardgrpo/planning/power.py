@@ -2,9 +2,9 @@
 that a published difference needs.
 
 Power depends on three variances that are unknown before the runs and therefore assumed. The spread
-over seeds matters most: runs differ by 5 to 15 points on small test sets in A Sober Look at
-Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 in the miniature. The variances over
-completions and over problems are the variances of the miniature's hardest tests, rounded up.
+over seeds matters most: runs differ by 5 to 15 points on the small test sets of A Sober Look at
+Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 points in the miniature. The
+variances over completions and problems are those of the miniature's hardest tests, rounded up.
 """
 
 from itertools import combinations
@@ -26,12 +26,10 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
     """The smallest effects (shares) that each test of a study would detect with power 80 %, after
     Holm's correction.
 
-    `gain` is the smallest detectable gain of one policy. `difference` is the smallest detectable
-    difference of two policies, corrected for all pairs that the study compares on a test. `primary`
-    is the smallest detectable difference of a primary claim about two policies, corrected for the
-    number of the study's tasks. The effects follow from the assumed variances
-    (statistics.smallest_detectable). They hold for new problems and new seeds. In a study with a
-    single seed they hold only for the runs of this seed.
+    `gain` is a gain of one policy. `difference` is a difference of two policies, corrected for all
+    pairs that the study compares on a test. `primary` is the difference of a primary claim about
+    two policies, corrected for the number of the study's tasks. The effects are for new problems
+    and new seeds; with a single seed, for the runs of this seed.
     """
     comparisons_by_quantity = {
         "gain": 1,
@@ -40,7 +38,8 @@ def detectable_effects(study: ResolvedStudy) -> list[dict]:
     }
     rows = []
     for test in dict.fromkeys(test for _, _, test in study.tests):
-        seeds, (problems, samples) = len(study.seeds), test_size(study, test)
+        seeds = len(study.seeds)
+        problems, samples = test_size(study, test)
         row = {
             "study": study.name,
             "test": test,
@@ -97,15 +96,13 @@ def required_seeds(
     """The number of seeds that each claim about two policies needs, and the GPU-hours of these
     seeds.
 
-    Only claims whose two gains a paper printed have rows: one row for each model and task of the
-    study. Columns: `published` is the printed difference (a share). `detectable` is the smallest
-    difference that the study's seeds detect. `takes` is the smallest number of seeds, at least 2,
-    that detects the published difference with power 80 %; None if the number exceeds MOST_SEEDS
-    because the test has too few problems. `gpu_hours` is the cost of the two policies' runs with
-    `takes` seeds on GPUs of kind `gpu`. `aims` tells whether the study's `aims_at` names the claim.
-    `readings` are the pairs of a published task and the corresponding task of this project; `data`
-    is the folder of local input files. Primary claims are corrected for the number of the study's
-    tasks.
+    A claim whose two gains a paper printed has a row for each model and task of the study.
+    `published` is the printed difference (a share). `detectable` is the smallest difference that
+    the study's seeds detect. `takes` is the smallest number of seeds, at least 2, that detects the
+    published difference with power 80 %; None if it exceeds MOST_SEEDS. `gpu_hours` is the cost of
+    the two policies' runs with `takes` seeds on GPUs of kind `gpu`. `aims`: whether the study's
+    `aims_at` names the claim. `readings` comes from `published.read_readings`; `data` is the folder
+    of local input files. Primary claims are corrected for the number of the study's tasks.
     """
     rows = []
     for claim in claims:
@@ -137,11 +134,12 @@ def required_seeds(
                     "model": model,
                     "task": task,
                     "published": effect,
+                    "detectable": smallest_effect(*size, len(study.seeds), 2, comparisons),
+                    "seeds": len(study.seeds),
+                    "takes": seeds_needed,
+                    "gpu_hours": seeds_needed and seeds_needed * seed_hours,
+                    "aims": claim["id"] in study.entry.get("aims_at", []),
                 }
-                | {"detectable": smallest_effect(*size, len(study.seeds), 2, comparisons)}
-                | {"seeds": len(study.seeds), "takes": seeds_needed}
-                | {"gpu_hours": seeds_needed and seeds_needed * seed_hours}
-                | {"aims": claim["id"] in study.entry.get("aims_at", [])}
             )
     return rows
 
@@ -149,13 +147,14 @@ def required_seeds(
 def _printed_gain(
     printed_gains: list[dict], readings: set, model: str, task: str, policy: str
 ) -> float | None:
-    """The printed gain (a share) of the published task that corresponds to `task`; None if no paper
-    printed a gain."""
+    """The printed gain (a share) of the published task that corresponds to `task`, or None."""
+    keys = {"quantity": "gain", "model": model, "policy": policy, "unit": "points"}
     for row in printed_gains:
-        is_gain = (row["quantity"], row["model"], row["policy"]) == ("gain", model, policy) and row[
-            "unit"
-        ] == "points"
-        if is_gain and row["task"] == row["eval_task"] and (row["task"], task) in readings:
+        if (
+            keys.items() <= row.items()
+            and row["task"] == row["eval_task"]
+            and (row["task"], task) in readings
+        ):
             return row["number"] / 100
     return None
 
@@ -177,8 +176,8 @@ def _least_seeds(problems: int, samples: int, effect: float, comparisons: int) -
 def _jobs_of_seed(
     study: ResolvedStudy, model: str, task: str, arms: list[tuple[str, str]], data: str
 ) -> list[ResolvedJob]:
-    """The jobs of one seed that need GPUs: the runs of arms (policy, recipe), and the evaluations
-    of these runs on the trained task."""
+    """The GPU jobs of one seed: training of the arms (policy, recipe), and evaluation on the
+    trained task."""
     base = settings.base_of(study.models, model, 0)
     return [
         ResolvedJob(

@@ -13,8 +13,8 @@ from hardgrpo.study.settings import Split
 
 
 def describe(job: ResolvedJob) -> str:
-    """The most that a job sends, samples and costs, in words. Completions that are stored already
-    are not subtracted."""
+    """The largest numbers of requests, tokens and money of a job, in words. Completions that are
+    already stored are not subtracted."""
     rule, task = job.names.rule, job.split.task
     shards = task["probe"]["shards"] if rule == "probe" else 1
     sampled, greedy = {
@@ -26,18 +26,19 @@ def describe(job: ResolvedJob) -> str:
     size = split_size(job.split, job.data)
     if size is None:
         return f"{sampled + greedy} completions of at most {task['completion_tokens']} tokens for each prompt"
-    prompts, tokens = size
+    problems, prompt_tokens = size
+    prompts = -(-problems // shards)
     requests_per_prompt = -(-sampled // MOST_SAMPLES) + greedy
-    requests = -(-prompts // shards) * requests_per_prompt
-    input_tokens = round(tokens * requests_per_prompt / shards)
-    output_tokens = -(-prompts // shards) * (sampled + greedy) * task["completion_tokens"]
-    price = job.model["source"].get("price")
-    money = (
-        f", costing at most {(input_tokens * price['input'] + output_tokens * price['output']) / 1e6:.3g}"
-        if price
-        else ""
+    input_tokens = round(prompt_tokens * requests_per_prompt / shards)
+    output_tokens = prompts * (sampled + greedy) * task["completion_tokens"]
+    text = (
+        f"at most {prompts * requests_per_prompt:,} requests, about {input_tokens:,} tokens of prompts,"
+        f" {output_tokens:,} sampled tokens"
     )
-    return f"at most {requests:,} requests, about {input_tokens:,} tokens of prompts, {output_tokens:,} sampled tokens{money}"
+    if price := job.model["source"].get("price"):
+        money = (input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
+        text += f", costing at most {money:.3g}"
+    return text
 
 
 def split_size(split: Split, data: str) -> tuple[int, float] | None:

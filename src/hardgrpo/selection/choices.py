@@ -3,8 +3,7 @@ completions right, some wrong).
 
 The completions of every prompt are split at random. One half chooses prompts, the other half
 measures the chosen prompts. If the same completions chose and measured, the hardest prompts would
-look harder than they are, and the prompts with pass rates nearest to one half would look more often
-mixed than they are.
+look too hard, and the prompts with pass rates nearest to one half too often mixed.
 """
 
 import numpy as np
@@ -73,25 +72,16 @@ def compare(
         )
     rows = []
     for choice in split_results[0]:
-        row = {
-            "choice": choice,
-            "labels": len(right)
-            if BY_OTHER_MODEL.get(choice, choice) in NEEDS_POOL_LABELS
-            else size,
-            "prompts": size,
-        }
+        needs_pool = BY_OTHER_MODEL.get(choice, choice) in NEEDS_POOL_LABELS
+        row = {"choice": choice, "labels": len(right) if needs_pool else size, "prompts": size}
         for name in MEASURES:
             # a choice by the model's own completions has no rank_correlation
-            estimate = [None, None, None]
+            mean = low = high = None
             if name in split_results[0][choice]:
                 mean = float(np.mean([result[choice][name] for result in split_results]))
-                estimate = [
-                    mean,
-                    *np.percentile(
-                        [result[choice][name] for result in bootstrap_results], [2.5, 97.5]
-                    ),
-                ]
-            row |= dict(zip((name, f"{name}_low", f"{name}_high"), estimate))
+                draws_of_choice = [result[choice][name] for result in bootstrap_results]
+                low, high = np.percentile(draws_of_choice, [2.5, 97.5])
+            row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
     return rows
 
@@ -167,8 +157,8 @@ def agreements(codes: np.ndarray) -> np.ndarray:
 
 
 def entropies(codes: np.ndarray) -> np.ndarray:
-    """(N,) entropy of the answers among samples with an answer, in nats. Without answers, it is 0
-    and the prompt comes last."""
+    """(N,) entropy of the answers among samples with an answer, in nats; 0 without answers, so that
+    the prompt comes last."""
     counts = _counts(codes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)

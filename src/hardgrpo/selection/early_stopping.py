@@ -1,10 +1,9 @@
 """Stop probing early: sample only until a subset is decided, and choose exactly the subset that
 full probing would choose.
 
-The samples 0 to K-1 of each prompt are drawn in order, every sample with a fixed seed. After d
-samples of a prompt, of which c are right, full probing will count between c (*low*) and c + K - d
-(*high*) right samples. The subset is decided as soon as these bounds decide the membership of every
-prompt:
+The samples 0 to K-1 of each prompt are drawn in order, each with a fixed seed. After d samples of a
+prompt, of which c are right, full probing will count between c (*low*) and c + K - d (*high*) right
+samples. The subset is decided as soon as these bounds decide the membership of every prompt:
 
 - A rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt
   separately.
@@ -17,8 +16,7 @@ and returns the samples to draw next: samples that a proof certainly or probably
 these probabilities, `Stopper` draws the outcomes of the remaining samples several times from their
 posterior, and `cheapest_proof` gives the proof for each draw. With a confidence below 1, `Stopper`
 draws the same samples in the same order, but stops as soon as the expected precision and recall of
-a guess reach the confidence. Decisions depend only on the counts, so a probe can be resumed. This
-module is independent of engines and graders.
+a guess reach the confidence. Decisions depend only on the counts, so a probe can be resumed.
 """
 
 import math
@@ -80,25 +78,13 @@ def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> Targ
         raise UserError(
             f"policy rule {rule}: expected {', '.join(needs)} beside it, found {', '.join(set(policy) - {'rule'}) or 'nothing'}"
         )
-    is_ranked, pool, size = rule not in THRESHOLD_RULES, len(ids), None
-    counts_wrong = rule == "easy"
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UserError(f"policy rule {rule}: seed is {seed!r}, expected an integer; correct it")
-    if is_ranked and not policies.is_budget(policy["budget"]):
-        raise UserError(
-            f"policy rule {rule}: budget is {policy['budget']!r}, {policies.BUDGET_FORMS}; correct it"
-        )
-    if not is_ranked and not _is_number(policy["threshold"]):
-        raise UserError(
-            f"policy rule {rule}: threshold is {policy['threshold']!r}, expected a pass rate; correct it"
-        )
-    if is_ranked:
-        size = policies.subset_size(policy["budget"], pool)
-        if size < 1:
-            raise UserError(
-                f"policy rule {rule}: the subset would be empty (the budget, {policies.format_budget(policy['budget'])}, is less than one of {pool}"
-                " prompts); raise the budget"
-            )
+    pool, counts_wrong, size, max_count = len(ids), rule == "easy", None, None
+    if rule in THRESHOLD_RULES:
+        max_count = _largest_count_below(rule, policy["threshold"], samples)
+    else:
+        size = _ranked_size(rule, policy["budget"], pool)
         # deciding the complement needs fewer samples
         if rule != "hard_solvable" and size > pool / 2:
             counts_wrong, size = not counts_wrong, pool - size
@@ -107,19 +93,6 @@ def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> Targ
     )
     rank = np.empty(pool, dtype=int)
     rank[order] = np.arange(pool)
-    counts = range(samples + 1)
-    max_count = (
-        None
-        if is_ranked
-        else max((count for count in counts if count / samples < policy["threshold"]), default=-1)
-    )
-    if not is_ranked and (
-        rule != "base_right" and max_count < 0 or rule != "base_wrong" and max_count == samples
-    ):
-        raise UserError(
-            f"policy rule {rule}: the subset would be empty (threshold {policy['threshold']} leaves {'no' if max_count < 0 else 'every'} pass"
-            " rate below it); choose a threshold in (0, 1]"
-        )
     return TargetSubset(
         ids,
         samples,
@@ -134,12 +107,34 @@ def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> Targ
     )
 
 
-def _is_number(value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _ranked_size(rule: str, budget: object, pool: int) -> int:
+    if not policies.is_budget(budget):
+        raise UserError(
+            f"policy rule {rule}: budget is {budget!r}, {policies.BUDGET_FORMS}; correct it"
+        )
+    size = policies.subset_size(budget, pool)
+    if size < 1:
+        raise policies.small_budget_error(rule, budget, pool)
+    return size
 
 
-# --- proofs
-# --------------------------------------------------------------------------------------------------------
+def _largest_count_below(rule: str, threshold: object, samples: int) -> int:
+    """The largest count of right samples whose pass rate is below the threshold; -1 if none is."""
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not is_number or not math.isfinite(threshold):
+        raise UserError(
+            f"policy rule {rule}: threshold is {threshold!r}, expected a pass rate; correct it"
+        )
+    below = [count for count in range(samples + 1) if count / samples < threshold]
+    if (rule != "base_right" and not below) or (rule != "base_wrong" and len(below) > samples):
+        raise UserError(
+            f"policy rule {rule}: the subset would be empty (threshold {threshold} leaves {'every' if below else 'no'} pass"
+            " rate below it); choose a threshold in (0, 1]"
+        )
+    return len(below) - 1
+
+
+# --- proofs ---
 
 
 def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: int) -> np.ndarray:
@@ -224,8 +219,7 @@ def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
 
 
 def _valid_cuts(members: np.ndarray, target: TargetSubset) -> np.ndarray:
-    """Whether each cut has the required number of members before it. If the pool has fewer members,
-    the last cut is also valid."""
+    """Whether each cut has the required number of members, or is the last cut and has fewer."""
     valid = members == target.size
     valid[:, -1, -1] |= members[:, -1, -1] < target.size
     return valid
@@ -262,21 +256,16 @@ def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> 
     if target.size is None:
         return FORCED * is_undecided(low, high, target.min_count, target.max_count)
     prompt_count = len(drawn)
-    # places prompts that cannot be members behind all other prompts
-    excluded_count = target.samples + 1
-    low = (
-        np.where(high < target.min_count, excluded_count, np.maximum(low, target.min_count))
-        * prompt_count
-        + target.rank
-    )
-    high = (
-        np.where(target.bounds(correct, drawn)[0] < target.min_count, excluded_count, high)
-        * prompt_count
-        + target.rank
-    )
-    order = np.argsort(low)
     if target.size == prompt_count:
         return FORCED * (drawn < target.samples)
+    behind_all = target.samples + 1  # for prompts that cannot be members
+    min_count = target.min_count
+    low, high = (
+        np.where(high < min_count, behind_all, np.maximum(low, min_count)),
+        np.where(low < min_count, behind_all, high),
+    )
+    low, high = low * prompt_count + target.rank, high * prompt_count + target.rank
+    order = np.argsort(low)
     leading = np.zeros(prompt_count, dtype=bool)
     leading[order[: target.size]] = drawn[order[: target.size]] < target.samples
     is_forced = leading & (high >= np.partition(high, target.size)[target.size])
@@ -287,14 +276,13 @@ def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> 
     )
 
 
-# --- subsets
-# -------------------------------------------------------------------------------------------------------
+# --- subsets ---
 
 
 def choose(
     target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0
 ) -> tuple[policies.Subset, bool] | None:
-    """Return (subset of full probing, whether the subset is certain), or None while the subset is
+    """(subset of full probing, whether the subset is certain), or None while the subset is
     undecided.
 
     With a confidence below 1 and at least one sample of each prompt, a guess is returned if its
@@ -368,8 +356,7 @@ def matched_order(target: TargetSubset) -> list[int]:
     )
 
 
-# --- what to draw next
-# ---------------------------------------------------------------------------------------------
+# --- what to draw next ---
 
 
 class Stopper:
@@ -377,9 +364,9 @@ class Stopper:
     stopper.ask(): ... stopper.tell(...)`.
 
     A pool may have several targets (policies, seeds). With `completes_subset`, the prompts of a
-    certain subset then get their remaining samples, so that their pass rates and order are those of
-    full probing. The prompts of a guess (confidence below 1) do not get their remaining samples,
-    because these samples would change the guess and cost more than early stopping saves.
+    certain subset also get their remaining samples, so that their pass rates and order are those of
+    full probing. The prompts of a guess (confidence below 1) do not, because these samples would
+    change the guess and cost more than early stopping saves.
     """
 
     def __init__(
@@ -389,12 +376,8 @@ class Stopper:
         confidence: float = 1.0,
         completes_subset: bool = False,
     ):
-        self.targets, self.batch, self.confidence, self.completes_subset = (
-            targets,
-            batch,
-            confidence,
-            completes_subset,
-        )
+        self.targets, self.batch = targets, batch
+        self.confidence, self.completes_subset = confidence, completes_subset
         prompts, self.samples = len(targets[0].ids), targets[0].samples
         self.correct, self.drawn = np.zeros(prompts, dtype=int), np.zeros(prompts, dtype=int)
 
@@ -430,8 +413,8 @@ class Stopper:
             )
         needs = need_shares[prompt, step]
         # Samples with equal priorities are ordered by tie-break, so that a batch completes a few
-        # prompts instead of starting many. A guess needs complete prompts, because one sample per
-        # prompt does not show the distribution of pass rates.
+        # prompts instead of starting many: one sample per prompt does not show the distribution of
+        # pass rates, which a guess needs.
         order = np.lexsort(
             (open_targets[0].rank[prompt] if open_targets else prompt, step, -needs)
         )[: self.batch]
@@ -442,7 +425,7 @@ class Stopper:
 
     def _sample_priorities(self, targets: list[TargetSubset]) -> np.ndarray:
         """(prompts, K): at [:, s] the share of draws in which the cheapest proof needs more than s
-        further samples of the prompt. The value of `priorities` is added at s = 0."""
+        further samples of the prompt; at s = 0 plus `priorities`."""
         remaining = draw_remaining(self.correct, self.drawn, self.samples, DRAWS)
         needs, priority = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
         for target in targets:
@@ -481,10 +464,8 @@ def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.nd
     count_pairs, pair_of_prompt, sizes = np.unique(
         np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True
     )
-    correct_counts, wrong_counts = (
-        count_pairs[0][:, None],
-        (count_pairs[1] - count_pairs[0])[:, None],
-    )
+    correct_counts = count_pairs[0][:, None]
+    wrong_counts = count_pairs[1][:, None] - correct_counts
     likelihood = RATES**correct_counts * (1 - RATES) ** wrong_counts  # 0 ** 0 is 1
     weights = sizes * (count_pairs[1] > 0)
     prior = np.full(len(RATES), 1 / len(RATES))

@@ -2,11 +2,10 @@
 interface).
 
 A run is a sequence of sampling steps. Each step samples `group_size` rollouts for each of
-`prompts_per_update` prompts, so runs with equally many steps sample equally many rollouts with
-every selector. The trainer asks for prompts (`ask`) and reports the share of rewarded rollouts of
-each group (`tell`). A selector depends only on the seed and this history. It derives its random
-numbers from the seed and the step, so a checkpoint needs only the selector's `state`. The pool of a
-selector is the run's subset.
+`prompts_per_update` prompts, with every selector. The trainer asks for prompts (`ask`) and reports
+the share of rewarded rollouts of each group (`tell`). A selector depends only on the seed and this
+history. It derives its random numbers from the seed and the step, so a checkpoint needs only the
+selector's `state`. The pool of a selector is the run's subset.
 
 Each docstring cites the source of the formula and states where this code differs from the source.
 """
@@ -19,9 +18,7 @@ import numpy as np
 
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import selector_settings
-
-# ridge penalty on the slope of `calibrate`, per anchor prompt, as in predicted.py; our choice
-RIDGE = 0.05
+from hardgrpo.selection.predicted import logistic_regression
 
 
 @dataclass(frozen=True)
@@ -172,10 +169,8 @@ class Skip(Dynamic):
 
     def restore(self, state: dict) -> None:
         super().restore(state)
-        self.explore, self.streaks = (
-            dict(state["explore"]),
-            {prompt: list(streak) for prompt, streak in state["idle"].items()},
-        )
+        self.explore = dict(state["explore"])
+        self.streaks = {prompt: list(streak) for prompt, streak in state["idle"].items()}
 
 
 class Beta(Selector):
@@ -195,12 +190,7 @@ class Beta(Selector):
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
         rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "beta", step)))
         distance = np.abs(rng.beta(self.a, self.b) - self.settings["target"])
-        return PromptBatch(
-            [
-                self.ids[index]
-                for index in repeat_to(np.argsort(distance, kind="stable"), max_prompts)
-            ]
-        )
+        return PromptBatch(first_ids(self.ids, distance, max_prompts))
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
         discount, group_size = self.settings["discount"], self.settings["group_size"]
@@ -258,12 +248,7 @@ class Targeted(Selector):
         scores = -np.abs(self.predicted - 0.5) / self.settings["sharpness"] + rng.gumbel(
             size=len(self.ids)
         )
-        return PromptBatch(
-            [
-                self.ids[index]
-                for index in repeat_to(np.argsort(-scores, kind="stable"), max_prompts)
-            ]
-        )
+        return PromptBatch(first_ids(self.ids, -scores, max_prompts))
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
         if not prompts.trains:
@@ -276,11 +261,8 @@ class Targeted(Selector):
         return {"references": self.anchor_prompts, "shares": self.shares}
 
     def restore(self, state: dict) -> None:
-        self.anchor_prompts, self.shares, self.predicted = (
-            list(state["references"]),
-            list(state["shares"]),
-            None,
-        )
+        self.anchor_prompts, self.shares = list(state["references"]), list(state["shares"])
+        self.predicted = None
 
 
 class Curriculum(Selector):
@@ -294,13 +276,10 @@ class Curriculum(Selector):
         order = list(pool.ids)
         random.Random(f"curriculum:{seed}").shuffle(order)
         # A higher tier is harder, a higher pass rate is easier.
-        sign = (1 if settings["by"] == "tier" else -1) * (
-            1 if settings["order"] == "easy_first" else -1
-        )
-        self.order, self.steps = (
-            sorted(order, key=lambda prompt: sign * pool.measures[prompt]),
-            steps,
-        )
+        ascending = (settings["by"] == "tier") == (settings["order"] == "easy_first")
+        sign = 1 if ascending else -1
+        self.order = sorted(order, key=lambda prompt: sign * pool.measures[prompt])
+        self.steps = steps
 
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
         start = (step - 1) * max(0, len(self.order) - max_prompts) // max(1, self.steps - 1)
@@ -323,9 +302,11 @@ def derive_seed(seed: int, *words) -> int:
     return random.Random(":".join(map(str, (seed, *words)))).getrandbits(64)
 
 
-def repeat_to(order: np.ndarray, count: int) -> list[int]:
-    """The first `count` entries of `order`. If `order` is shorter, its entries are repeated."""
-    return [int(order[index % len(order)]) for index in range(count)]
+def first_ids(ids: list[str], keys: np.ndarray, count: int) -> list[str]:
+    """The `count` ids with the lowest keys (ids,), in ascending order, repeated if there are fewer
+    ids."""
+    order = np.argsort(keys, kind="stable")
+    return [ids[order[index % len(ids)]] for index in range(count)]
 
 
 def predict_pass_rates(
@@ -357,25 +338,20 @@ def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
 def calibrate(
     predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np.ndarray
 ) -> np.ndarray:
-    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression of
-    the anchor prompts' pass rates (k,) on their leave-one-out predictions (k,) gives w and c.
-    Difference: in arXiv 2506.05316 a trained network computes w and c from the mean and standard
-    deviation of the anchor prompts' pass rates.
+    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression
+    (`predicted.logistic_regression`) of the anchor prompts' pass rates (k,) on their leave-one-out
+    predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and
+    c from the mean and standard deviation of the anchor prompts' pass rates.
 
     The result is the anchor prompts' mean pass rate if all their pass rates or all leave-one-out
-    predictions are equal, or if w is not positive. A w that is not positive shows that the anchor
-    prompts do not predict each other. (A leave-one-out prediction is then close to the mean of the
-    other anchor prompts. This mean is higher if the omitted prompt has a lower pass rate.)
+    predictions are equal, or if w is not positive, which shows that the anchor prompts do not
+    predict each other: a leave-one-out prediction is then close to the mean of the other anchor
+    prompts, which is higher if the omitted prompt has a lower pass rate.
     """
     if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
         return np.full(len(predicted), anchor_rates.mean())
-    import statsmodels.api as sm  # takes a second; few selectors need it
-
-    features = sm.add_constant(logit(leave_one_out), has_constant="add")
-    fit = sm.GLM(anchor_rates, features, family=sm.families.Binomial()).fit_regularized(
-        alpha=np.array([0.0, RIDGE]), L1_wt=0.0
-    )
-    intercept, slope = fit.params
+    features = np.column_stack([np.ones(len(leave_one_out)), logit(leave_one_out)])
+    intercept, slope = logistic_regression(anchor_rates, features)
     if slope <= 0:
         return np.full(len(predicted), anchor_rates.mean())
     return 1 / (1 + np.exp(-(intercept + slope * logit(predicted))))

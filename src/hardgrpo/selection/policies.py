@@ -10,19 +10,14 @@ other keys of a policy come from the configuration.
 import functools
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median, quantiles
 
 from hardgrpo.runtime.errors import UserError
 
-SIGNALS = (
-    "agreement",
-    "entropy",
-    "answered_share",
-    "mean_tokens",
-    "log_probability",
-)  # measured without reference answers: signals.py
+# measured without reference answers: signals.py
+SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")
 # measures in 0..1, for nearest_half
 SHARES = ("pass_rate", "predicted", "agreement", "answered_share")
 MEASURES = ("pass_rate", "predicted", *SIGNALS)
@@ -80,11 +75,9 @@ def halve_budget(budget: float | dict) -> float | dict:
     """Half of a budget. Half of a number of prompts is rounded down, but is at least 1."""
     if not isinstance(budget, dict):
         return budget / 2
-    return budget | (
-        {"prompts": max(1, budget["prompts"] // 2)}
-        if "prompts" in budget
-        else {"money": budget["money"] / 2}
-    )
+    if "prompts" in budget:
+        return {"prompts": max(1, budget["prompts"] // 2)}
+    return budget | {"money": budget["money"] / 2}
 
 
 def labels_before(policy: dict) -> str:
@@ -102,9 +95,8 @@ def labels(
     or none) and for training (of the `chosen` prompts, or none if the reward is not `correct`). An
     answer that is used for both is counted once.
 
-    `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is the number of
-    prompts that the run samples, if the run samples only some of the chosen prompts (a selector, or
-    a short run on all prompts).
+    `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is given if the run
+    samples only some of the chosen prompts (a selector, or a short run on all prompts).
     """
     needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
@@ -154,21 +146,20 @@ def select(
             f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule"
         )
     if "budget" in needs and not size:
-        raise _empty_subset_error(
-            rule, _small_budget_reason(budget, len(pass_rates)), "raise the budget"
-        )
+        raise small_budget_error(rule, budget, len(pass_rates))
     try:
         subset = RULES[rule].choose(pool)
     except TooFewPrompts as error:
         raise UserError(f"policy rule {rule}: {error}") from None
     if not subset.ids:
-        if "threshold" in needs:
-            reason, remedy = (
-                ("no pass rate reaches", "lower")
-                if rule == "base_right"
-                else ("no pass rate is below", "raise")
+        if rule == "base_right":
+            raise _empty_subset_error(
+                rule, f"no pass rate reaches {threshold}", "lower the threshold"
             )
-            raise _empty_subset_error(rule, f"{reason} {threshold}", f"{remedy} the threshold")
+        if "threshold" in needs:
+            raise _empty_subset_error(
+                rule, f"no pass rate is below {threshold}", "raise the threshold"
+            )
         if "highest_tier" in needs:
             raise _empty_subset_error(
                 rule, f"no tier is {highest_tier} or lower", "raise highest_tier"
@@ -211,22 +202,15 @@ def _highest(pool: Pool) -> Subset:
 
 
 def _lowest_above_zero(pool: Pool) -> Subset:
-    return _take(
-        pool,
-        [prompt for prompt in pool.ids if pool.measures[prompt] > 0],
-        pool.measures.__getitem__,
-    )
+    solvable = [prompt for prompt in pool.ids if pool.measures[prompt] > 0]
+    return _take(pool, solvable, pool.measures.__getitem__)
 
 
 def _nearest_half(pool: Pool) -> Subset:
-    # The distances of 0.4 and 0.6 differ in the last bit. Rounding makes them equal, so that the
-    # two tie.
-    distances = {value: round(abs(value - 0.5), 12) for value in set(pool.measures.values())}
-    candidates = sorted(
-        pool.ids,
-        key=lambda prompt: (distances[pool.measures[prompt]], tie_break(prompt, pool.seed)),
-    )
-    return _take(pool, candidates, lambda prompt: abs(pool.measures[prompt] - 0.5))
+    distance = lambda prompt: abs(pool.measures[prompt] - 0.5)
+    # The distances of 0.4 and 0.6 differ in the last bit. Rounding makes them equal.
+    rounded_distance = lambda prompt: round(distance(prompt), 12)
+    return _take(pool, _sorted_by(rounded_distance, pool.ids, pool.seed), distance)
 
 
 def _middle(pool: Pool) -> Subset:
@@ -237,11 +221,7 @@ def _middle(pool: Pool) -> Subset:
     within = [
         prompt for prompt in pool.ids if first_quartile <= pool.measures[prompt] <= third_quartile
     ]
-    return _take(
-        pool,
-        sorted(within, key=lambda prompt: (distance(prompt), tie_break(prompt, pool.seed))),
-        distance,
-    )
+    return _take(pool, _sorted_by(distance, within, pool.seed), distance)
 
 
 def _random(pool: Pool) -> Subset:
@@ -269,15 +249,8 @@ def _right_matched(pool: Pool) -> Subset:
 
 def _low_tiers(pool: Pool) -> Subset:
     tier = pool.tiers.get
-    return Subset(
-        [
-            prompt
-            for prompt in pool.ids
-            if tier(prompt) is not None and tier(prompt) <= pool.highest_tier
-        ],
-        0,
-        0,
-    )
+    has_low_tier = lambda prompt: tier(prompt) is not None and tier(prompt) <= pool.highest_tier
+    return Subset(list(filter(has_low_tier, pool.ids)), 0, 0)
 
 
 def _low_tiers_matched(pool: Pool) -> Subset:
@@ -295,17 +268,14 @@ def _random_42(pool: Pool) -> Subset:
 
     ids = list(pool.measures)
     _check_enough(pool, ids)
-    return Subset(
-        [ids[index] for index in np.random.default_rng(42).permutation(len(ids))[: pool.size]],
-        len(ids),
-        pool.size,
-    )
+    order = np.random.default_rng(42).permutation(len(ids))
+    return Subset([ids[index] for index in order[: pool.size]], len(ids), pool.size)
 
 
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts the
-    prompts whose measure equals the measure of the first or last chosen prompt. The order of the
-    dataset decides which of these prompts are chosen."""
+    prompts whose measure equals that of the first or last chosen prompt; the order of the dataset
+    decides which of them are chosen."""
     ids = list(pool.measures)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0
@@ -388,7 +358,11 @@ def is_by_tier(rule: str) -> bool:
 
 def sort_by_pass_rate(pass_rates: dict[str, float], seed: int) -> list[str]:
     """Ids by ascending pass rate, ties in the seed's order."""
-    return sorted(pass_rates, key=lambda prompt: (pass_rates[prompt], tie_break(prompt, seed)))
+    return _sorted_by(pass_rates.__getitem__, pass_rates, seed)
+
+
+def _sorted_by(key: Callable[[str], float], ids: Iterable[str], seed: int) -> list[str]:
+    return sorted(ids, key=lambda prompt: (key(prompt), tie_break(prompt, seed)))
 
 
 def is_budget(budget: object) -> bool:
@@ -429,10 +403,6 @@ def affordable_prompts(budget: dict) -> int:
     )
 
 
-def _small_budget_reason(budget: float | dict, pool: int) -> str:
-    return f"the budget, {format_budget(budget)}, is less than one of {pool} prompts"
-
-
 def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
     """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose
     from a pool of size `pool`, whatever the measures are. If `exact` is false, `pool` is an upper
@@ -449,7 +419,7 @@ def _check_size(policy: dict, pool: int, exact: bool) -> None:
     budget, rule = policy["budget"], policy["rule"]
     size = subset_size(budget, pool)
     if size < 1:
-        raise _empty_subset_error(rule, _small_budget_reason(budget, pool), "raise the budget")
+        raise small_budget_error(rule, budget, pool)
     if "rounds" in policy:
         first_round_size = subset_size(halve_budget(budget), pool)
         if not 0 < first_round_size < size:
@@ -503,6 +473,12 @@ def _quartiles(values: list[float]) -> tuple[float, float, float]:
         return values[0], values[0], values[0]
     first_quartile, _, third_quartile = quantiles(values, n=4, method="inclusive")
     return median(values), first_quartile, third_quartile
+
+
+def small_budget_error(rule: str, budget: float | dict, pool: int) -> UserError:
+    """The error for a budget that pays for no prompt of a pool."""
+    reason = f"the budget, {format_budget(budget)}, is less than one of {pool} prompts"
+    return _empty_subset_error(rule, reason, "raise the budget")
 
 
 def _empty_subset_error(rule: str, reason: str, remedy: str) -> UserError:

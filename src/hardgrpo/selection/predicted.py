@@ -2,9 +2,9 @@
 pool.
 
 The model is a logistic regression of right answers on the signals (signals.py), standardised over
-the pool. A ridge penalty is needed because the signals may perfectly separate the prompts of a
-small sample. Signals with missing values are omitted. Only a missing entropy (no completion gives
-an answer) is replaced, by 0.
+the pool, with a ridge penalty, because the signals may perfectly separate the prompts of a small
+sample. Signals with missing values are omitted, except the entropy: a missing entropy (no
+completion gives an answer) counts as 0.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import SIGNALS, sample_size, tie_break
 
-RIDGE = 0.05  # penalty on each standardised slope, per prompt of the sample; this project's choice
+RIDGE = 0.05  # penalty on each slope, per prompt of the sample; this project's choice
 
 
 def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
@@ -32,27 +32,33 @@ def predict_pass_rates(
     Raise a `UserError` if all pass rates of the annotated prompts are 1, or all are 0, because such
     a fit cannot predict differences.
     """
-    import statsmodels.api as sm  # imported late: takes a second, and few policies need it
-
     targets = np.array(list(sample_rates.values()))
     if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(
-            f"calibrated_on: the {len(sample_rates)} prompts that were annotated are all {'right' if targets[0] else 'wrong'};"
-            " the fit then predicts nothing: annotate more prompts, or those of another seed"
+            f"calibrated_on: the {len(sample_rates)} prompts that were annotated are all {'right' if targets[0] else 'wrong'},"
+            " so the fit predicts nothing; annotate more prompts, or the prompts of another seed"
         )
     features = _standardised_features(signals)
     row_of = {name: index for index, name in enumerate(signals)}
     sample_features = features[[row_of[name] for name in sample_rates]]
+    coefficients = logistic_regression(targets, sample_features)
+    return dict(zip(signals, 1 / (1 + np.exp(-features @ coefficients))))
+
+
+def logistic_regression(rates: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Coefficients (features,) of the logistic regression of `rates` (prompts,), from 0 to 1, on
+    `features` (prompts, features). RIDGE penalises all coefficients except the first, the
+    intercept."""
+    import statsmodels.api as sm  # imported late: takes a second, and few policies need it
+
     penalty = np.array([0.0] + [RIDGE] * (features.shape[1] - 1))
-    fit = sm.GLM(targets, sample_features, family=sm.families.Binomial()).fit_regularized(
-        alpha=penalty, L1_wt=0.0
-    )
-    return dict(zip(signals, 1 / (1 + np.exp(-features @ fit.params))))
+    model = sm.GLM(rates, features, family=sm.families.Binomial())
+    return model.fit_regularized(alpha=penalty, L1_wt=0.0).params
 
 
 def _standardised_features(signals: dict[str, dict]) -> np.ndarray:
-    """Array (prompts, 1 + signals): the intercept, and every standardised signal that has no
-    missing values and is not constant."""
+    """(prompts, 1 + signals): the intercept, and the standardised signals that vary and are never
+    missing."""
     columns = [np.ones(len(signals))]
     for name in SIGNALS:
         values = [row[name] for row in signals.values()]

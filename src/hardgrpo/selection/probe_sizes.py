@@ -2,10 +2,9 @@
 new completions.
 
 Each prompt of the pool has n graded completions, at least K + the group size. The probe is a random
-sample of K of the n completions without replacement, so the number of correct completions in the
-probe is hypergeometric. The number of correct completions in a new group, sampled from the
-remaining n - K completions, is also hypergeometric. The numbers are therefore computed, not
-simulated.
+sample of K of the n completions without replacement, and a new group is a random sample of the
+remaining n - K completions. The numbers of correct completions in both are hypergeometric, so
+results are computed, not simulated.
 """
 
 import numpy as np
@@ -55,20 +54,14 @@ def by_correct(
     count_pairs, prompt_counts = np.unique(np.stack([correct, totals]), axis=1, return_counts=True)
     pair_correct, pair_total = count_pairs[:, :, None]  # (P, 1)
     c = np.arange(samples + 1)
-    weight = prompt_counts[:, None] * stats.hypergeom.pmf(
-        c, pair_total, pair_correct, samples
-    )  # (P, K + 1) expected numbers of prompts
+    # (P, K + 1) expected numbers of prompts
+    weight = prompt_counts[:, None] * stats.hypergeom.pmf(c, pair_total, pair_correct, samples)
     remaining = pair_total - samples
     remaining_correct = np.clip(pair_correct - c, 0, remaining)  # impossible counts have weight 0
-    possible_groups = special.binom(remaining, group)
-    mixed = (
-        1
-        - (
-            special.binom(remaining_correct, group)
-            + special.binom(remaining - remaining_correct, group)
-        )
-        / possible_groups
+    equal_groups = special.binom(remaining_correct, group) + special.binom(
+        remaining - remaining_correct, group
     )
+    mixed = 1 - equal_groups / special.binom(remaining, group)
     expected = weight.sum(axis=0)
     with np.errstate(invalid="ignore"):
         means = {
@@ -91,11 +84,10 @@ def compare(
     `budget` is the share of the pool that is chosen. If the budget covers only a part of the tied
     prompts, the means are expectations over a random choice among these prompts. The numbers of
     prompts with c correct completions are expectations, so that the results are approximate in
-    pools of a few dozen prompts. `labels`: the reference answers that a run needs. Rules other than
-    `random` grade a probe of the whole pool; `random` (K = 0) needs the answers of the chosen
-    prompts alone. `unmixed_prompts` is the expected number of chosen prompts whose group is not
-    mixed, so that GRPO learns nothing from the group. There is no row for a rule if fewer prompts
-    qualify than the budget requires.
+    pools of a few dozen prompts. `labels`: the reference answers that a run needs, of the whole
+    pool or, for `random` (K = 0), of the chosen prompts. `unmixed_prompts`: the expected number of
+    chosen prompts whose group is not mixed, so that GRPO learns nothing from it. A rule has no row
+    if fewer prompts qualify than the budget requires.
     """
     rows, prompts = [], policies.subset_size(budget, len(correct))
     for rule in ORDER:
@@ -118,9 +110,9 @@ def compare(
 
 
 def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
-    """Ranks (K + 1,) of classes of prompts: class c holds the prompts with c of K = `samples`
-    completions correct. Ranks are as in RULES. The rank for rule `middle` is the distance of c from
-    the median, nan outside of the quartiles. `shares` (K + 1,): expected share of each class."""
+    """Ranks (K + 1,), as in RULES, of the classes of prompts with c of K = `samples` completions
+    correct. For rule `middle`: the distance of c from the median, nan outside of the quartiles.
+    `shares` (K + 1,): expected share of each class."""
     c = np.arange(samples + 1)
     if rule != "middle":
         return RULES[rule](c, samples)
@@ -131,8 +123,8 @@ def class_ranks(rule: str, samples: int, shares: np.ndarray) -> np.ndarray:
 
 
 def _quantile(shares: np.ndarray, level: float) -> float:
-    """The class at which the cumulative share reaches `level`; if the cumulative share equals
-    `level`, the mean of this class and the next."""
+    """The class at which the cumulative share reaches `level`; the mean of two classes if the share
+    equals `level`."""
     cumulative = np.cumsum(shares)
     lower, upper = (int(np.searchsorted(cumulative, level + margin)) for margin in (-1e-9, 1e-9))
     return (lower + min(upper, len(shares) - 1)) / 2
@@ -162,9 +154,8 @@ def sufficient_sizes(rows: list[dict]) -> dict[str, int]:
         )
         sizes[rule] = next(
             row["samples"]
-            for place, row in enumerate(rule_rows)
-            if all(
-                later["mixed"] - row["mixed"] <= LEAST_IMPROVEMENT for later in rule_rows[place:]
-            )
+            for index, row in enumerate(rule_rows)
+            if max(larger["mixed"] for larger in rule_rows[index:]) - row["mixed"]
+            <= LEAST_IMPROVEMENT
         )
     return sizes

@@ -1,5 +1,4 @@
-"""Measure the difficulty of a problem for the base model: grade and count completions, for a row of
-difficulty.csv."""
+"""Measure the difficulty of a problem for the base model: grade and count completions."""
 
 from hardgrpo.data import steps
 from hardgrpo.grading import graders
@@ -17,9 +16,9 @@ COLUMNS = [
     "held_out",
     "held_out_correct",
 ]
-# Additional columns after a probe that stopped early: number of planned samples, whether all were
-# taken, bounds of the pass rate, and the confidence in the subset. A problem without all planned
-# samples has no pass rate.
+# Additional columns after a probe that stopped early: the number of planned samples, whether the
+# problem has all of them, bounds of the pass rate, and the confidence in the subset. A problem
+# without all planned samples has no pass rate.
 BOUND_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]
 
 

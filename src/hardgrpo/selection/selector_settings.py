@@ -24,15 +24,13 @@ KINDS_WITH_MIXED_GROUPS_ONLY = ("dynamic", "skip")
 def with_defaults(recipe: dict) -> dict:
     """A recipe's `selector` with its defaults."""
     settings = DEFAULTS[recipe["selector"]["kind"]] | recipe["selector"]
-    return (
-        settings | {"groups": settings["groups"] or recipe["prompts_per_update"]}
-        if "groups" in settings
-        else settings
-    )
+    if "groups" in settings:
+        settings["groups"] = settings["groups"] or recipe["prompts_per_update"]
+    return settings
 
 
 def max_labels(recipe: dict, pool: int) -> int:
-    """Upper bound of the number of labels that a run needs: one label for each prompt that the run
+    """Upper bound of the number of labels that a run needs: the number of prompts that it
     samples."""
     return min(pool, recipe["updates"] * recipe["prompts_per_update"])
 
@@ -56,12 +54,11 @@ def largest_update(recipe: dict) -> float:
 
 
 def trained_share(recipe: dict) -> float:
-    """Upper bound of the tokens trained on per sampled token: anchor prompts count zero times,
-    replayed groups count again."""
-    settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
+    """Upper bound of the tokens trained on per sampled token. Groups of anchor prompts do not
+    count, and replayed groups count again."""
+    settings = with_defaults(recipe)
     if settings["kind"] != "targeted":
         return 1.0
     new_groups = new_groups_per_step(recipe)
-    return sum(groups + settings["replay"] for groups in new_groups if groups) / (
-        step_groups * len(new_groups)
-    )
+    trained_groups = sum(groups + settings["replay"] for groups in new_groups if groups)
+    return trained_groups / (recipe["prompts_per_update"] * len(new_groups))

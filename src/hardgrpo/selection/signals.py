@@ -1,9 +1,7 @@
 """Signals: statistics of a base model's completions of a prompt that need no reference answer.
 
 A signal does not measure difficulty, because a model may give the same wrong answer in all samples.
-Signals show where samples differ, and GRPO learns from groups of rollouts whose answers differ. The
-functions receive a prompt's completions and the grader that extracts answers, but no reference
-answer.
+Signals show where samples differ, and GRPO learns from groups of rollouts whose answers differ.
 
     agreement         share of the samples with the most frequent answer (self-consistency, arXiv 2203.11171)
     entropy           entropy of the answers among the samples with an answer, in nats (semantic entropy, arXiv 2302.09664; the grader
@@ -26,17 +24,12 @@ def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
     """The signals of one prompt. A sample has the key `completion`, and `tokens` and
     `log_probability` if known."""
     codes = answer_codes([sample["completion"] for sample in samples], grader)
-    answer_counts = [codes.count(code) for code in set(codes) - {-1}]
-    answer_total, samples_total = sum(answer_counts), len(samples)
+    counts = [codes.count(code) for code in set(codes) - {-1}]
+    answered = sum(counts)
     return {
-        "agreement": max(answer_counts, default=0) / samples_total,
-        "entropy": -sum(
-            count / answer_total * math.log(count / answer_total) for count in answer_counts
-        )
-        + 0.0
-        if answer_total
-        else None,
-        "answered_share": answer_total / samples_total,
+        "agreement": max(counts, default=0) / len(samples),
+        "entropy": _entropy(counts) if answered else None,
+        "answered_share": answered / len(samples),
         "mean_tokens": _mean([sample.get("tokens") for sample in samples]),
         "log_probability": _mean([sample.get("log_probability") for sample in samples]),
     }
@@ -57,7 +50,8 @@ def answer_codes(texts: list[str], grader: str) -> list[int]:
             if graders.are_equal(grader, distinct, answer)
         )
         code = next(matches, len(distinct_answers))
-        distinct_answers += [answer] if code == len(distinct_answers) else []
+        if code == len(distinct_answers):
+            distinct_answers.append(answer)
         codes.append(code)
     return codes
 
@@ -69,6 +63,11 @@ def majority_rewards(texts: list[str], grader: str) -> list[float]:
     codes = answer_codes(texts, grader)
     best = max(set(codes) - {-1}, key=lambda code: (codes.count(code), -code), default=None)
     return [float(code == best) for code in codes]
+
+
+def _entropy(counts: list[int]) -> float:
+    total = sum(counts)
+    return -sum(count / total * math.log(count / total) for count in counts) + 0.0  # never -0.0
 
 
 def _mean(values: list) -> float | None:

@@ -24,11 +24,8 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
-    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES.
-
-    Each mistake is listed with its file and line if the mistake is found in `sources`, else with
-    `name`.
-    """
+    """Raise a `UserError` that lists the mistakes in the configuration, at most MOST_MISTAKES: each
+    with its file and line if it is in one of `sources`, else with `name`."""
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
@@ -40,8 +37,8 @@ def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
             f"{load.locate(place, list(sources)) or name}: {place}: {problem}"
             for place, problem in mistakes[:MOST_MISTAKES]
         ]
-        more = len(mistakes) - len(lines)
-        raise UserError(*lines, *([f"and {more} more mistakes"] if more else []))
+        unlisted = len(mistakes) - len(lines)
+        raise UserError(*lines, *([f"and {unlisted} more mistakes"] if unlisted else []))
 
 
 def check_writable(*folders: str) -> None:
@@ -73,7 +70,7 @@ def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
         if OWN_BASE_NAME.search(name):
             yield (
                 f"models.{name}",
-                "names that end in -seed and a number are those of replicates' own bases; give the model another",
+                "names that end in -seed and a number are reserved for replicates' own bases; give the model another name",
             )
         if check_source := SOURCE_CHECKS.get(model["source"]["kind"]):
             yield from check_source(f"models.{name}.source", model["source"], tasks)
@@ -93,8 +90,7 @@ def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
 def _cut_task_mistakes(
     place: str, task: dict, source_task: dict | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the reasons why a task cannot cut the completions of `source_task`. The tasks may
-    differ only by a smaller completion limit and fewer probe samples of `task`."""
+    """Yield the reasons why a task cannot cut the completions of `source_task`."""
     name = task["cut_from"]
     if source_task is None or "cut_from" in source_task:
         yield (
@@ -156,8 +152,7 @@ def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tup
 def _demonstration_mistakes(
     place: str, demonstrations: dict, family: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield missing keys that the family of the demonstrated task needs, and keys that belong to
-    another family."""
+    """Yield keys that the demonstrated task's family needs or does not have."""
     if family not in DEMONSTRATIONS:
         yield (
             place,
@@ -229,20 +224,16 @@ SOURCE_CHECKS = {
 def _subset_mistakes(
     subset: dict, models: dict, tasks: dict, all_policies: dict
 ) -> Iterator[tuple[str, str]]:
-    """Yield the reasons why the subset cannot be chosen: unknown names, or a task or model that
-    lacks data for the choice."""
+    """Yield the reasons why the subset cannot be chosen."""
     for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
         yield from unknown_names(
             f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries
         )
-    name, task, policy = (
-        subset["task"],
-        tasks.get(subset["task"]),
-        all_policies.get(subset["policy"]),
-    )
+    name = subset["task"]
+    task, policy = tasks.get(name), all_policies.get(subset["policy"])
     if task and policy and not is_labelled(task):
-        before = policies.labels_before(policy)
-        if before != "none" or policies.is_by_tier(policy["rule"]):
+        labels = policies.labels_before(policy)
+        if labels != "none" or policies.is_by_tier(policy["rule"]):
             needs = {
                 "pool": "the answers of the whole pool",
                 "sample": "the answers of a sample of the pool",
@@ -250,7 +241,7 @@ def _subset_mistakes(
             }
             yield (
                 "subset.policy",
-                f"'{subset['policy']}' needs {needs[before]} before it chooses, and task '{name}' has none (labelled: false);"
+                f"'{subset['policy']}' needs {needs[labels]} before it chooses, and task '{name}' has none (labelled: false);"
                 " choose random, or a policy `by` a measure that needs no answers, e.g. agreement_lowest",
             )
     if (

@@ -5,8 +5,7 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 
 def conditions(study: ResolvedStudy) -> dict:
-    """Facts that determine which claims a study can test, and to which base models its intervals
-    generalise.
+    """The arguments of `verdicts.Study` except the tables.
 
     `first_recipe`: the recipe of arms for which a claim names no recipe. `tasks`: the tests; tasks
     with the same problems have the same name under `problems`. `weaker`: tasks and models with the

@@ -135,8 +135,7 @@ def _subclasses(base: type[Strict]) -> list[type[Strict]]:
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
-    """The schema of a key without additions of pydantic: titles, null for optional keys, and line
-    breaks in descriptions."""
+    """The schema of a key without pydantic's titles, line breaks, and null for optional keys."""
     plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
     if "anyOf" in plain and not is_nullable:
         options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
@@ -148,10 +147,7 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
 
 def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
     """([(place, what is wrong and what to do)] of all refused values, whether all values have the
-    expected types).
-
-    If all values have the expected types, every mistake is a contradiction between values.
-    """
+    expected types). If they have, every mistake is a contradiction between values."""
     if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
         return unusable, False
     try:
@@ -164,9 +160,8 @@ def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, what is wrong) for values that no class refuses: infinite and huge numbers,
-    NaN, characters that no program accepts, and types that JSON lacks, because programs receive
-    values as JSON."""
+    """Yield (place, what is wrong) for values that no class refuses and that programs, which
+    receive values as JSON, cannot use."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
@@ -181,33 +176,30 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, float) and not math.isfinite(value):
         yield ".".join(place), f"{value} is no number"
     elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
-        yield ".".join(place), f"{value!r} holds a character that no file or program takes"
+        yield ".".join(place), f"{value!r} contains a character that files and programs refuse"
     elif not isinstance(value, str | int | float | None):  # YAML has dates, sets and binary data
         problem = f"YAML reads {value} as a {type(value).__name__}; expected text, a number, a list or a mapping: write text in quotes"
         yield ".".join(place), problem
 
 
 class Location(NamedTuple):
-    """The place of an error of pydantic, whose `loc` mixes keys of the configuration with names of
+    """The place of a pydantic error, whose `loc` mixes keys of the configuration with names of
     types and of tagged classes."""
 
     keys: tuple
     """Keys of the configuration on the way to the error."""
 
     union: tuple
-    """Keys of the value that may have several types. Without such a value: `keys`, followed by the missing key if a key is
-    missing."""
+    """Keys of the value that may have several types. Without such a value: `keys`, followed by a
+    missing key."""
 
     type_name: str
     """The type that refuses a value that may have several types; else ""."""
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
-    """(place, what is wrong and what to do) of each error.
-
-    Every type that a value may have reports its own errors. Only errors of the closest type are
-    explained.
-    """
+    """(place, what is wrong and what to do) of each error. For a value that may have several types,
+    only errors of the closest type are explained."""
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):
         location = _locate(config, detail)
@@ -267,34 +259,30 @@ def _has(node: object, part: str | int) -> bool:
 
 def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     """(place, what is wrong and what to do) of one error."""
-    kind, json_schema = detail["type"], schema()
+    kind, place, json_schema = detail["type"], _dotted(keys), schema()
     if kind == "extra_forbidden":
         node, _ = _describe(config, keys[:-1], json_schema)
         properties = list(node.get("properties", {}))
         similar = difflib.get_close_matches(str(keys[-1]), properties, n=1)
         hint = f"did you mean '{similar[0]}'?" if similar else "remove it"
-        return _dotted(
-            keys[:-1]
-        ), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(properties)})"
+        problem = f"unknown key '{keys[-1]}'; {hint} (known keys: {', '.join(properties)})"
+        return _dotted(keys[:-1]), problem
     node, description = _describe(config, keys, json_schema)
     if kind == "union_tag_not_found":
-        return _dotted(
-            keys
-        ), f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
+        return place, f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
     if kind == "missing":
         key = detail["loc"][-1]
         _, meaning = _describe(config, (*keys, key), json_schema)
-        return _dotted(keys), f"'{key}' is missing; add it" + (
+        return place, f"'{key}' is missing; add it" + (
             f" ({meaning.rstrip('.')})" if meaning else ""
         )
     if kind == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "")
-        return _dotted(
-            (*keys, "kind")
-        ), f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
+        problem = f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
+        return _dotted((*keys, "kind")), problem
     if detail["loc"][-1] == "[key]":
         problem = "becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
-        return _dotted(keys), f"{detail['input']!r} {problem}"
+        return place, f"{detail['input']!r} {problem}"
     message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(
         " after validation", ""
     )
@@ -302,9 +290,9 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
         r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message
     )
     expectation = f"; expected: {description.rstrip('.')}" if description else ""
-    # may be or hold a secret
-    shown = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])
-    return _dotted(keys), f"{shown} {message}{expectation}; correct it"
+    # keys and addresses may contain secrets
+    value = "the value" if keys[-1] in ("key", "url") else repr(detail["input"])
+    return place, f"{value} {message}{expectation}; correct it"
 
 
 def _describe(value: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:
@@ -332,8 +320,7 @@ def _describe(value: object, keys: tuple, json_schema: dict) -> tuple[dict, str]
 
 
 def _resolve(node: dict, value: object, json_schema: dict) -> dict:
-    """A part of the schema without references, and with the alternative that fits the value best
-    instead of all alternatives."""
+    """A part of the schema without references, with the alternative that fits the value best."""
     if "$ref" in node:
         return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
     options = [

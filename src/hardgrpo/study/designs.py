@@ -9,9 +9,9 @@ def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dic
     """The prices and counts from which a study's costs are computed.
 
     `gpu_hour`: the price of a GPU hour. `gpus`: for each model the number of GPUs by recipe (0: the
-    CPU), in the study's order of recipes. `label`: the price of a label, for policies whose budget
-    names it. Policy `annotated` has the price of `annotating_policy`, the policy of `subset`, which
-    chose the prompts to annotate.
+    CPU), in the study's order of recipes. `label`: {policy: price of a label} of policies whose
+    budget is money. Policy `annotated` has the price of `annotating_policy`, the policy that chose
+    the prompts to annotate.
     """
     gpu_counts = lambda model: {
         recipe: settings.training_gpus(study.models[model], study.recipes[recipe])["count"]
@@ -35,8 +35,7 @@ def prices(study: ResolvedStudy, gpu_hour: float, annotating_policy: str) -> dic
 
 
 def design(study: ResolvedStudy) -> dict:
-    """The design of a study, for the text of its paper. The design depends on the configuration
-    alone, not on results."""
+    """The design of a study, from the configuration alone, for the text of the study's paper."""
     tasks = {name: study.tasks[name] for name in study.task_names}
     models = {name: study.models[name] for name in study.model_names}
     policies = {name: study.policies[name] for name in study.policy_names}

@@ -62,7 +62,7 @@ def lay_over(base: dict, changes: dict) -> dict:
 
 def resolve(config: dict, name: str) -> dict:
     """A copy of a configuration in which an entry with `extends` also has the values of the
-    extended entry. Messages contain `name`."""
+    extended entry. `name` is the configuration's name in error messages."""
     resolved = dict(config)
     for section in SECTIONS:
         entries = config.get(section)
@@ -77,10 +77,8 @@ def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
     entry = entries[key]
     if not isinstance(entry, dict) or "extends" not in entry:
         return entry
-    base, changes = (
-        entry["extends"],
-        {name: value for name, value in entry.items() if name != "extends"},
-    )
+    base = entry["extends"]
+    changes = {name: value for name, value in entry.items() if name != "extends"}
     if key in extending:
         raise UserError(
             f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a circle; remove `extends` from one entry"
@@ -146,7 +144,8 @@ def locate(place: str, paths: list[Path]) -> str | None:
                 path.read_text(encoding="utf-8"),
                 Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
             )
-        except yaml.YAMLError:  # libyaml refuses some texts that PyYAML's own reader accepts, such as half a surrogate pair
+        # libyaml refuses some texts that PyYAML's own reader accepts, such as half a surrogate pair
+        except yaml.YAMLError:
             continue
         line, matched_keys = _descend(
             node, place.removeprefix(entry).lstrip(".") if entry_of(path) else place
@@ -170,8 +169,7 @@ def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
 
 
 def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
-    """((key, value) of the entry whose name begins a place, length of the name); (None, 0) if the
-    node has no such entry."""
+    """((key, value) of the entry whose name begins a place or None, length of the name)."""
     if (
         isinstance(node, yaml.SequenceNode)
         and (number := re.match(r"\[?(\d+)\]?", place))

@@ -16,8 +16,8 @@ GIB = 2**30
 # per weight; nf4: 4 bits, and doubly quantised constants for blocks of 64
 BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}
 OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # per trained weight: two moments
-# longer than nearly all prompts of the tasks; seven shuffled objects with their options take 330 to
-# 380
+# nearly all prompts of the tasks are shorter; the longest, of seven shuffled objects, have 330 to
+# 380 tokens
 PROMPT_TOKENS = 400
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
 # assumed for vLLM's workspaces and CUDA graphs, which stay in memory while vLLM sleeps
@@ -26,8 +26,8 @@ GPU_GIB = 79.1  # memory of an H100 of 80 GB; `vllm_memory` is a share of this m
 # Scores (tokens x vocabulary) in memory: TRL computes log-probabilities tile by tile
 # (trl/kernels/chunked_logprob.py).
 TILE = 4096 * 32768
-# On a CPU, where all numbers are in float32: memory for the completions that are computed at once,
-# beside the weights. Two jobs, each with a model of half a billion weights, fit into 16 GiB.
+# On a CPU, in float32: memory for the completions that are computed at once, beside the weights.
+# Two jobs, each with a model of half a billion weights, fit into 16 GiB.
 CPU_BYTES = 4.0 * GIB
 PROGRAM_BYTES = 1.0 * GIB  # Python, torch and transformers
 
@@ -71,13 +71,10 @@ def _embedding(shape: dict) -> int:
 
 
 def _linear(shape: dict) -> list[tuple[int, int]]:
-    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. In
-    a `fused` layer queries, keys and values are a single map, and so are gate and up."""
-    hidden, query = shape["hidden_size"], shape["heads"] * shape["head_size"]
-    key_value, feed_forward = (
-        shape["key_value_heads"] * shape["head_size"],
-        shape["intermediate_size"],
-    )
+    """(inputs, outputs) of a layer's linear maps: queries, keys, values, gate, up, output, down. A
+    `fused` layer has one map for queries, keys and values, and one for gate and up."""
+    hidden, feed_forward = shape["hidden_size"], shape["intermediate_size"]
+    query, key_value = (shape[heads] * shape["head_size"] for heads in ("heads", "key_value_heads"))
     output_and_down = [(query, hidden), (feed_forward, hidden)]
     if shape.get("fused"):
         return [(hidden, query + 2 * key_value), (hidden, 2 * feed_forward), *output_and_down]
@@ -290,7 +287,7 @@ def shortage(
             f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), which have {GPU_GIB:.0f}; lower"
             " micro_batch or vllm_memory, let vLLM sleep, or raise count"
         )
-    least = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
-    if need["vllm"] and need["vllm"] < least:
-        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, and it needs {least:.0f} for weights and cache; raise it"
+    vllm_need = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
+    if need["vllm"] and need["vllm"] < vllm_need:
+        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, and it needs {vllm_need:.0f} for weights and cache; raise it"
     return None

@@ -462,4 +462,4 @@ class Model(Strict):
                 if getattr(self, key) is not None:
                     yield key, "the server decides it; remove the key"
             if self.chat and self.source.endpoint == "completions":
-                yield "chat", "endpoint completions applies no chat template; remove one of both"
+                yield "chat", "endpoint completions applies no chat template; remove one of the two"

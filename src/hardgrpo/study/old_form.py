@@ -78,8 +78,8 @@ def translate(study: dict) -> dict:
 
 
 def _compared_arm(arm: str | dict, first_recipe: str) -> dict:
-    """An arm of `also_compared`: "random, mini_beta" names policy and recipe, "random" the policy
-    and the first recipe."""
+    """An arm of `also_compared`, which the old form writes as "random, mini_beta" (policy and
+    recipe) or "random" (the first recipe)."""
     if isinstance(arm, dict):
         return arm
     policy, _, recipe = arm.partition(", ")
@@ -87,14 +87,12 @@ def _compared_arm(arm: str | dict, first_recipe: str) -> dict:
 
 
 def _arms(study: dict) -> list[dict]:
-    """Arms with the runs of a study. Recipes with the same policies share an arm, and so do models
-    and tasks whose recipes all have the same policies."""
-    models, tasks, recipes = (
-        study.get("models", []),
-        study.get("tasks") or [None],
-        study.get("recipes") or [None],
-    )
-    # (the policies of each recipe, tasks where they are the same) -> models
+    """Arms with the runs of a study. Recipes, tasks and models with the same policies share an
+    arm."""
+    models = study.get("models", [])
+    tasks = study.get("tasks") or [None]
+    recipes = study.get("recipes") or [None]
+    # (policies of each recipe, tasks with these policies) -> models
     choices: dict[tuple, list] = {}
     for model in models:
         tasks_of: dict[tuple, list] = {}
@@ -128,14 +126,14 @@ def _arms(study: dict) -> list[dict]:
 
 
 def _short(arm: dict, models: list, tasks: list) -> dict:
-    """An arm without keys that name all models or all tasks, and without lists of one name."""
-    short = {"policy": arm["policy"]} | (
-        {} if arm["recipe"] == [None] else {"recipe": arm["recipe"]}
-    )
-    short |= ({} if arm["models"] == models else {"models": arm["models"]}) | (
-        {} if arm["tasks"] == tasks else {"tasks": arm["tasks"]}
-    )
-    return {key: value[0] if len(value) == 1 else value for key, value in short.items()}
+    """An arm without keys that name no recipe, all models or all tasks, and without lists of one
+    name."""
+    defaults = {"recipe": [None], "models": models, "tasks": tasks}
+    return {
+        key: names[0] if len(names) == 1 else names
+        for key, names in arm.items()
+        if names != defaults.get(key)
+    }
 
 
 def _test(study: dict, task: str, test: str | dict) -> str | dict | None:

@@ -14,7 +14,7 @@ CHOICES = "results/choose"  # configurations of `hardgrpo`, and recordings in th
 # a run in the paths of rules; `model` is the name of its base
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"
 RUN_FOLDER = f"results/training/{RUN}"
-# the folder of the states of unfinished runs, and of the completions that later probes use
+# states of unfinished runs, and completions that later probes reuse
 STATES = "results/state"
 
 
@@ -187,14 +187,13 @@ def choice_of(path: str) -> tuple[str, str, str]:
     """(base, task, policy) of a subset's file: a path of `subset`, or `second.csv` or `second.json`
     in a run's folder."""
     parts = path.split("/")
-    base, task, policy = (
-        (parts[-6], parts[-5], parts[-3]) if parts[-1].startswith("second.") else parts[-4:-1]
-    )
-    return base, task, policy
+    if parts[-1].startswith("second."):
+        return parts[-6], parts[-5], parts[-3]
+    return parts[-4], parts[-3], parts[-2]
 
 
 def of_base(study: ResolvedStudy, model: str, test: str) -> tuple[str, ...]:
-    """The sets of completions that a base model samples on a test: `base`, and `reach` if the
+    """The names of the sets of completions of a base model on a test: `base`, and `reach` if the
     model's reach is measured."""
     return ("base", "reach") if has_reach(study, model, test) else ("base",)
 
@@ -358,8 +357,8 @@ def parts(split: settings.Split, data: str) -> list[tuple[str, str]]:
     """(file that must exist, file or folder to read) of each part of a split. A local copy, below
     the folder `data`, takes precedence over the hub.
 
-    If the split has no source, return a path that cannot exist and names the missing key. Snakemake
-    reports it as a missing file.
+    If the split has no source, return a path that cannot exist and names the missing key, which
+    Snakemake reports as a missing file.
     """
     source = split.task["source"]
     if source["kind"] == "generated":
@@ -417,16 +416,15 @@ def trainer_rows(choice: dict, models: dict) -> list[str]:
 def results(study: ResolvedStudy) -> list[str]:
     """The evaluations and logs of a study's runs, the subsets, difficulties and signals of its
     pools, its trajectories, and published accuracies of recorded runs."""
-    lists = (
-        evaluations,
-        subsets,
-        difficulties,
-        signal_files,
-        updates,
-        trajectories,
-        published_files,
-    )
-    return [name for list_files in lists for name in list_files(study)]
+    return [
+        *evaluations(study),
+        *subsets(study),
+        *difficulties(study),
+        *signal_files(study),
+        *updates(study),
+        *trajectories(study),
+        *published_files(study),
+    ]
 
 
 def texts(study: ResolvedStudy) -> list[str]:
@@ -460,6 +458,9 @@ def prunings(study: ResolvedStudy, studies: Collection[ResolvedStudy]) -> list[s
 def more_inputs(task: str, recipe: dict) -> dict[str, str]:
     """Files that some recipes need in addition to the subset: worked solutions (`solutions`), or
     the pool without answers (`questions`)."""
-    return ({"solutions": solutions(task)} if settings.is_supervised(recipe) else {}) | (
-        {"questions": questions(task)} if settings.majority_share(recipe) else {}
-    )
+    inputs = {}
+    if settings.is_supervised(recipe):
+        inputs["solutions"] = solutions(task)
+    if settings.majority_share(recipe):
+        inputs["questions"] = questions(task)
+    return inputs

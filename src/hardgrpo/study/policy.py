@@ -96,7 +96,7 @@ class Policy(Strict):
             if self.rounds and key in keys:
                 yield (
                     key,
-                    "in the second round the model that is trained is probed, on its own task; remove it, or rounds",
+                    "the second round probes the trained model on its own task; remove this key, or `rounds`",
                 )
         if (
             isinstance(self.budget, Money)

@@ -1,9 +1,8 @@
 """Reject a policy whose budget exceeds the pool, before any job samples completions.
 
-The check runs at three times, because the size of a pool may not be known earlier. When jobs are
-planned, `too_small` reads the configuration and local files. When the first job starts,
-`check_prepared` reads pools that were prepared earlier. The rule prepare_task checks the pool that
-the rule writes.
+The check runs as soon as the size of a pool is known. When jobs are planned, `too_small` reads the
+configuration and local files. When the first job starts, `check_prepared` reads the pools of
+earlier workflow runs. The rule prepare_task checks the pool that the rule writes.
 """
 
 import os
@@ -24,7 +23,7 @@ UNREADABLE_SHARE = 0.01
 
 def too_small(policy_name: str, policy: dict, pool: Split, data: str) -> str | None:
     """The reason why a pool is too small for a policy, according to the configuration and files in
-    the folder `data`. None if the pool is large enough, or if its size is unknown."""
+    the folder `data`; None if the pool is large enough or its size is unknown."""
     if "budget" not in policy or (
         not isinstance(policy["budget"], dict) and pool.task["source"]["kind"] == "files"
     ):
@@ -94,16 +93,16 @@ def configured_size(pool: Split, data: str) -> tuple[int, bool] | None:
 def _usable_problems(task: dict, pool: str, budget: float | dict) -> int:
     """Number of problems in the file of a pool whose answers the grader can read.
 
-    The answers are read only if the result matters. Otherwise the number of all problems is
-    returned: if the pool has no answers, if the budget is a share, or if the budget fits into the
-    pool even without the largest share of unreadable answers (UNREADABLE_SHARE).
+    The number of all problems is returned if the number of readable answers does not matter: if the
+    pool has no answers, if the budget is a share, or if the budget fits into the pool even without
+    the largest share of unreadable answers (UNREADABLE_SHARE).
     """
     problems = files.read_jsonl(pool, {"id": str})
-    least = (1 - UNREADABLE_SHARE) * len(problems)
+    fewest_readable = (1 - UNREADABLE_SHARE) * len(problems)
     if (
         not settings.is_labelled(task)
         or not isinstance(budget, dict)
-        or policies.affordable_prompts(budget) <= least
+        or policies.affordable_prompts(budget) <= fewest_readable
     ):
         return len(problems)
     from hardgrpo.grading import graders  # imported late, because every dry-run reads this module

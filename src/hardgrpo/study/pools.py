@@ -8,16 +8,16 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 
 def problems(models: dict, tasks: dict, base: str, task: str, split: str = "train") -> str:
-    """The problems of a split that fit into a base model's context. For a recorded model and for a
-    model behind a server, whose tokenizer is not available, all problems of the split. `models` and
-    `tasks` are sections of the configuration."""
+    """The file of the problems of a split that fit into a base model's context; the file of all
+    problems of the split for recorded models and models behind a server, whose tokenizer is not
+    available. `models` and `tasks` are sections of the configuration."""
     if _has_tokenizer(models, base):
         return paths.pool(base, settings.sampled_task(tasks, task), split)
     return paths.problems(task, split)
 
 
 def questions(models: dict, tasks: dict, base: str, task: str) -> str:
-    """The problems of a base model's pool without their answers."""
+    """The file of a base model's pool without the answers."""
     if _has_tokenizer(models, base):
         return paths.pool(base, settings.sampled_task(tasks, task), "questions")
     return paths.questions(task)
@@ -29,8 +29,8 @@ def _has_tokenizer(models: dict, base: str) -> bool:
 
 
 def own_comparison(tasks: dict, name: str) -> list[str]:
-    """The comparison of a task's pool with the test split of the same task, if there is one.
-    `tasks` is the section of the configuration."""
+    """[the file that compares a task's pool with the task's own test split]; [] without a test
+    split. `tasks` is the section of the configuration."""
     sampled = settings.sampled_task(tasks, name)
     return [paths.contamination(sampled, sampled)] if tasks[sampled]["source"].get("test") else []
 
@@ -52,14 +52,15 @@ def comparisons(study: ResolvedStudy) -> list[dict]:
 
 
 def _tests(study: ResolvedStudy) -> list[tuple[str, str]]:
-    """(trained task, tested task) pairs of a study's models with weights. Recorded models are left
-    out, because the configuration does not contain the problems on which they were trained."""
-    tests = [
-        (task, test)
-        for model, task, test in study.tests
-        if settings.is_sampled(study.models[model])
-    ]
-    return list(dict.fromkeys(tests))
+    """(trained task, tested task) pairs of a study, except of recorded models, whose training
+    problems are unknown."""
+    return list(
+        dict.fromkeys(
+            (task, test)
+            for model, task, test in study.tests
+            if settings.is_sampled(study.models[model])
+        )
+    )
 
 
 def shared_part(task: dict, test: dict) -> str | None:

@@ -66,7 +66,7 @@ class Claim(Strict):
         for key, test in (("margin", "unsolved_gain"), ("policy", "mixed_lead")):
             if (getattr(self, key) is not None) != (self.test == test):
                 problem = "remove it" if self.test != test else "add it"
-                yield key, f"belongs to test {test} alone; {problem}"
+                yield key, f"belongs to test {test} only; {problem}"
 
 
 class Analysis(Strict):
@@ -127,4 +127,4 @@ class Analysis(Strict):
             yield "claims", f"kind {self.kind} has no claims; remove them"
         papers = [claim.paper for claim in self.claims or []]
         if len(set(papers)) < len(papers):
-            yield "claims", "a paper has two claims here; only one of each paper gets a verdict"
+            yield "claims", "a paper has two claims; keep one claim of each paper"

@@ -265,15 +265,14 @@ class Recipe(Strict):
         if self.updates % self.checkpoint_every:
             yield (
                 "checkpoint_every",
-                f"{self.checkpoint_every} does not divide updates ({self.updates}), so the last update would have no checkpoint; change one of"
-                " them",
+                f"{self.checkpoint_every} does not divide updates ({self.updates}), so the last update would have no checkpoint; change one of them",
             )
         yield from self._precision_contradictions()
         yield from self._objective_contradictions()
         yield from self._majority_share_contradictions()
         yield from self._process_contradictions()
         if self.selector and not self.is_supervised:
-            yield from self._selector_contradictions(self.selector)
+            yield from self._selector_contradictions()
         if self.base == "nf4" and self.generation == "vllm":
             yield (
                 "generation",
@@ -289,37 +288,34 @@ class Recipe(Strict):
         if self.base == "nf4" and not self.adapter:
             yield (
                 "base",
-                "weights held in 4 bits cannot be trained themselves; add an adapter or choose fp32",
+                "4-bit weights cannot be trained; add an adapter or choose fp32",
             )
         if self.base == "bf16" and not self.adapter:
             yield (
                 "base",
-                "weights that are trained are held in 32 bits, because updates are smaller than a step of bf16; choose fp32 (with precision:"
+                "trained weights must be held in 32 bits, because most updates are smaller than a step of bf16; choose fp32 (with precision:"
                 " bf16 for arithmetic in bf16), or add an adapter",
             )
         if self.base != "fp32" and self.precision == "fp32":
             yield (
                 "precision",
-                f"a base held as {self.base} computes in bf16, so that this arithmetic would not be fp32; choose bf16, or base: fp32",
+                f"a base held as {self.base} computes in bf16, not in fp32; choose bf16, or base: fp32",
             )
 
     def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield keys that the objective needs and the recipe lacks, and keys that the objective
         does not use."""
+        if self.is_supervised:
+            for key in (*settings.GRPO_KEYS, "selector", "process"):
+                if key in self.model_fields_set:
+                    yield (
+                        key,
+                        "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it",
+                    )
+            return
         for key in settings.GRPO_KEYS:
-            if self.is_supervised and key in self.model_fields_set:
-                yield (
-                    key,
-                    "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it",
-                )
-            if not self.is_supervised and key not in self.model_fields_set:
+            if key not in self.model_fields_set:
                 yield "", f"'{key}' is missing, which GRPO needs; add it, or set objective: sft"
-        for key in ("selector", "process"):
-            if getattr(self, key) and self.is_supervised:
-                yield (
-                    key,
-                    "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it",
-                )
 
     def _majority_share_contradictions(self) -> Iterator[tuple[str, str]]:
         share, prompts = self.majority_share, self.prompts_per_update
@@ -333,7 +329,8 @@ class Recipe(Strict):
         elif not 0 < round(share * prompts) < prompts:
             yield (
                 "majority_share",
-                f"{share} of {prompts} prompts an update are {round(share * prompts)}; choose a share that leaves some of both kinds",
+                f"{share} of {prompts} prompts an update are {round(share * prompts)}; choose a share that gives at least one prompt with a label and"
+                " one without",
             )
         for key in ("selector", "process"):
             if getattr(self, key):
@@ -358,28 +355,26 @@ class Recipe(Strict):
                 "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0",
             )
 
-    def _selector_contradictions(self, selector: Selector) -> Iterator[tuple[str, str]]:
-        chosen, room = (
-            selector_settings.with_defaults(self.model_dump(exclude_unset=True)),
-            self.prompts_per_update,
-        )
+    def _selector_contradictions(self) -> Iterator[tuple[str, str]]:
+        selector = selector_settings.with_defaults(self.model_dump(exclude_unset=True))
+        prompts = self.prompts_per_update
         if (
-            chosen["kind"] in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
-            and chosen["groups"] > room * chosen["most_steps"]
+            selector["kind"] in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
+            and selector["groups"] > prompts * selector["most_steps"]
         ):
             yield (
                 "selector.groups",
-                f"{chosen['most_steps']} sampling steps of {room} prompts cannot fill it; lower it, or raise most_steps",
+                f"{selector['most_steps']} sampling steps of {prompts} prompts cannot fill it; lower it, or raise most_steps",
             )
-        if chosen["kind"] == "targeted":
-            if chosen["reference"] >= room * chosen["every"]:
+        if selector["kind"] == "targeted":
+            if selector["reference"] >= prompts * selector["every"]:
                 yield (
                     "selector.reference",
-                    f"{chosen['every']} sampling steps of {room} prompts leave nothing to train on beside {chosen['reference']} anchor prompts;"
-                    " lower it, or raise every",
+                    f"{selector['every']} sampling steps of {prompts} prompts leave nothing to train on beside {selector['reference']} anchor"
+                    " prompts; lower it, or raise every",
                 )
             if (
-                chosen["replay"]
+                selector["replay"]
                 and self.generation != "vllm"
                 and self.adapter
                 and self.adapter.dropout
@@ -389,8 +384,8 @@ class Recipe(Strict):
                     "a replay is corrected by the probabilities with which its group was sampled, and with dropout these are not recorded; set"
                     " adapter.dropout: 0",
                 )
-            if chosen["replay"] > chosen["buffer"]:
+            if selector["replay"] > selector["buffer"]:
                 yield (
                     "selector.replay",
-                    f"a buffer of {chosen['buffer']} groups cannot give {chosen['replay']}; raise buffer",
+                    f"a buffer of {selector['buffer']} groups cannot give {selector['replay']}; raise buffer",
                 )

@@ -19,8 +19,8 @@ class ResolvedStudy:
     """A study, or an analysis of published numbers, with the objects that it names.
 
     `entry` is the study's own entry in the configuration. `tasks`, `models`, `policies` and
-    `recipes` are whole sections of the configuration, from which the study takes its objects. For
-    an analysis, `model_names`, `task_names`, `seeds` and `runs` are empty.
+    `recipes` are whole sections of the configuration. For an analysis, `model_names`, `task_names`,
+    `seeds` and `runs` are empty.
     """
 
     name: str
@@ -43,7 +43,7 @@ class ResolvedStudy:
 
     @property
     def is_analysis(self) -> bool:
-        """Whether this is an analysis of published numbers; only these have a kind."""
+        """Whether this is an analysis of published numbers; only analyses have a kind."""
         return "kind" in self.entry
 
     # --- names ---
@@ -79,7 +79,8 @@ class ResolvedStudy:
     def probing_models(self) -> set[str]:
         """The study's models, and the models that its policies name in `probed_by`."""
         entries = [self.policies.get(name, {}) for name in self.policy_names]
-        return {*self.model_names, *(each["probed_by"] for each in entries if "probed_by" in each)}
+        probing = (policy["probed_by"] for policy in entries if "probed_by" in policy)
+        return {*self.model_names, *probing}
 
     # --- runs and the models and tasks of runs ---
 
@@ -201,10 +202,11 @@ def withheld_splits(
 ) -> list[tuple[str, str]]:
     """(task, split) whose problems are left out of a pretrained base's demonstrations.
 
-    These are both splits of the demonstrated tasks, and of tasks of the same families on which one
-    of `studies` (all studies of the configuration) trains or tests the model. Facts are never left
-    out, because a model learns facts only from its demonstrations. Tasks that no study uses with
-    this model are not listed, so that a new task does not pretrain the model again.
+    Both splits of the demonstrated tasks are left out, and both splits of tasks of the same
+    families on which one of `studies` (all studies of the configuration) trains or tests the model.
+    Facts are never left out, because a model learns facts only from its demonstrations. Tasks that
+    no study uses with this model are not listed, so that a new task does not pretrain the model
+    again.
     """
     base_model = settings.model_of(base)
     demonstrations = models[base_model]["source"]["demonstrations"]

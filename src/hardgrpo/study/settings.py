@@ -26,27 +26,24 @@ GRPO_KEYS = (
     "generation",
 )
 # Arguments of `apply_chat_template` that the function does not pass to the template.
-NOT_OF_A_TEMPLATE = frozenset(
-    [
-        "conversation",
-        "tools",
-        "documents",
-        "chat_template",
-        "add_generation_prompt",
-        "continue_final_message",
-        "tokenize",
-    ]
-    + [
-        "sanitize_control_tokens",
-        "padding",
-        "truncation",
-        "max_length",
-        "return_tensors",
-        "return_dict",
-    ]
-    + ["return_assistant_tokens_mask", "tokenizer_kwargs"]
-)
-ABOUT_CHAT = "is set by the workflow or not supported; name only what the model's own template reads, as enable_thinking"
+NOT_OF_A_TEMPLATE = {
+    "conversation",
+    "tools",
+    "documents",
+    "chat_template",
+    "add_generation_prompt",
+    "continue_final_message",
+    "tokenize",
+    "sanitize_control_tokens",
+    "padding",
+    "truncation",
+    "max_length",
+    "return_tensors",
+    "return_dict",
+    "return_assistant_tokens_mask",
+    "tokenizer_kwargs",
+}
+ABOUT_CHAT = "is set by the workflow or not supported; name only arguments of the model's own template, such as enable_thinking"
 # {trainer: kind of file that it reads}
 TRAINER_FILES = {"trl": "jsonl", "verl": "parquet", "prime-rl": "jsonl"}
 SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
@@ -177,9 +174,8 @@ def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dic
     source = dict(task["source"])
     if split == "train":
         source.pop("test", None)
-    elif (
-        source["kind"] != "generated"
-    ):  # a generated test split depends on the train split, which is drawn first
+    # a generated test split depends on the train split, which is drawn first
+    elif source["kind"] != "generated":
         source.pop("train", None)
     if "problems" in source:
         source["problems"] = source["problems"].get(split)
@@ -251,8 +247,7 @@ def policies_of(study: dict) -> list[str]:
 
 
 def recipes_of(study: dict) -> list[str]:
-    """The names of a study's recipes, in the order of its arms. Figures do not name the first
-    recipe. Empty if nothing is trained."""
+    """The names of a study's recipes, in the order of its arms; empty if nothing is trained."""
     return list(
         dict.fromkeys(recipe for arm in study["arms"] for recipe in as_list(arm.get("recipe", [])))
     )
@@ -299,8 +294,8 @@ def also_compared(study: dict) -> list[list[tuple[str, str]]]:
 
 
 def pretraining(model: dict, tasks: dict) -> dict:
-    """The settings of `pretrain_model.py`: a model's source, with source and prompt of each
-    demonstrated task."""
+    """The settings of `pretrain_model.py`: a model's source, in which each demonstrated task also
+    has its source and prompt."""
     source = model["source"]
     demonstrations = {
         task: values | {"source": tasks[task]["source"], "prompt": tasks[task]["prompt"]}
@@ -319,8 +314,8 @@ def engine(model: dict) -> str:
 
 
 def weights_source(model: dict) -> dict:
-    """The part of a model's source that decides its completions. The address of a server, its price
-    and its limits do not."""
+    """The part of a model's source that decides its completions: for a server, all except address,
+    key, price and limits."""
     source = model["source"]
     return (
         {key: source[key] for key in ("kind", "model", "endpoint") if key in source}

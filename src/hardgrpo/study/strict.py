@@ -35,16 +35,14 @@ class Strict(BaseModel):
     @classmethod
     def refuse_null(cls, values: object) -> object:
         """Refuse keys without a value. A default applies only if the key is left out."""
-        empty_keys = (
-            [key for key in values if values[key] is None and key not in cls.nullable]
-            if isinstance(values, dict)
-            else []
-        )
-        if empty_keys:
-            problems = [
-                (str(key), "there is no value; give one, or leave the key out")
-                for key in empty_keys
-            ]
+        if not isinstance(values, dict):
+            return values
+        problems = [
+            (str(key), "there is no value; give one, or leave the key out")
+            for key, value in values.items()
+            if value is None and key not in cls.nullable
+        ]
+        if problems:
             raise PydanticCustomError("null", "keys without a value", {"problems": problems})
         return values
 

@@ -93,7 +93,7 @@ class Study(Strict):
                 f"{self.seeds} are not distinct; a repeated seed counts one replicate twice",
             )
         study = self.model_dump(exclude_unset=True)
-        yield from _of_arms(study)
+        yield from _arm_contradictions(study)
         for name in self.weaker_signal or []:
             if name not in [*self.tasks, *self.models]:
                 yield (
@@ -103,12 +103,8 @@ class Study(Strict):
         for task, tests in (self.also_tested_on or {}).items():
             if task not in self.tasks:
                 yield "also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
-            for model in [
-                model
-                for test in tests
-                if isinstance(test, OtherTest)
-                for model in as_list(test.models)
-            ]:
+            other_tests = [test for test in tests if isinstance(test, OtherTest)]
+            for model in [model for test in other_tests for model in as_list(test.models)]:
                 if model not in self.models:
                     yield (
                         f"also_tested_on.{task}",
@@ -123,9 +119,9 @@ class Study(Strict):
                     )
 
 
-def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
-    """Yield the mistakes in a study's arms: a model or task of an arm that is not in the study, a
-    model or task of the study without an arm, and a run that belongs to two arms."""
+def _arm_contradictions(study: dict) -> Iterator[tuple[str, str]]:
+    """Yield models and tasks of arms that are not in the study, models and tasks of the study
+    without an arm, and the first run that belongs to two arms."""
     for number, arm in enumerate(study["arms"]):
         for kind in ("models", "tasks"):
             for name in as_list(arm.get(kind, [])):

@@ -54,8 +54,8 @@ def unknown_names(place: str, section: str, names: Collection[str], entries: dic
 
 
 def study_mistakes(config: dict, name: str) -> Mistakes:
-    """Yield every mistake between a study and the objects that it names. Only the names are checked
-    if a model or all tasks are unknown."""
+    """Yield every mistake between a study and the objects that it names. If a model or all tasks
+    are unknown, only the names are checked."""
     study, place = config["studies"][name], f"studies.{name}"
     yield from _missing_entries(place, study, config)
     if (
@@ -83,7 +83,8 @@ def study_mistakes(config: dict, name: str) -> Mistakes:
         return
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
-    if name == config["study"]:  # changed limits for one study may be too large for others
+    # for the study of config.yaml only, because changed limits may be too large for other studies
+    if name == config["study"]:
         yield from memory_shortages(study, config["models"], config["recipes"], config["tasks"])
 
 
@@ -264,8 +265,7 @@ def _obstacle_to_rounds(recipe: dict) -> str | None:
 
 
 def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mistakes:
-    """Yield tasks on which nothing can be trained, policy `annotated` for labelled tasks, and other
-    policies for tasks without labels."""
+    """Yield tasks that cannot be trained on, and policies that do not fit a task's labels."""
     for task in study["tasks"]:
         if not has_train(tasks[task]):
             yield (
@@ -294,8 +294,8 @@ def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
 
 
 def _missing_abilities(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
-    """Yield tasks that a model has not learned, completions longer than its context, tests and
-    shapes that are missing."""
+    """Yield tasks that a model has not learned, completions longer than its context, and missing
+    tests and shapes."""
     for model, task in _combinations(study, "model", "task"):
         source = models[model]["source"]
         is_pretrained = source["kind"] == "pretrain"
@@ -406,8 +406,8 @@ def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
 
 
 def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
-    """Yield tasks and runs, which a study of trajectories does not have, and policies that need
-    more than pass rates."""
+    """Yield tasks and runs of a study of trajectories, and policies that need more than pass
+    rates."""
     for key in ("tasks", "also_tested_on", "weaker_signal", "held_constant"):
         if study.get(key):
             yield (

@@ -17,9 +17,9 @@ class Generated(Strict):
 
     family: Literal["swaps", "arithmetic", "shuffled_objects", "facts"]
     """swaps: people swap colours. arithmetic: word problems of several steps. shuffled_objects:
-    as BIG-Bench-Hard's tracking_shuffled_objects. facts: the animal that a person keeps, drawn
-    at random, so that a model knows facts only from its demonstrations, which have both splits;
-    at most 650 problems."""
+    as BIG-Bench-Hard's tracking_shuffled_objects. facts: which animal a person keeps, drawn at
+    random; a model can learn facts only from its demonstrations, which contain both splits; at
+    most 650 problems."""
 
     objects: Annotated[list[Annotated[int, Field(ge=2, le=7)]], Field(min_length=1)] | None = None
     """The numbers of objects that a problem may have (swaps, shuffled_objects)."""
@@ -99,7 +99,7 @@ class Files(Strict):
             if isinstance(names, list) and len(set(names)) < len(names):
                 yield (
                     split,
-                    f"{names} name a file twice; expected: {type(self).model_fields[split].description}",
+                    f"{names} name a file twice; remove one of the two names",
                 )
 
 
@@ -141,7 +141,7 @@ class Rows(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if not self.model_fields_set:
-            yield "", "no rows are named; say which, or leave the key out"
+            yield "", "no key selects rows; add one, or leave `rows` out"
         if (self.draw is None) != (self.seed is None):
             present, missing = ("seed", "draw") if self.draw is None else ("draw", "seed")
             yield present, f"needs '{missing}', too; add it, e.g. {missing}: 200"
@@ -202,7 +202,7 @@ class HubDataset(Strict):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.format not in (None, "columns") and self.columns:
-            yield "columns", f"format {self.format} knows its own columns; remove one of the two"
+            yield "columns", f"format {self.format} determines the columns; remove one of the two"
         elif not (self.train or self.test):
             yield "", "neither 'train' nor 'test' is there; name at least one split"
 
@@ -245,21 +245,21 @@ class Probe(Strict):
         if self.stop and self.held_out:
             yield (
                 "held_out",
-                "a probe that stops early holds no completions out; remove one of the two",
+                "a probe that stops early has no held-out completions; remove `held_out` or `stop`",
             )
         if self.stop and self.shards > 1:
             yield (
                 "shards",
-                f"{self.shards} shards cannot stop early, because what a prompt needs depends on all other prompts; set it to 1, or take `stop`"
-                " out",
+                f"{self.shards} shards cannot stop early, because the samples that a prompt needs depend on all other prompts; set it to 1, or"
+                " remove `stop`",
             )
 
 
 class Reach(Strict):
     """Extra completions of each base model. A problem is out of the base model's reach if none of
-    these completions solves the problem. A right answer to such a problem after training is new
-    solving. On all other problems, training makes right answers that the base model already gives
-    more likely (sharpening)."""
+    these completions solves the problem. After training, a right answer to a problem out of reach
+    is new solving. On all other problems, training makes right answers more likely that the base
+    model already gives (sharpening)."""
 
     samples: Annotated[int, Field(ge=2)]
     """Completions per problem, at least 64 if possible: with fewer, more problems are out of
@@ -289,7 +289,7 @@ class Test(Strict):
         if self.reach and self.reach.seed == self.seed:
             yield (
                 "reach.seed",
-                "is that of the test, so that the reach samples would be the completions that measure gains; give another",
+                "is that of the test, so the reach samples would be the completions that measure gains; give another seed",
             )
 
 
