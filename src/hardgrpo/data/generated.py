@@ -241,7 +241,6 @@ DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
 
 
 # --- facts
-# -----------------------------------------------------------------------------------------------------------
 
 KEEPERS = (
     *(
@@ -350,7 +349,6 @@ def demonstrate_fact(
 
 
 # --- steps of a solution
-# ---------------------------------------------------------------------------------------------
 
 
 def read_swaps(question: str) -> Chain:

@@ -164,7 +164,6 @@ def is_blank(cells: Iterable[object]) -> bool:
 
 
 # --- cells that a spreadsheet computes or changes
-# ------------------------------------------------------------------
 
 # The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of
 # `escape_formulas`.

@@ -170,7 +170,6 @@ def _iterate_entries(settings: object) -> Iterator[tuple[str, object]]:
 
 
 # --- the chat template
-# ---------------------------------------------------------------------------------------------
 
 
 def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[list[int]]:

@@ -47,7 +47,6 @@ class OnlineTrainer(Trainer):
         self._check_micro_batches()
 
     # --- a sampling step
-    # -----------------------------------------------------------------------------------------------
 
     @override
     def _generate_and_score_completions(self, inputs):
@@ -208,7 +207,6 @@ class OnlineTrainer(Trainer):
                 )
 
     # --- sampling, loss and log
-    # ----------------------------------------------------------------------------------------
 
     @override
     def _sampler(self, rows: int):
@@ -245,7 +243,6 @@ class OnlineTrainer(Trainer):
             metrics[name] = [value]
 
     # --- checkpoints
-    # ---------------------------------------------------------------------------------------------------
 
     @override
     def train(self, *args, **kwargs):
