@@ -81,10 +81,8 @@ def find_matches(questions: Sequence[str], references: Sequence[str] | None = No
         [len(question_words) > LONG_QUESTION_WORDS for question_words in words[: len(questions)]],
         dtype=bool,
     )
-    for ngram_words, rows in (
-        (NGRAM_WORDS, np.flatnonzero(~is_long)),
-        (LONG_NGRAM_WORDS, np.flatnonzero(is_long)),
-    ):
+    for ngram_words, has_length in ((NGRAM_WORDS, ~is_long), (LONG_NGRAM_WORDS, is_long)):
+        rows = np.flatnonzero(has_length)
         if len(rows):
             near_matches |= {
                 match.index: match
@@ -125,8 +123,8 @@ def drop_repetitions(
     an equal question)).
 
     `places` maps each id to its file and row, for messages; `same_answer` compares two answers. The
-    kept problem lists the removed ids as `repeated_as`. Raise a `UserError` that names the places
-    of equal questions with different answers.
+    first of several equal problems lists the ids of the others as `repeated_as`. Raise a `UserError`
+    that names the places of equal questions with different answers.
     """
     first_problems: dict[str, dict] = {}
     repetitions, contradictions = [], []
@@ -172,16 +170,12 @@ def _ngram_matches(
     for start in range(0, len(rows), ROWS_AT_A_TIME):
         chunk = rows[start : start + ROWS_AT_A_TIME]
         shared = (counts[chunk] @ reference_counts).tocoo()
-        row_indices, reference_indices = chunk[shared.row], shared.col
+        row_indices, reference_indices, shared_counts = chunk[shared.row], shared.col, shared.data
         if split is None:
             is_earlier = reference_indices < row_indices
-            row_indices, reference_indices, shared_counts = (
-                row_indices[is_earlier],
-                reference_indices[is_earlier],
-                shared.data[is_earlier],
-            )
-        else:
-            shared_counts = shared.data
+            row_indices = row_indices[is_earlier]
+            reference_indices = reference_indices[is_earlier]
+            shared_counts = shared_counts[is_earlier]
         shares = shared_counts / np.minimum(sizes[row_indices], reference_sizes[reference_indices])
         # for each row: the largest share, then the first reference
         ranking = np.lexsort((reference_indices, -shares, row_indices))

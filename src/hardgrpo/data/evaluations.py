@@ -1,4 +1,4 @@
-"""Read and write evaluation files, `evaluation/.../{eval_task}.csv.gz`: a row is a graded
+"""Read and write evaluation files, `evaluation/.../{eval_task}.csv.gz`. Each row is a graded
 completion."""
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ def row(
         "decoding": decoding,
         "sample": sample,
     }
-    length = {"truncated": finish_reason == "length" if finish_reason else None, "tokens": tokens}
-    grades = {name: getattr(grade, name) for name in GRADES} | {
-        "sound": steps.is_sound(problem, completion)
+    grades = {name: getattr(grade, name) for name in GRADES}
+    return {
+        **identity,
+        **grades,
+        "sound": steps.is_sound(problem, completion),
+        "truncated": finish_reason == "length" if finish_reason else None,
+        "tokens": tokens,
+        "answer": grade.extracted,
     }
-    return identity | grades | length | {"answer": grade.extracted}
 
 
 def text(row: dict, completion: str) -> dict:
