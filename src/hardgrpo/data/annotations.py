@@ -34,7 +34,7 @@ def read(
     of_table = content.form is not None
     rows = [_cells(row, of_table) for row in content.rows]
     matching = Matching(problems, [row["id"] for row in rows if "id" in row], of_table, pool)
-    annotations, row_errors, doubtful = Annotations(), [], []
+    annotations, row_errors, doubtful_texts = Annotations(), [], []
     for row, place in zip(rows, content.places):
         try:
             _check_columns(path, place, row, column, of_table)
@@ -47,7 +47,7 @@ def read(
             if problem := _answer_problem(answer, grader, content.form):
                 raise RowError(path, place, *problem)
             if of_table and _is_doubtful(answer, content.form):
-                doubtful.append(f"'{answer[:30]}' ({place})")
+                doubtful_texts.append(f"'{answer[:30]}' ({place})")
             annotations.answers[identity] = answer
         except RowError as error:
             if not (of_table and spreadsheets.is_blank(row.values())):
@@ -59,9 +59,9 @@ def read(
         annotations.notes.append(
             f"ids that a spreadsheet changed are matched by their number: {_first_texts(matching.changed)}"
         )
-    if doubtful:
+    if doubtful_texts:
         annotations.notes.append(
-            f"a spreadsheet may have changed answers: {_first_texts(doubtful)}; if so, format the column as text and write them again"
+            f"a spreadsheet may have changed answers: {_first_texts(doubtful_texts)}; if so, format the column as text and write them again"
         )
     return annotations
 
@@ -164,15 +164,15 @@ def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) ->
     form = next((form for form in forms if form.delimiter != ","), forms[0] if forms else None)
     if form is None or grader in TEXTUAL:
         return []
-    doubtful = [
+    doubtful_texts = [
         f"'{problem['answer'][:30]}' ('{problem['id']}')"
         for problem in problems
         if problem["answer"] is not None and _is_doubtful(problem["answer"].strip(), form)
     ]
-    if not doubtful:
+    if not doubtful_texts:
         return []
     return [
-        f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first_texts(doubtful)}"
+        f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first_texts(doubtful_texts)}"
     ]
 
 

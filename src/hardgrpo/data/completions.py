@@ -62,16 +62,16 @@ def read(
         return by_problem
     counts = {identity: len(rows) for identity, rows in by_problem.items()}
     expected_count = samples or max(counts.values())
-    incomplete = {
+    incomplete_counts = {
         identity: count
         for identity, count in counts.items()
         if (count == 0 if ragged else count != expected_count)
     }
-    if incomplete:
-        identity, count = next(iter(incomplete.items()))
+    if incomplete_counts:
+        identity, count = next(iter(incomplete_counts.items()))
         raise UserError(
             f"{', '.join(map(str, paths))}: problem '{identity}' has {count} of {expected_count} completions"
-            f" ({len(incomplete)} such problems); the file is truncated or belongs to other problems; make it again"
+            f" ({len(incomplete_counts)} such problems); the file is truncated or belongs to other problems; make it again"
         )
     return by_problem
 

@@ -59,15 +59,14 @@ def text(row: dict, completion: str) -> dict:
 def write(path: str, rows: list[dict]) -> None:
     """Write an evaluation, and print its accuracy by step and decoding."""
     files.write_rows(path, COLUMNS, rows)
-    for step in sorted({r["step"] for r in rows}):
+    for step in sorted({row["step"] for row in rows}):
         for decoding in ("sampled", "greedy"):
-            group = [r for r in rows if r["step"] == step and r["decoding"] == decoding]
+            group = [row for row in rows if (row["step"], row["decoding"]) == (step, decoding)]
             if group:
-                accuracy, answered = (
-                    sum(r[key] for r in group) / len(group) for key in ("correct", "answered")
-                )
+                accuracy = sum(row["correct"] for row in group) / len(group)
+                answered_share = sum(row["answered"] for row in group) / len(group)
                 print(
-                    f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered:.3f}, n {len(group)}"
+                    f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered_share:.3f}, n {len(group)}"
                 )
 
 

@@ -119,10 +119,7 @@ def download_address(address: str, path: Path, largest: int) -> None:
     """Download the content of an http address into a file. Raise an `AddressError` if the download is
     incomplete, or if the content has more than `largest` bytes."""
     try:
-        with (
-            urllib.request.urlopen(address, timeout=SECONDS) as answer,
-            path.open("wb") as stream,
-        ):
+        with urllib.request.urlopen(address, timeout=SECONDS) as answer, path.open("wb") as stream:
             length = answer.headers.get("Content-Length")
             size = 0
             while chunk := answer.read(CHUNK):

@@ -139,20 +139,21 @@ def _without_empty_columns(
     if header.count("") < 2 and all(len(row) == len(header) for row in cells):
         return header, cells
     width = max((number for number, name in enumerate(header, start=1) if name), default=0)
-    fitted = [
+    fitted_rows = [
         row + [""] * (len(header) - len(row)) if width <= len(row) < len(header) else
         row[: len(header)] if is_blank(row[len(header) :]) else row
         for row in cells
     ]  # fmt: skip
     if header.count("") < 2:
-        return header, fitted
+        return header, fitted_rows
     used_columns = [
         index
         for index, name in enumerate(header)
-        if name or not is_blank(row[index] for row in fitted if index < len(row))
+        if name or not is_blank(row[index] for row in fitted_rows if index < len(row))
     ]
     return [header[index] for index in used_columns], [
-        [row[index] for index in used_columns] if len(row) == len(header) else row for row in fitted
+        [row[index] for index in used_columns] if len(row) == len(header) else row
+        for row in fitted_rows
     ]
 
 

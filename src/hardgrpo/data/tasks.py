@@ -135,21 +135,23 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
 
     Print a warning about unreadable answers. Raise a `UserError` if more than 1 % are unreadable.
     """
-    unreadable = [p for p in problems if not graders.accepts_reference(grader, p["answer"])]
+    readable, unreadable = [], []
+    for problem in problems:
+        is_readable = graders.accepts_reference(grader, problem["answer"])
+        (readable if is_readable else unreadable).append(problem)
     if not unreadable:
         return problems
-    examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable])
-    problem_text = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
+    examples = first_entries([f"'{row['id']}' ({row['answer'][:30]})" for row in unreadable])
+    fault = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
-        commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)
-        point = " (a decimal comma: write a decimal point)" if commas else ""
+        answers = [problem["answer"].strip() for problem in unreadable]
+        has_comma = any(map(spreadsheets.DECIMAL_COMMA.fullmatch, answers))
+        point = " (a decimal comma: write a decimal point)" if has_comma else ""
         raise UserError(
-            f"{problem_text}; choose another grader for the task or correct the answers{point}"
+            f"{fault}; choose another grader for the task or correct the answers{point}"
         )
-    print(
-        f"warning: {printable(problem_text)}; probes, subsets and tests leave them out", flush=True
-    )
-    return [p for p in problems if p not in unreadable]
+    print(f"warning: {printable(fault)}; probes, subsets and tests leave them out", flush=True)
+    return readable
 
 
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:

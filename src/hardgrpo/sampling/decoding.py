@@ -75,7 +75,7 @@ def decode(
     rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
     tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
     lengths = torch.full((rows,), max_tokens, device=ids.device)
-    ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
+    is_ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
     active = torch.arange(rows, device=ids.device)  # rows that are still in the batch
     cache = ReservingCache(model.config)
 
@@ -109,10 +109,10 @@ def decode(
             cache.reorder_cache(copy_of)
         ids = sampler(scores, active, step)
         tokens[active, step] = ids
-        has_ended = torch.isin(ids, end_token_ids) & ~ended[active]
+        has_ended = torch.isin(ids, end_token_ids) & ~is_ended[active]
         lengths[active[has_ended]] = step + 1
-        ended[active[has_ended]] = True
-        remaining = (~ended[active]).nonzero().squeeze(1)
+        is_ended[active[has_ended]] = True
+        remaining = (~is_ended[active]).nonzero().squeeze(1)
         if len(remaining) == 0:
             break
         # Removing rows copies the cache, so ended rows are removed only when they are an eighth of
@@ -125,7 +125,7 @@ def decode(
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
     return [
         (row[:length], end)
-        for row, length, end in zip(tokens.tolist(), lengths.tolist(), ended.tolist())
+        for row, length, end in zip(tokens.tolist(), lengths.tolist(), is_ended.tolist())
     ]
 
 

@@ -286,14 +286,14 @@ def generate(
                 max_tokens,
                 sampler,
             )
-        for row, (index, (ids, ended)) in enumerate(zip(batch, sampled)):
+        for row, (index, (ids, has_ended)) in enumerate(zip(batch, sampled)):
             text = tokenizer.decode(ids, skip_special_tokens=True)
             mean = (
                 sampler.log_probabilities[row, : len(ids)].double().mean().item()
                 if requests[index].log_probability
                 else None
             )
-            completions[index] = Completion(text, len(ids), "stop" if ended else "length", mean)
+            completions[index] = Completion(text, len(ids), "stop" if has_ended else "length", mean)
         on_batch(len(batch))
     return completions
 
