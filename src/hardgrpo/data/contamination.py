@@ -33,7 +33,7 @@ DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212
 PUNCTUATION = frozenset(
     ".,;:?!\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u00bf\u00a1\u2026$"
 )
-# rows of the matrix of shared n-grams that are computed together; bounds the memory
+# rows of the matrix of shared n-grams that are computed together, to bound the memory
 ROWS_AT_A_TIME = 2000
 
 
@@ -197,8 +197,8 @@ def _ngram_counts(words: list[list[str]], ngram_words: int):
         np.array([number.setdefault(word, len(number)) for word in text_words], dtype=np.int64)
         for text_words in words
     ]
-    # An n-gram's key is the exclusive or of a random number for each word and position: two n-grams
-    # collide with probability 2^-64.
+    # An n-gram's key is the exclusive or of one random number for each word and position. Two
+    # different n-grams have equal keys with probability 2^-64.
     random = np.random.default_rng(0).integers(
         0, 2**64, size=(ngram_words, max(1, len(number))), dtype=np.uint64
     )

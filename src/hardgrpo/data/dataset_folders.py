@@ -45,7 +45,7 @@ def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
     Raise a `UserError` if the split does not exist, or if the dataset names a file outside of
     `folder`.
     """
-    # downloaded by fetch_dataset.py
+    # a folder that fetch_dataset.py downloaded
     if folder.parts[0] == "results" and (folder / "manifest.json").is_file():
         provenance.check_manifest(folder)
     import datasets  # slow to import, and only needed for hub datasets

@@ -246,8 +246,8 @@ TOWNS = (
 )  # fmt: skip
 ANIMALS = ("goat", "horse", "duck", "cat", "mule", "sheep", "goose", "dog", "pig", "hen")
 FACTS = len(KEEPERS) * len(TOWNS)  # number of different facts
-# Families that need no reasoning. A model knows only demonstrated problems, so test problems are
-# demonstrated, too.
+# Families that need no reasoning. A model can solve only demonstrated problems of these families, so
+# test problems are demonstrated, too.
 LOOKED_UP = ("facts",)
 
 

@@ -221,7 +221,7 @@ def check_problems(lock: str | Path, name: str, problems: list[dict], update: bo
 
 def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool) -> str:
     lock = Path(lock)
-    # the usual case, which needs no permission to write
+    # the usual case, in which the lock need not be writable
     if read_lock(lock).get(section, {}).get(name) == entry:
         return "as locked"
     with _exclusive(lock):
@@ -280,7 +280,7 @@ def _exclusive(lock: Path) -> Iterator[None]:
                 raise UserError(
                     f"{lock}: cannot be locked against other processes ({error.strerror}); its file system needs flock"
                 ) from None
-            # If the previous holder has removed this file since it was opened, open the new file.
+            # If the previous holder removed this file after it was opened, open the new file.
             if not is_current(stream, busy_file):
                 continue
             try:
@@ -310,7 +310,7 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
     with _hub_errors(kind, name, revision, accept):
         info = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=30)
         names = [sibling.rfilename for sibling in info.siblings or []]
-        # the commit becomes part of paths
+        # the commit becomes a part of paths, so it must be no other text
         if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):
             raise ValueError(f"its commit is '{info.sha}', expected 40 hexadecimal digits")
         if not all(isinstance(file, str) for file in names):

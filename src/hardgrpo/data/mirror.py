@@ -27,7 +27,7 @@ from hardgrpo.runtime import files, links
 from hardgrpo.runtime.errors import UserError
 
 VARIABLE = "HARDGRPO_MIRROR"
-SECONDS = 60  # without an answer
+SECONDS = 60  # longest time without an answer
 CHUNK = 2**20  # bytes
 
 

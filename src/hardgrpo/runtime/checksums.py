@@ -15,7 +15,7 @@ from pathlib import Path
 from hardgrpo.runtime import files, seals
 from hardgrpo.runtime.errors import UserError
 
-NAME = "run_files.sha256"  # of the committed list in results/reference/{study}
+NAME = "run_files.sha256"  # the committed list of a study, in results/reference/{study}
 EQUAL = "equal, byte for byte"
 # Weights, completions, logs and grades below results/, by stage. Manifests and provenance are left
 # out, because they contain times.

@@ -111,7 +111,7 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
     """A connection to the server; None without a server. If no server is running and `starts` is
     True, start a server."""
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
-    # as in `start`
+    # the environment that `start` gives to the server
     server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}
     # INDUCTOR_VARIABLE is left out, because it differs between clones that share a server.
     settings = sorted(
@@ -304,7 +304,7 @@ def become(
 ) -> None:
     """Turn this forked process into the program: set process group, priority, signals, streams,
     folder, environment, arguments and modules."""
-    os.setpgid(0, 0)  # so that a terminal's signals arrive once, through the program
+    os.setpgid(0, 0)  # a terminal's signals then arrive once, through the program
     os.nice(max(0, niceness - os.nice(0)))
     # Linux only: end with the server, which reports the exit status
     with contextlib.suppress(AttributeError):

@@ -115,7 +115,7 @@ class AnswerFile:
         with open(self.path, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)  # evaluation and probe may append at the same time
             size = stream.seek(0, os.SEEK_END)
-            # the line of a program that was killed
+            # a killed program left an incomplete line
             if size and os.pread(stream.fileno(), 1, size - 1) != b"\n":
                 stream.write(b"\n")
             stream.write(text + b"\t" + checksum(text) + b"\n")

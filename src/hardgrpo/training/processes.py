@@ -46,9 +46,9 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
     # environment.
     command = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone"]
     command += ["--nproc_per_node", str(hardware.processes)]
-    # torchrun kills its processes 30 seconds after SIGTERM, but an update may take longer.
-    # Therefore torchrun starts with SIGTERM blocked, its processes unblock it, and this process
-    # forwards it to them.
+    # torchrun would kill its processes 30 seconds after SIGTERM, but an update may take longer.
+    # Therefore torchrun starts with SIGTERM blocked, its processes unblock SIGTERM, and this process
+    # forwards SIGTERM to them.
     command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
     variables = {LAUNCH_VARIABLE: "1"} | ({} if spec.training.get("adapter") else FSDP_VARIABLES)
     if not hardware.gpus:
