@@ -310,7 +310,7 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
     with _hub_errors(kind, name, revision, accept):
         info = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=30)
         names = [sibling.rfilename for sibling in info.siblings or []]
-        # the commit becomes a part of paths, so it must be no other text
+        # the commit becomes a part of paths, so its form is checked
         if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):
             raise ValueError(f"its commit is '{info.sha}', expected 40 hexadecimal digits")
         if not all(isinstance(file, str) for file in names):
