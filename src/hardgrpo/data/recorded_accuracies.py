@@ -1,10 +1,11 @@
-"""Accuracies by checkpoint that the authors of a recorded run published, without completions."""
+"""Read the accuracies by checkpoint that the authors of a recorded run published without
+completions."""
 
 from hardgrpo.runtime import files
 
-# `at_most_percent`: the questions are those with a pass rate of the base model of at most this
-# value; 100 for all questions. `problems`: their number, empty if the pass rates were not
-# published.
+# `at_most_percent`: a row is about the questions that the base model solves with at most this pass
+# rate; 100 for all questions. `problems`: the number of these questions, empty if the pass rates
+# were not published.
 COLUMNS = {
     "step": int,
     "measure": str,

@@ -27,25 +27,21 @@ def worked_solutions(
             (problem, _generated(task, source["family"], problem["question"]))
             for problem in problems
         ]
-    format, columns = source.get("format", "columns"), source.get("columns", {})
-    if format not in sources.SOLUTIONS and "solution" not in columns:
+    row_format, columns = source.get("format", "columns"), source.get("columns", {})
+    if row_format not in sources.SOLUTIONS and "solution" not in columns:
         raise UserError(
             f"task {task}: its source has no worked solutions, so a recipe with objective: sft cannot train on it; take another task, or"
             " name a column with solutions in the task's source (columns: {solution: NAME})"
         )
     pairs, row_errors = [], []
     for problem, row, place in tasks.problems_with_rows(task, source, "train", paths):
+        answer_statement = statement(grader, problem["answer"])
         try:
-            pairs.append(
-                (
-                    problem,
-                    sources.solution(
-                        row, format, columns, statement(grader, problem["answer"]), place
-                    ),
-                )
-            )
+            solution = sources.solution(row, row_format, columns, answer_statement, place)
         except RowError as error:
             row_errors.append(error)
+        else:
+            pairs.append((problem, solution))
     refuse_rows(row_errors)
     return pairs
 
@@ -73,25 +69,20 @@ def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Pa
 
     Print a warning about rejected solutions. Raise a `UserError` if more than 1 % are rejected.
     """
-    wrong_problems = [
-        problem
-        for problem, text in pairs
-        if not graders.grade(grader, text, problem["answer"]).correct
-    ]
-    if wrong_problems:
-        examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in wrong_problems])
-        problem_text = f"{path}: grader '{grader}' rejects the worked solutions of {len(wrong_problems)} of {len(pairs)} problems: {examples}"
-        if len(wrong_problems) > UNGRADED_SHARE * len(pairs):
+    rows, rejected_problems = [], []
+    for problem, text in pairs:
+        if graders.grade(grader, text, problem["answer"]).correct:
+            rows.append({"id": problem["id"], "solution": text})
+        else:
+            rejected_problems.append(f"'{problem['id']}' ({problem['answer'][:30]})")
+    if rejected_problems:
+        fault = f"{path}: grader '{grader}' rejects the worked solutions of {len(rejected_problems)} of {len(pairs)} problems: {first_entries(rejected_problems)}"
+        if len(rejected_problems) > UNGRADED_SHARE * len(pairs):
             raise UserError(
-                f"{problem_text}; choose another grader for the task, or correct the solutions"
+                f"{fault}; choose another grader for the task, or correct the solutions"
             )
-        print(f"warning: {printable(problem_text)}; they are left out", flush=True)
-    wrong_ids = {problem["id"] for problem in wrong_problems}
-    return [
-        {"id": problem["id"], "solution": text}
-        for problem, text in pairs
-        if problem["id"] not in wrong_ids
-    ]
+        print(f"warning: {printable(fault)}; they are left out", flush=True)
+    return rows
 
 
 def read(path: str | Path) -> dict[str, str]:

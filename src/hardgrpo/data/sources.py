@@ -43,11 +43,8 @@ def read(path: str | Path, name: str | None = None, split: str | None = None) ->
         places = [f"row {number}" for number in range(1, len(rows) + 1)]
     elif spreadsheets.is_table(path):
         table = spreadsheets.read(path)
-        rows, places, form = (
-            [dict(zip(table.header, row)) for row in table.cells],
-            table.places,
-            table.form,
-        )
+        rows = [dict(zip(table.header, row)) for row in table.cells]
+        places, form = table.places, table.form
     elif file_name.endswith(".json"):
         rows = _big_bench_rows(path)
         places = [f"row {number}" for number in range(1, len(rows) + 1)]
@@ -73,7 +70,10 @@ def _big_bench_rows(path: Path) -> list[dict]:
     form = "expected BIG-Bench-Hard's form {'examples': [{'input', 'target'}]}"
     content = files.parse_json(files.read_user_text(path), str(path), form, numbers=True)
     try:
-        return [{"input": str(e["input"]), "target": str(e["target"])} for e in content["examples"]]
+        return [
+            {"input": str(example["input"]), "target": str(example["target"])}
+            for example in content["examples"]
+        ]
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: {form} ({error})") from None
 
@@ -101,16 +101,9 @@ def choose_rows(
         raise UserError(
             f"{path}: row {max(indices)} is chosen, but there are {len(rows)} rows, counted from 0; correct the task's rows"
         )
-    included, excluded = (
-        set(selection.get("only", range(len(rows)))),
-        set(selection.get("except", [])),
-    )
+    included = set(selection.get("only", range(len(rows)))) - set(selection.get("except", []))
     interval, first = selection.get("every", 1), selection.get("first", 0)
-    numbers = [
-        n
-        for n in range(len(rows))
-        if n in included and n not in excluded and n >= first and (n - first) % interval == 0
-    ]
+    numbers = [number for number in range(first, len(rows), interval) if number in included]
     if "draw" in selection:
         if selection["draw"] > len(numbers):
             raise UserError(
@@ -119,11 +112,10 @@ def choose_rows(
         numbers = sorted(
             random.Random(f"rows:{selection['seed']}").sample(numbers, selection["draw"])
         )
-    return [(n, rows[n]) for n in numbers]
+    return [(number, rows[number]) for number in numbers]
 
 
 # --- formats of rows
-# -----------------------------------------------------------------------------------------------
 
 
 def _gsm8k(row: dict) -> dict:
@@ -194,11 +186,10 @@ def solution(row: dict, format: str, columns: dict, statement: str, location: st
     `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are as in
     `SOLUTIONS` and `as_problem`.
     """
-    text = (
-        SOLUTIONS[format](row, statement)
-        if format in SOLUTIONS
-        else row.get(columns.get("solution"))
-    )
+    if format in SOLUTIONS:
+        text = SOLUTIONS[format](row, statement)
+    else:
+        text = row.get(columns.get("solution"))
     if not isinstance(text, str) or not text.strip():
         name, (path, _, place) = columns.get("solution", "solution"), location.rpartition(": ")
         remedy = "add it, take the row out, or name another column"
@@ -220,8 +211,8 @@ def as_problem(
     path: str | Path,
     place: str | None = None,
 ) -> dict:
-    """The question, answer (None if missing and not needed), tier, and id (if any) of a row. Raise
-    a `RowError` for an unusable row.
+    """The problem in a row: question, answer (None if missing and not needed), tier, and id (if any).
+    Raise a `RowError` for an unusable row.
 
     `number` counts rows from 0. `place` is the row's place in the file (default: computed from
     `number` and the header of a table).
@@ -262,10 +253,10 @@ def as_problem(
 
 
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
-    """The error about a missing column: of the row, or of the file if all rows share a header.
+    """The error about a missing column of a row or, if all rows share a header, of the file.
 
-    The remedy suggests an unused column. A table's only column is not suggested: it may be a whole
-    header with an unknown delimiter.
+    The remedy suggests an unused column, but not a table's only column, which may be a whole header
+    with an unknown delimiter.
     """
     of_table = spreadsheets.is_table(path)
     unused_columns = [
@@ -274,8 +265,6 @@ def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -
     example = unused_columns[0] if unused_columns and not (of_table and len(row) == 1) else "NAME"
     problem = f"no column '{names[key]}' for the {key}"
     remedy = f"found {', '.join(map(str, row))}. Name it in the task's source, e.g. columns: {{{key}: {example}}}"
-    return (
-        UserError(f"{path}: {place}: {problem}; {remedy}")
-        if of_table
-        else RowError(path, place, problem, remedy)
-    )
+    if of_table:
+        return UserError(f"{path}: {place}: {problem}; {remedy}")
+    return RowError(path, place, problem, remedy)

@@ -2,8 +2,8 @@
 changed.
 
 The cells of a table are separated by commas, semicolons, tabs or bars. Spreadsheets write
-semicolons in the many countries where the comma is the decimal mark. The project's own tables have
-commas, see `files.read_cells`.
+semicolons in countries where the comma is the decimal mark. The project's own tables have commas,
+see `files.read_cells`.
 """
 
 import collections
@@ -20,8 +20,8 @@ from hardgrpo.runtime.errors import UserError
 
 DELIMITERS = (",", ";", "\t", "|")
 LONGEST_HEADER = 100_000  # characters
-# Excel's first line, which names the delimiter. Another spreadsheet may take the line for a row and
-# pad the row with delimiters.
+# A first line that names the delimiter, for Excel. Other spreadsheets may pad this line with
+# delimiters, as if it were a row.
 SEPARATOR_LINE = re.compile(r'"?sep=(\t|[^\w\s"])"?([,;\t|]*)(\r\n|\n|\r)', re.IGNORECASE)
 
 
@@ -69,30 +69,28 @@ def read(path: str | Path) -> Table:
     """
     text = files.read_user_text(path)
     csv.field_size_limit(2**31 - 1)
-    line, delimiter = SEPARATOR_LINE.match(text), None
-    if line:
-        delimiter = None if line[2] else line[1]
-        text = text[line.end() :]
-    delimiter = delimiter or delimiter_of(
-        text,
-        DELIMITERS if not str(path).lower().endswith(".tsv") else DELIMITERS[2:] + DELIMITERS[:2],
-    )
-    records = list(_records(text, path, delimiter, 2 if line else 1)) or [("row 1", [])]
+    separator_line, delimiter = SEPARATOR_LINE.match(text), None
+    if separator_line:
+        delimiter = None if separator_line[2] else separator_line[1]
+        text = text[separator_line.end() :]
+    if delimiter is None:
+        is_tsv = str(path).lower().endswith(".tsv")
+        delimiter = delimiter_of(text, DELIMITERS[2:] + DELIMITERS[:2] if is_tsv else DELIMITERS)
+    first_line = 2 if separator_line else 1
+    records = list(_records(text, path, delimiter, first_line)) or [("row 1", [])]
     header, cells = _without_empty_columns(records[0][1], [cells for _, cells in records[1:]])
     places = [place for place, _ in records[1:]]
     files.check_cells(path, header, cells, places.__getitem__)
-    return Table(
-        header, cells, places, Form(delimiter, bool(line), bool(files.byte_order_mark(path)))
-    )
+    form = Form(delimiter, bool(separator_line), bool(files.byte_order_mark(path)))
+    return Table(header, cells, places, form)
 
 
 def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
-    """The delimiter of a table: the delimiter that splits its header.
+    """The delimiter of a table: the one that splits its header.
 
     If several delimiters split the header, the criteria are, in this order: the share of rows with
     as many cells as the header, the number of cells in the header, and the order of `delimiters`.
-    `csv.Sniffer` is not used, because it guesses from the characters of a sample and takes
-    semicolons in a question for delimiters.
+    `csv.Sniffer` would take semicolons in a question for delimiters.
     """
     start = text[:LONGEST_HEADER]
     widths = {
@@ -140,21 +138,22 @@ def _without_empty_columns(
     make the table invalid."""
     if header.count("") < 2 and all(len(row) == len(header) for row in cells):
         return header, cells
-    width = next((place for place in range(len(header), 0, -1) if header[place - 1]), 0)
-    fitted = [
+    width = max((number for number, name in enumerate(header, start=1) if name), default=0)
+    fitted_rows = [
         row + [""] * (len(header) - len(row)) if width <= len(row) < len(header) else
         row[: len(header)] if is_blank(row[len(header) :]) else row
         for row in cells
     ]  # fmt: skip
     if header.count("") < 2:
-        return header, fitted
+        return header, fitted_rows
     used_columns = [
-        place
-        for place, name in enumerate(header)
-        if name or not is_blank(row[place] for row in fitted if place < len(row))
+        index
+        for index, name in enumerate(header)
+        if name or not is_blank(row[index] for row in fitted_rows if index < len(row))
     ]
-    return [header[place] for place in used_columns], [
-        [row[place] for place in used_columns] if len(row) == len(header) else row for row in fitted
+    return [header[index] for index in used_columns], [
+        [row[index] for index in used_columns] if len(row) == len(header) else row
+        for row in fitted_rows
     ]
 
 
@@ -164,7 +163,6 @@ def is_blank(cells: Iterable[object]) -> bool:
 
 
 # --- cells that a spreadsheet computes or changes
-# ------------------------------------------------------------------
 
 # The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of
 # `escape_formulas`.

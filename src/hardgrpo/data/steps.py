@@ -13,12 +13,10 @@ def is_sound(problem: dict, completion: str) -> bool | None:
     The steps must equal the steps of a demonstration without slips, in the same order. `problem` is
     a row of a task's file.
     """
-    kind, _, source_details = str(problem.get("source")).partition(":")
-    solutions = (
-        _solutions(source_details.partition(":")[0], problem["question"])
-        if kind == "generated"
-        else None
-    )
+    kind, _, details = str(problem.get("source")).partition(":")
+    if kind != "generated":
+        return None
+    solutions = _solutions(details.partition(":")[0], problem["question"])
     return None if solutions is None else tuple(completion.split()) in solutions
 
 

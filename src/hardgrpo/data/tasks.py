@@ -1,4 +1,4 @@
-"""Prepare the problems of a task, and make prompts from questions. A problem is a row of
+"""Prepare the problems of a task, and make prompts from questions. Each problem is a row of
 `tasks/{task}/{split}.jsonl`:
 
     {"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3,
@@ -27,7 +27,7 @@ FAMILIES = {
     "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
     "facts": lambda rng, source: generated.draw_fact(rng, source["seed"]),
 }
-# up to this share of reference answers may be unreadable to the grader; their problems are left out
+# The grader may fail to read up to this share of reference answers; their problems are left out.
 UNREADABLE_SHARE = 0.01
 
 
@@ -55,16 +55,14 @@ def prepare_with_places(
 
 
 def is_same_answer(grader: str | None, answer: str | None, other_answer: str | None) -> bool:
-    """Whether a grader takes two reference answers as equal. Without a grader, their texts are
-    compared. None equals any answer."""
+    """Whether two reference answers are equal to a grader or, without a grader, have the same text.
+    None equals any answer."""
     if answer is None or other_answer is None or answer.strip() == other_answer.strip():
         return True
     if grader is None:
         return False
-    grader_entry = graders.GRADERS[grader]
-    return bool(
-        grader_entry.lenient(grader_entry.reference(answer), grader_entry.reference(other_answer))
-    )
+    rules = graders.GRADERS[grader]
+    return bool(rules.lenient(rules.reference(answer), rules.reference(other_answer)))
 
 
 def problems_with_rows(
@@ -72,28 +70,22 @@ def problems_with_rows(
 ) -> list[tuple[dict, dict, str]]:
     """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files or
     datasets. See `prepare`."""
-    of_split = source.get(split)
-    parts = (
-        of_split
-        if source["kind"] == "hub"
-        else [{}] * (len(of_split) if isinstance(of_split, list) else 1)
-    )
+    parts = source.get(split)
+    if source["kind"] != "hub":
+        parts = [{}] * (len(parts) if isinstance(parts, list) else 1)
     if len(parts) != len(paths):
         raise UserError(
             f"task {task}: the {split} split has {len(parts)} parts, but {len(paths)} files are given; give one for each"
         )
     rows = []
-    for number_of_part, (part, path) in enumerate(zip(parts, map(Path, paths))):
+    for part_number, (part, path) in enumerate(zip(parts, map(Path, paths))):
         content = sources.read(path, part.get("name"), part.get("split"))
-        origin = (
-            "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split"))))
-            or path.name
-        )
-        of_part = {"part": number_of_part} if source["kind"] == "files" and len(parts) > 1 else {}
-        selection = sources.choose_rows(content.rows, part.get("rows"), path)
+        names = filter(None, (part.get("dataset"), part.get("name"), part.get("split")))
+        origin = "/".join(names) or path.name
+        part_field = {"part": part_number} if source["kind"] == "files" and len(parts) > 1 else {}
         rows += [
-            (origin, of_part, path, content.places[number], number, row)
-            for number, row in selection
+            (origin, part_field, path, content.places[number], number, row)
+            for number, row in sources.choose_rows(content.rows, part.get("rows"), path)
         ]
     expected_count = source.get("problems")
     if expected_count is not None and len(rows) != expected_count:
@@ -104,11 +96,11 @@ def problems_with_rows(
     # Tasks on the same dataset have the same ids, so that their samples share random numbers and
     # can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
-    format, columns = source.get("format", "columns"), source.get("columns", {})
+    row_format, columns = source.get("format", "columns"), source.get("columns", {})
     problems, places, origins, row_errors = [], [], [], []
-    for index, (origin, of_part, path, place, number, row) in enumerate(rows):
+    for index, (origin, part_field, path, place, number, row) in enumerate(rows):
         try:
-            problem = sources.as_problem(row, number, format, columns, labelled, path, place)
+            problem = sources.as_problem(row, number, row_format, columns, labelled, path, place)
         except RowError as error:
             if not (spreadsheets.is_table(path) and spreadsheets.is_blank(row.values())):
                 row_errors.append(error)
@@ -126,7 +118,7 @@ def problems_with_rows(
                 "tier": problem["tier"] if problem["tier"] != "" else None,
                 "source": origin,
                 "row": number,
-                **of_part,
+                **part_field,
             }
         )
     refuse_rows(row_errors)
@@ -143,21 +135,23 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
 
     Print a warning about unreadable answers. Raise a `UserError` if more than 1 % are unreadable.
     """
-    unreadable = [p for p in problems if not graders.accepts_reference(grader, p["answer"])]
+    readable, unreadable = [], []
+    for problem in problems:
+        is_readable = graders.accepts_reference(grader, problem["answer"])
+        (readable if is_readable else unreadable).append(problem)
     if not unreadable:
         return problems
-    examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable])
-    problem_text = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
+    examples = first_entries([f"'{row['id']}' ({row['answer'][:30]})" for row in unreadable])
+    fault = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
-        commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)
-        point = " (a decimal comma: write a decimal point)" if commas else ""
+        answers = [problem["answer"].strip() for problem in unreadable]
+        has_comma = any(map(spreadsheets.DECIMAL_COMMA.fullmatch, answers))
+        point = " (a decimal comma: write a decimal point)" if has_comma else ""
         raise UserError(
-            f"{problem_text}; choose another grader for the task or correct the answers{point}"
+            f"{fault}; choose another grader for the task or correct the answers{point}"
         )
-    print(
-        f"warning: {printable(problem_text)}; probes, subsets and tests leave them out", flush=True
-    )
-    return [p for p in problems if p not in unreadable]
+    print(f"warning: {printable(fault)}; probes, subsets and tests leave them out", flush=True)
+    return readable
 
 
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:

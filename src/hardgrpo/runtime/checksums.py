@@ -1,8 +1,8 @@
-"""Checksums of the files of runs that are equal on every x86-64 processor with AVX2
-(`exact_products`). Of a compressed file the content counts, because libraries compress differently.
+"""Checksums of run files that are equal on every x86-64 processor with AVX2 (`exact_products`). The
+checksum of a compressed file covers its content, because libraries compress differently.
 
-The files stand in the order of the stages, so that the first file that differs names the stage that
-began to differ.
+Files are listed in the order of the stages, so the first different file belongs to the first
+different stage.
 """
 
 import contextlib
@@ -15,10 +15,10 @@ from pathlib import Path
 from hardgrpo.runtime import files, seals
 from hardgrpo.runtime.errors import UserError
 
-NAME = "run_files.sha256"  # of the committed list in results/reference/{study}
+NAME = "run_files.sha256"  # the committed list of a study, in results/reference/{study}
 EQUAL = "equal, byte for byte"
-# Weights, completions, logs and grades below results/, by stage. Manifests and provenance hold
-# times.
+# Weights, completions, logs and grades below results/, by stage. Manifests and provenance are left
+# out, because they contain times.
 STAGES = (
     "models/*/*.safetensors",
     "probe/**/*.jsonl.gz",
@@ -30,7 +30,7 @@ LINE = re.compile(r"([0-9a-f]{64})  (results/[^\0]+)")
 
 
 def lines(folder: Path) -> str:
-    """The checksums of all runs below `folder`/results."""
+    """The list of checksums of all run files below `folder`/results, one file per line."""
     paths = [
         path
         for stage in STAGES
@@ -50,25 +50,24 @@ def compare(sums: str | Path, folder: Path = Path()) -> str:
         raise UserError(
             f"{sums}: empty; expected a line for each file: get the file from git again"
         )
-    missing = [name for _, name in entries if not (folder / name).is_file()]
-    different = [
+    different_names = [
         name
         for checksum, name in entries
-        if name in missing or content_checksum(folder / name) != checksum
+        if not (folder / name).is_file() or content_checksum(folder / name) != checksum
     ]
-    if not different:
+    if not different_names:
         return EQUAL
-    first = different[0]
-    problem = "is missing" if first in missing else "differs"
-    return f"{first} {problem}, the first of {len(different)} among {len(entries)} files"
+    first = different_names[0]
+    problem = "differs" if (folder / first).is_file() else "is missing"
+    return f"{first} {problem}, the first of {len(different_names)} among {len(entries)} files"
 
 
 def content_checksum(path: Path) -> str:
-    """The SHA-256 checksum of a file, of a compressed file that of its content."""
+    """The SHA-256 checksum of a file; for a compressed file, the checksum of its content."""
     if path.suffix != ".gz":
         return files.sha256(path)
     content = files.read_bytes(path)
-    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error):  # damaged: it differs
+    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error):  # a damaged file
         content = files.decompress(content, path)
     return hashlib.sha256(content).hexdigest()
 

@@ -1,7 +1,7 @@
 """Check before the first submission that a Slurm cluster can run all jobs of a study.
 
-Without this check, Slurm would refuse an impossible job at its submission, perhaps hours later, or
-leave the job pending for ever.
+Without this check, Slurm would refuse an impossible job only when it is submitted, perhaps hours
+later, or leave the job pending for ever.
 """
 
 import functools
@@ -68,7 +68,7 @@ class Partition:
 def problems(
     requests: Iterable[Request], partitions: list[Partition], accounts: set[str] | None
 ) -> list[str]:
-    """One line for each rule and resource that the cluster cannot provide.
+    """One line for each rule and each of its resources that the cluster cannot provide.
 
     `accounts` are the user's accounts in lower case; None if the cluster does not list accounts.
     """
@@ -103,11 +103,8 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         yield "slurm_partition", 0, text
     for name in names:
         if name in partitions_by_name and not partitions_by_name[name].open:
-            yield (
-                "slurm_partition",
-                0,
-                f"'{name}' takes no jobs at present; wait, or name another in slurm/config.yaml",
-            )
+            text = f"'{name}' takes no jobs at present; wait, or name another in slurm/config.yaml"
+            yield "slurm_partition", 0, text
     if unknown_names:
         return
     place = f"in partition {','.join(names)}"
@@ -171,21 +168,15 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         capacity = max(map(capacity_of, nodes), default=0)
         if amount > capacity:
             exceeded = True
-            yield (
-                resource,
-                amount,
-                f"{amount} {unit} requested on one node, at most {capacity} {place}; {advice}",
-            )
+            text = f"{amount} {unit} requested on one node, at most {capacity} {place}; {advice}"
+            yield resource, amount, text
     if not exceeded and not any(
         all(amount <= capacity_of(node) for _, amount, capacity_of, _, _ in limits)
         for node in nodes
     ):
-        together = ", ".join(f"{amount} {unit}" for _, amount, _, unit, _ in limits if amount)
-        yield (
-            "node",
-            0,
-            f"no single node {place} has {together}; lower one of them with set-resources",
-        )
+        amounts = ", ".join(f"{amount} {unit}" for _, amount, _, unit, _ in limits if amount)
+        text = f"no single node {place} has {amounts}; lower one of them with set-resources"
+        yield "node", 0, text
 
 
 def read_partitions(partitions: str, nodes: str) -> list[Partition]:
@@ -327,31 +318,15 @@ def limit_problems(
     """One line for each request that exceeds a limit of the cluster's accounting; no lines if
     sacctmgr does not answer."""
     user = getpass.getuser()
-    columns = ",".join(slurm_limits.ASSOCIATION)
+    show = functools.partial(_ask, "sacctmgr", "-nP", "show")
+    columns = f"format={','.join(slurm_limits.ASSOCIATION)}"
     try:
-        user_rows = _ask("sacctmgr", "-nP", "show", "assoc", f"user={user}", f"format={columns}")
-        accounts = ",".join(
-            sorted(
-                {row["account"] for row in slurm_limits.rows(slurm_limits.ASSOCIATION, user_rows)}
-            )
-        )
-        account_rows = (
-            _ask(
-                "sacctmgr",
-                "-nP",
-                "show",
-                "assoc",
-                f"account={accounts}",
-                "user=",
-                f"format={columns}",
-            )
-            if accounts
-            else ""
-        )
-        qos = _ask("sacctmgr", "-nP", "show", "qos", f"format={','.join(slurm_limits.QOS)}")
-        default_account = _ask(
-            "sacctmgr", "-nP", "show", "user", user, "format=defaultaccount"
-        ).strip()
+        user_rows = show("assoc", f"user={user}", columns)
+        names = {row["account"] for row in slurm_limits.rows(slurm_limits.ASSOCIATION, user_rows)}
+        accounts = ",".join(sorted(names))
+        account_rows = show("assoc", f"account={accounts}", "user=", columns) if accounts else ""
+        qos = show("qos", f"format={','.join(slurm_limits.QOS)}")
+        default_account = show("user", user, "format=defaultaccount").strip()
     except (UserError, OSError):
         return []
     accounting = slurm_limits.read_accounting(user_rows + account_rows, qos, user, cluster)
@@ -401,20 +376,12 @@ def status_command(preferred: str, first_check: int) -> str:
     # MinJobAge is below three times first_check.
     age = re.match(r"\d+", read_config().get("MinJobAge", ""))
     needed_seconds = max(STATUS_INTERVAL_SECONDS, 3 * first_check)
+    sacct = "sacct -X -n -P --clusters all --format=JobIDRaw,State --name=hardgrpo"
     is_usable = {
-        "sacct": lambda: _answers(
-            "sacct",
-            "-X",
-            "-n",
-            "-P",
-            "--clusters",
-            "all",
-            "--format=JobIDRaw,State",
-            "--name=hardgrpo",
-        ),
+        "sacct": lambda: _answers(*sacct.split()),
         "squeue": lambda: age is not None and int(age.group()) >= needed_seconds,
     }
-    for command in sorted(is_usable, key=preferred.__ne__):
+    for command in sorted(is_usable, key=lambda command: command != preferred):
         if is_usable[command]():
             return command
     raise UserError(

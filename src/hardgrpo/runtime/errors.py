@@ -17,7 +17,7 @@ import hardgrpo
 
 class UserError(Exception):
     """An error that a user can cause. The message names the place, the problem, the expectation and
-    the remedy, and has no traceback.
+    the remedy. `run` prints the message without a traceback.
 
     `lines` are further lines of the message. Control characters are escaped, because a message may
     quote a model's output. Passwords in addresses are removed.
@@ -75,18 +75,11 @@ def printable(text: object) -> str:
     unprintable characters (control characters, bidirectional marks, surrogates) escaped as \\x1b,
     \\u202e."""
     line = without_passwords(str(text))
-    # repr escapes unprintable characters, but also backslashes and quotes, so apply it only to the
-    # unprintable characters.
-    line = (
-        line
-        if line.isprintable()
-        else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-    )
-    return (
-        line
-        if len(line) <= LONGEST_MESSAGE
-        else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
-    )
+    # repr also escapes backslashes and quotes, so it is applied only to unprintable characters
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    if len(line) <= LONGEST_MESSAGE:
+        return line
+    return f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
 
 
 # Endings of the names of variables whose values are secrets
@@ -111,8 +104,8 @@ IN_QUERY = re.compile(  # secrets in the query of a signed address
 
 
 def without_passwords(text: str) -> str:
-    """Text without accounts and passwords of addresses, and without the secrets of this process's
-    environment."""
+    """The text without accounts and passwords of addresses, and without the secrets of this
+    process's environment."""
     for secret in sorted(_secrets(), key=len, reverse=True):
         text = text.replace(secret, "...")
     return IN_QUERY.sub(r"\1=...", IN_ADDRESS.sub("", text))
@@ -125,7 +118,7 @@ def hide(variable: str) -> None:
 
 
 def _secrets() -> set[str]:
-    """Tokens and passwords of this process's environment, plain, URL-quoted and in base64."""
+    """Tokens and passwords in this process's environment: plain, URL-quoted and in base64."""
     secrets = set()
     for name, value in os.environ.items():
         if name in _hidden_names or name.upper().endswith(SECRET_NAMES):
@@ -211,14 +204,10 @@ def while_loading(
         yield
     except (UserError, KeyboardInterrupt, SystemExit):
         raise
-    except (
-        BaseException
-    ) as error:  # the errors of tokenizers, a Rust library, are not subclasses of `Exception`
-        if (
-            not isinstance(error, Exception)
-            and type(error).__name__ != "PanicException"
-            or explain(error) is not None
-        ):
+    except BaseException as error:
+        # A panic of tokenizers, a Rust library, is not a subclass of `Exception`.
+        is_of_library = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+        if not is_of_library or explain(error) is not None:
             raise
         raise unusable(path, type(error).__name__, str(error), problem, remedy) from None
 
@@ -239,8 +228,6 @@ GPU_FULL_WORDS = (
     "Free memory on device",
     "to serve at least one request",
 )
-
-
 DISK_ERRORS = (
     errno.EIO,
     errno.ESTALE,

@@ -2,12 +2,12 @@
 processor with AVX2, so that a run gives the same bytes on all of them.
 
 The libraries that torch uses for matrix products choose kernels by the processor, and different
-kernels add in different orders. NumPy's OpenBLAS can be told which kernels to use
-(`environments.EXACT`), and uses no others. `install` lets torch compute its products with NumPy, in
+kernels add in different orders. NumPy's OpenBLAS uses exactly the kernels that environment
+variables name (`environments.EXACT`). `install` lets torch compute its products with NumPy, in
 forward and backward passes, without a copy. Attention is computed from such products, too.
 
-Products of wide models stay with torch: NumPy would be slower there. A process that shares weights
-with other processes stays with torch, too: FSDP frees memory that NumPy may still use.
+torch computes the products of wide models, because NumPy would be slower. torch also computes the
+products if processes share the weights, because FSDP frees memory that NumPy may still use.
 """
 
 import os

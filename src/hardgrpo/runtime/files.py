@@ -29,8 +29,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
     the block fails.
 
     Leftovers of a killed process are removed first. A folder replaces an existing folder only if
-    the existing folder is empty, or if both hold a file of the same name (the same kind of result).
-    A file never replaces a folder.
+    the existing folder is empty, or if both contain a file of the same name (results of the same
+    kind). A file never replaces a folder.
     """
     path = output_path(path)
     try:
@@ -47,11 +47,13 @@ def atomic(path: str | Path) -> Iterator[Path]:
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())
         if path.is_dir():
-            old, new = (
-                {p.name for p in folder.iterdir()} - {".seals"} if folder.is_dir() else set()
+            old_names, new_names = (
+                {entry.name for entry in folder.iterdir()} - {".seals"}
+                if folder.is_dir()
+                else set()
                 for folder in (path, temporary)
             )
-            if temporary.is_file() or (old and not old & new):
+            if temporary.is_file() or (old_names and not old_names & new_names):
                 raise UserError(
                     f"{path}: a folder with other content is in the way; name another output or move it away"
                 )
@@ -86,8 +88,8 @@ def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text. A `.gz` file is compressed without name and time, so that equal texts give
     equal files."""
     with atomic(path) as temporary:
-        # A completion that ends within a character may hold half a surrogate pair, which UTF-8
-        # cannot encode: replace it by "?".
+        # A completion that ends within a character may end with half a surrogate pair. UTF-8 cannot
+        # encode it, so it becomes "?".
         data = text.encode("utf-8", "replace")
         if str(path).endswith(".gz"):
             buffer = io.BytesIO()
@@ -116,24 +118,22 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
             f"{path}: the file is truncated or damaged ({error}); delete it and run again"
         ) from None
     except UnicodeDecodeError as error:
-        by_mark = (
-            " (UTF-16 by its mark)"
-            if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-            else ""
-        )
-        by_excel = " (in Excel: CSV UTF-8)" if str(path).lower().endswith((".csv", ".tsv")) else ""
+        is_utf16 = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        is_table = str(path).lower().endswith((".csv", ".tsv"))
         raise UserError(
-            f"{path}: byte {error.start}: not UTF-8 text{by_mark}; save the file as UTF-8{by_excel}"
+            f"{path}: byte {error.start}: not UTF-8 text{' (UTF-16 by its mark)' if is_utf16 else ''};"
+            f" save the file as UTF-8{' (in Excel: CSV UTF-8)' if is_table else ''}"
         ) from None
 
 
-# limits of the unpacked size: bytes, times the packed size; the larger applies
+# Limits of the unpacked size: a number of bytes, and a multiple of the packed size. The larger limit
+# applies.
 UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100
 
 
 def decompress(data: bytes, path: str | Path) -> bytes:
-    """The content of a gzip file. Raise a `UserError` once the content exceeds both UNPACKED_BYTES
-    and UNPACKED_TIMES the packed size."""
+    """The content of a gzip file. Raise a `UserError` if it exceeds both UNPACKED_BYTES and
+    UNPACKED_TIMES the packed size; the excess is not unpacked."""
     limit, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         while part := stream.read(2**20):
@@ -151,7 +151,7 @@ def read_user_text(path: str | Path) -> str:
     """The text of a user's file, UTF-8 or (after a byte order mark) UTF-16, without the mark."""
     utf16 = byte_order_mark(path) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     text = read_text(path, encoding="utf-16" if utf16 else "utf-8-sig")
-    if len(text) > 3 and any(set(text[offset:100:2]) == {"\0"} for offset in (0, 1)):
+    if len(text) > 3 and {"\0"} in (set(text[0:100:2]), set(text[1:100:2])):
         raise UserError(
             f"{path}: UTF-16 text without a byte order mark, or UTF-32; save the file as UTF-8"
         )
@@ -161,11 +161,12 @@ def read_user_text(path: str | Path) -> str:
 def byte_order_mark(path: str | Path) -> bytes:
     """The byte order mark at the start of a file; b"" if there is none."""
     marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    with contextlib.suppress(OSError):  # the caller reads the file next and reports the error
+    try:
         with open(path, "rb") as stream:
             start = stream.read(3)
-        return next((mark for mark in marks if start.startswith(mark)), b"")
-    return b""
+    except OSError:  # the caller reads the file next and reports the error
+        return b""
+    return next((mark for mark in marks if start.startswith(mark)), b"")
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -198,7 +199,7 @@ def read_jsonl(
     path: str | Path, keys: Kinds, errors: str = "strict", optional: Kinds | None = None
 ) -> list[dict]:
     """The rows of a JSON Lines file, at least one. Raise a `UserError` unless each row is an object
-    that has `keys` with these types; `optional` keys may be missing or null."""
+    with all `keys`, of these types. `optional` keys may be missing or null."""
     return [row for _, row in parse_jsonl(read_text(path, errors), path, keys, optional)]
 
 
@@ -233,12 +234,10 @@ def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds)
             raise RowError(
                 path, f"line {line}", f"'{key}' is missing", f"found {', '.join(row) or 'nothing'}"
             )
-        if (
-            not isinstance(row[key], types)
-            or isinstance(row[key], bool)
-            and bool not in _as_tuple(types)
-        ):
-            expected = " or ".join(t.__name__ for t in _as_tuple(types))
+        types = types if isinstance(types, tuple) else (types,)
+        # `isinstance` takes a bool for an int
+        if not isinstance(row[key], types) or isinstance(row[key], bool) and bool not in types:
+            expected = " or ".join(kind.__name__ for kind in types)
             raise RowError(
                 path, f"line {line}", f"'{key}' is {type(row[key]).__name__}, expected {expected}"
             )
@@ -249,10 +248,6 @@ def read_yaml(path: str | Path):
     """The content of a YAML file. Raise a `UserError` if the file is invalid, or if aliases make
     the content endless or huge."""
     return parse_yaml(read_text(path), path)
-
-
-def _as_tuple(types) -> tuple:
-    return types if isinstance(types, tuple) else (types,)
 
 
 def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
@@ -281,8 +276,8 @@ def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
 
 
 def round_floats(rows: Iterable[dict], digits: int = 10) -> list[dict]:
-    """The rows with floats rounded to `digits` significant digits. The first ten digits are the
-    same on every machine."""
+    """The rows with floats rounded to `digits` significant digits. Ten digits are the same on every
+    machine."""
     return [
         {
             key: float(f"{value:.{digits}g}") if isinstance(value, float) else value

@@ -11,7 +11,7 @@ PATHS = {name: f"envs/{name}.sif" for name in LOCKS}
 
 
 def check() -> None:
-    """Raise a `UserError` if an image is missing. Called once, before any job is submitted."""
+    """Raise a `UserError` if an image is missing."""
     for path in PATHS.values():
         if not os.path.exists(path):
             raise UserError(
@@ -21,9 +21,8 @@ def check() -> None:
 
 
 def outside(models: dict, data: str) -> list[str]:
-    """The folders outside the current folder that jobs read or write. A container sees only folders
-    that are bound. `models` is the section of the configuration, `data` the folder of local input
-    files."""
+    """The folders outside the current folder that jobs read or write, which a container must bind.
+    `models` is the section of the configuration, `data` the folder of local input files."""
     sources = [model["source"] for model in models.values()]
     model_folders = [
         os.path.expanduser(source["path"]) for source in sources if source["kind"] == "folder"

@@ -45,21 +45,17 @@ def _record(quiet: bool) -> None:
         # Slurm also signals `tee`, which reads this pipe, so write to stderr (the log) from now on.
         if stat.S_ISFIFO(os.fstat(1).st_mode):
             os.dup2(2, 1)
+    # `os.write`, because the signal may have interrupted a `print`.
     if not _save_first:
-        _exit()
+        os.write(
+            2,
+            b"error: stopped by SIGTERM; start the same command again to resume from the saved state\n",
+        )
+        # Not an exception: Python drops exceptions in some places (imports, __del__), and the
+        # program would continue.
+        os._exit(1)
     if first and not quiet:
-        # Do not use `print`: the signal may have interrupted a `print`.
         os.write(2, b"SIGTERM: training stops after this update and saves its state\n")
-
-
-def _exit() -> None:
-    # Raise no exception: Python drops exceptions in some places (imports, __del__), and the program
-    # would continue.
-    os.write(
-        2,
-        b"error: stopped by SIGTERM; start the same command again to resume from the saved state\n",
-    )
-    os._exit(1)
 
 
 def say(*words: str) -> None:

@@ -21,12 +21,10 @@ def parse_json(
     """
 
     def refusal(problem: str, column: int = 0) -> UserError:
+        if not line:
+            return UserError(f"{name}: {problem}; {remedy}")
         place = f"line {line}" + (f", column {column}" if column else "")
-        return (
-            RowError(name, place, problem, remedy)
-            if line
-            else UserError(f"{name}: {problem}; {remedy}")
-        )
+        return RowError(name, place, problem, remedy)
 
     def as_dict(pairs: list[tuple]) -> dict:
         entries = dict(pairs)
@@ -60,11 +58,8 @@ def parse_json(
         raise UserError(
             f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}"
         ) from None
-    except (
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ):  # such as a number of hundreds of digits, or thousands of brackets
+    # for example a number of thousands of digits, or thousands of brackets
+    except (ValueError, OverflowError, RecursionError):
         raise refusal("a number or a nesting that is too large for JSON") from None
 
 
@@ -86,12 +81,12 @@ def first_repeated(names: list[str]) -> str | None:
 
 
 def as_object(text: str) -> dict:
-    """An `argparse` type: a JSON object."""
+    """The JSON object in an argument of a program; a `type` of `argparse`."""
     return _argument(text, dict, "object")
 
 
 def as_list(text: str) -> list[dict]:
-    """An `argparse` type: a JSON list of objects."""
+    """The JSON list of objects in an argument of a program; a `type` of `argparse`."""
     rows = _argument(text, list, "list of objects")
     if not all(isinstance(row, dict) for row in rows):
         raise argparse.ArgumentTypeError("expected a JSON list of objects")

@@ -10,8 +10,8 @@ from hardgrpo.runtime.errors import UserError
 
 
 def open_lock(path: str | Path) -> TextIO:
-    """Open a lock file for reading and appending. Other accounts cannot read a new lock file,
-    because a reader of a file can lock the file.
+    """Open a lock file for reading and appending; create it if it is missing. Other accounts cannot
+    read the new file, because who can read a file can lock it.
 
     Raise a `UserError` for a symbolic link, a file with several hard links, and a file of another
     account.
@@ -24,7 +24,6 @@ def open_lock(path: str | Path) -> TextIO:
             0o600,
         )
     except OSError as error:
-        # a link, a folder, a socket
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
         raise UserError(

@@ -21,8 +21,8 @@ from pathlib import Path
 from hardgrpo.runtime import ownership, user_settings
 from hardgrpo.runtime.errors import UserError
 
-# {variable that names a cache of compiled kernels: subfolder of this project's cache}. By default,
-# libraries use caches in the home folder, which is often small, slow or read-only on compute nodes.
+# {variable that names a cache of compiled kernels: subfolder of this project's cache}. The default
+# caches are in the home folder, which is often small, slow or read-only on compute nodes.
 CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
@@ -52,12 +52,10 @@ def cuda_version() -> str | None:
     """The version of CUDA that this Python's torch is built for, without importing torch; None for
     a build for CPUs."""
     torch_spec = importlib.util.find_spec("torch")
-    path = (
-        Path(torch_spec.origin).with_name("version.py")
-        if torch_spec and torch_spec.origin
-        else None
-    )
-    text = path.read_text(encoding="utf-8") if path and path.exists() else ""
+    if torch_spec is None or torch_spec.origin is None:
+        return None
+    path = Path(torch_spec.origin).with_name("version.py")
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     version = re.search(r"^cuda\b[^=\n]*= *'([0-9.]+)'", text, re.MULTILINE)
     return version[1] if version else None
 
@@ -85,8 +83,8 @@ def _check_glibc() -> None:
 
 
 def check_driver() -> None:
-    """Raise a `UserError` if no memory can be allocated on a GPU. Counting visible GPUs would not
-    detect an old driver.
+    """Raise a `UserError` if no memory can be allocated on a GPU. The number of visible GPUs would
+    not show that the driver is too old.
 
     The allocation runs in a separate process, so that no memory stays in use.
     """

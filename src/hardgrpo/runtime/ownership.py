@@ -1,7 +1,8 @@
-"""Decide whether a file or folder can be trusted. A path is trusted if only trusted accounts own it
-and can write to it.
+"""Decide whether a file or folder can be trusted: only trusted accounts may own it and write to it.
 
-    python -I src/hardgrpo/runtime/ownership.py [--owner ACCOUNT] PATH...     # the first problem, and exit status 1
+    python -I src/hardgrpo/runtime/ownership.py [--owner ACCOUNT] PATH...
+
+prints the first problem and ends with exit status 1; without a problem, the exit status is 0.
 
 Makefile runs this program before any environment exists, so it imports only the standard library.
 """
@@ -21,8 +22,8 @@ ID_MAP = Path("/proc/self/uid_map")
 
 
 def problem(path: str | Path, owners: Iterable[int] = (), private: bool = False) -> str | None:
-    """The reason why `path` cannot be trusted, which names the file or folder at fault; None if
-    `path` can be trusted.
+    """The reason why `path` cannot be trusted, with the name of the file or folder at fault; None if
+    it can be trusted.
 
     The path and each folder above it must belong to this account, to root or to one of `owners`
     (account numbers), and no other account may write to them. A folder with the sticky bit (/tmp)

@@ -1,4 +1,4 @@
-"""Run pip and keep only the user's settings for downloads of packages (index, proxy, certificates,
+"""Run pip with only those settings of the user that affect downloads (index, proxy, certificates,
 cache):
 
     python -I src/hardgrpo/runtime/pip_settings.py install -r envs/training.lock
@@ -17,28 +17,10 @@ import sys
 
 # The options of pip that are kept, by their long names.
 SOURCES = {
-    *(
-        "index-url",
-        "extra-index-url",
-        "find-links",
-        "no-index",
-        "trusted-host",
-        "cert",
-        "client-cert",
-        "proxy",
-        "keyring-provider",
-    ),
-    *(
-        "timeout",
-        "default-timeout",
-        "retries",
-        "resume-retries",
-        "cache-dir",
-        "no-cache-dir",
-        "use-deprecated",
-        "use-feature",
-    ),
-}
+    "index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "cert", "client-cert",
+    "proxy", "keyring-provider", "timeout", "default-timeout", "retries", "resume-retries", "cache-dir",
+    "no-cache-dir", "use-deprecated", "use-feature",
+}  # fmt: skip
 
 
 def environment(command: str) -> dict[str, str]:
@@ -63,15 +45,10 @@ def environment(command: str) -> dict[str, str]:
 
 def config_list(variables: dict[str, str]) -> list[tuple[str, str, str]]:
     """[(section, option, value)] of pip's configuration files."""
-    files = (
-        {"PIP_CONFIG_FILE": os.environ["PIP_CONFIG_FILE"]}
-        if os.environ.get("PIP_CONFIG_FILE")
-        else {}
-    )
-    call = [sys.executable, "-I", "-m", "pip", "config", "list"]
-    process = subprocess.run(
-        call, env=variables | files, capture_output=True, text=True, check=False
-    )
+    user_file = os.environ.get("PIP_CONFIG_FILE")
+    variables = variables | ({"PIP_CONFIG_FILE": user_file} if user_file else {})
+    command = [sys.executable, "-I", "-m", "pip", "config", "list"]
+    process = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if process.returncode:
         sys.exit(
             f"error: pip cannot read its settings; correct them: {' '.join((process.stderr or process.stdout).split())}"
@@ -81,8 +58,8 @@ def config_list(variables: dict[str, str]) -> list[tuple[str, str, str]]:
 
 
 def run_pip(arguments: list[str]) -> int:
-    """Run pip, and after its own messages say which packages it did not find and what to do. Return
-    pip's exit status."""
+    """Run pip, and after its messages print what to do about each package that it did not find.
+    Return pip's exit status."""
     command = [sys.executable, "-I", "-m", "pip", *arguments]
     missing: dict[str, bool] = {}  # {requirement: whether the index has other versions}
     has_versions = False

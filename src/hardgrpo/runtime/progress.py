@@ -12,8 +12,14 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """A display of progress: `with Progress("probe tiny/swaps", 1000, "completions") as progress:
-    progress.advance(64)`."""
+    """A display of progress:
+
+    with Progress("probe tiny/swaps", 1000, "completions") as progress:
+        progress.advance(64)
+
+    `start`: units that an earlier process has done. With `visible=False` nothing is shown, and only
+    the time is measured.
+    """
 
     def __init__(self, title: str, total: int, unit: str, start: int = 0, visible: bool = True):
         self.title, self.total, self.unit, self.count, self.start = title, total, unit, start, start

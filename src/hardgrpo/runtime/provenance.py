@@ -52,11 +52,11 @@ def describe(started: float, **facts) -> dict:
 
 
 def version_of_code() -> dict:
-    """Commit of this clone and whether tracked files differ from it; None where unknown.
+    """The commit of this clone, and whether tracked files differ from the commit; None where unknown.
 
     Both are unknown if git is not installed or refuses the folder (another user owns it), or if
-    this folder is no clone. A copy of this project within another repository is no clone: git does
-    not track this file there, and the repository's commit is not reported.
+    this folder is no clone. In a copy of this project within another repository, git does not track
+    this file, so that repository's commit is not reported.
     """
     tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".") if tracked else None
@@ -77,8 +77,8 @@ def code_hash() -> str:
 
 
 def write_manifest(folder: str | Path, **facts) -> None:
-    """Write the sizes and checksums of a finished folder's files. The manifest is written last, so
-    a folder with a manifest is complete."""
+    """Write the manifest of a finished folder: sizes and checksums of its files, and `facts`. A folder
+    with a manifest is complete, because the manifest is written last."""
     folder = Path(folder)
     entries = files.listing(folder)
     entries.pop("manifest.json", None)
@@ -86,7 +86,7 @@ def write_manifest(folder: str | Path, **facts) -> None:
 
 
 def write_listing(folder: Path, entries: dict[str, dict], **facts) -> None:
-    """Write a manifest with these entries ({name: {"bytes", "sha256"}})."""
+    """Write a manifest with `entries` ({name: {"bytes", "sha256"}}) and `facts`."""
     files.write_json(folder / "manifest.json", {**facts, "files": entries})
 
 
@@ -131,13 +131,13 @@ def read_manifest(path: Path, remedy: str) -> dict:
 def _is_listed(entry: tuple) -> bool:
     """Whether an entry of a manifest names a file within its folder, with size and checksum."""
     name, facts = entry
-    path = PurePosixPath(name)
-    is_valid = (
+    has_facts = (
         isinstance(facts, dict)
         and type(facts.get("bytes")) is int
         and isinstance(facts.get("sha256"), str)
     )
-    return is_valid and bool(path.parts) and not links.is_outside(name) and "\0" not in name
+    is_inside = bool(PurePosixPath(name).parts) and not links.is_outside(name) and "\0" not in name
+    return has_facts and is_inside
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
@@ -145,18 +145,19 @@ def checkpoints(folder: Path) -> dict[int, Path]:
     a malformed list of checkpoints."""
     path = folder / "manifest.json"
     steps = files.read_json(path).get("steps")
-    rising = (
+    is_valid = (
         isinstance(steps, list)
+        and steps
         and all(type(step) is int and step >= 0 for step in steps)
         and sorted(set(steps)) == steps
     )
-    if not rising or not steps:
+    if not is_valid:
         raise UserError(f"{path}: not a list of checkpoints; delete {folder.parent} and run again")
     return {step: folder / f"step-{step}" for step in steps}
 
 
 def _git(*arguments: str) -> str | None:
-    # A git hook that starts this program sets GIT_* variables
+    # A git hook sets GIT_* variables, which would make git look at the hook's repository.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         process = subprocess.run(
@@ -180,4 +181,4 @@ def _gpus() -> list[str]:
     torch = sys.modules.get("torch")
     if torch is None:
         return []
-    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]

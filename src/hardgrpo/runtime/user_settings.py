@@ -11,8 +11,8 @@ KEEP_PYTHONPATH = "HARDGRPO_KEEP_PYTHONPATH"
 # The user's settings of Matplotlib may name a backend of Jupyter or ask for TeX. Figures must not
 # depend on them.
 MATPLOTLIB = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
-# torch creates this folder on import. The default is in /tmp, under a name that other accounts can
-# guess: a file of that name would stop every program.
+# torch creates this folder on import. The default is in /tmp, with a name that other accounts can
+# guess: if they create a file of this name, every program fails.
 INDUCTOR_VARIABLE, INDUCTOR_FOLDER = "TORCHINDUCTOR_CACHE_DIR", ROOT / ".snakemake/cache/inductor"
 # Variables that change which modules Python finds, or what it does with them.
 PYTHON = (
@@ -46,13 +46,12 @@ def ignore() -> None:
         sys.path[:] = [folder for folder in sys.path if folder not in foreign_folders]
         if own_folders := [folder for folder in folders if folder not in foreign_folders]:
             os.environ["PYTHONPATH"] = os.pathsep.join(own_folders)
-    if (ROOT / "Snakefile").exists() and not has_cache():
-        os.environ.update(
-            XDG_CACHE_HOME=str(ROOT / ".snakemake/cache"),
-            TRITON_HOME=str(ROOT / ".snakemake/cache"),
-        )
-
-    if (ROOT / "Snakefile").exists() and INDUCTOR_VARIABLE not in os.environ:
+    if not (ROOT / "Snakefile").exists():
+        return
+    if not has_cache():
+        cache = str(ROOT / ".snakemake/cache")
+        os.environ.update(XDG_CACHE_HOME=cache, TRITON_HOME=cache)
+    if INDUCTOR_VARIABLE not in os.environ:
         with contextlib.suppress(OSError):  # a clone that cannot be written
             os.makedirs(INDUCTOR_FOLDER, mode=0o700, exist_ok=True)
             os.environ[INDUCTOR_VARIABLE] = str(INDUCTOR_FOLDER)

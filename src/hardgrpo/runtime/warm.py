@@ -4,15 +4,15 @@ libraries once and forks for each program.
 Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`).
 If jobs run on the same machine as Snakemake, the workflow (hardgrpo.workflow.startup) sets
 HARDGRPO_WARM to the path of a socket; HARDGRPO_WARM=off turns the server off. The first program
-that needs torch starts the server, which ends with Snakemake. Snakemake keeps a path that is
-already set, so the tests can share a server. The server loads only libraries; each program reads
+that needs torch starts the server, which ends with Snakemake. Snakemake does not change a path that
+is already set, so the tests can share a server. The server loads only libraries; each program reads
 the current code of its own clone.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to
 the forked process, and exits with the status of that process. Without a server, the program does
 the work itself. Programs that need GPUs never use the server: CUDA fails in a process whose parent
-has looked for a GPU, which the libraries may do on import. A program imports heavy libraries inside
-its `main`, so that only the process that does the work imports them.
+has looked for a GPU, and the libraries may do so on import. A program imports heavy libraries
+inside its `main`, so that only the process that does the work imports them.
 """
 
 import argparse
@@ -111,14 +111,14 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
     """A connection to the server; None without a server. If no server is running and `starts` is
     True, start a server."""
     modules = os.pathsep.join(library_paths(os.getenv("PYTHONPATH", "").split(os.pathsep)))
-    # as in `start`
+    # the environment that `start` gives to the server
     server_environment = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}
-    names = [
-        name
-        for name in server_environment
+    # INDUCTOR_VARIABLE is left out, because it differs between clones that share a server.
+    settings = sorted(
+        (name, value)
+        for name, value in server_environment.items()
         if name.startswith(LIBRARY_VARIABLES) and name != user_settings.INDUCTOR_VARIABLE
-    ]  # without INDUCTOR_VARIABLE, which differs between clones that share a server
-    settings = sorted((name, server_environment[name]) for name in names)
+    )
     identity = repr((sys.executable, settings, namespaces()))
     path = path.with_name(f"{path.name}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}")
     try:
@@ -140,8 +140,8 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
 
 
 def namespaces() -> list[str]:
-    """Namespaces of processes and mounts. Snakemake processes in containers that share the folder
-    of sockets may have equal process ids."""
+    """Names of this process's namespaces of processes and mounts. They distinguish Snakemakes with
+    equal process ids in containers that share the folder of sockets."""
     with contextlib.suppress(OSError):
         return [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt")]
     return []
@@ -274,8 +274,8 @@ def _receive(connection: socket.socket, length: int) -> bytes:
 
 
 class WatchedProcess:
-    """Tells whether a process has ended: on Linux with a pidfd, which detects zombies and reused
-    process ids, elsewhere with signal 0."""
+    """A process that may end: on Linux watched with a pidfd, which detects zombies and reused process
+    ids, elsewhere with signal 0."""
 
     def __init__(self, process: int):
         self.process, self.files = process, []
@@ -304,7 +304,7 @@ def become(
 ) -> None:
     """Turn this forked process into the program: set process group, priority, signals, streams,
     folder, environment, arguments and modules."""
-    os.setpgid(0, 0)  # so that a terminal's signals arrive once, through the program
+    os.setpgid(0, 0)  # a terminal's signals then arrive once, through the program
     os.nice(max(0, niceness - os.nice(0)))
     # Linux only: end with the server, which reports the exit status
     with contextlib.suppress(AttributeError):

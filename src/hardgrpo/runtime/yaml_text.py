@@ -56,19 +56,13 @@ def parse_yaml(text: str, path: str | Path):
     try:
         content = yaml.load(text, _Yaml)
     except yaml.YAMLError as error:
-        mark, problem = (
-            getattr(error, "problem_mark", None),
-            getattr(error, "problem", None) or str(error),
-        )
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
         raise UserError(
             f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it"
         ) from None
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-    ) as error:  # an impossible date; a list as a key; deep nesting
+    # an impossible date, a list as a key, deep nesting
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:
         raise UserError(

@@ -1,8 +1,8 @@
 """Store the answers of a server as they arrive, so that no completion is paid for twice.
 
-A model has one file, to which several programs may append at the same time. A line holds the
-completions of one request and what they cost, and ends with a checksum. A damaged line (a program
-was killed, the disk was full) is ignored.
+A model has one file, to which several programs may append at the same time. A line contains the
+completions of one request and the tokens that they cost, and ends with a checksum. A damaged line
+(a program was killed, the disk was full) is ignored.
 """
 
 import fcntl
@@ -20,16 +20,9 @@ from hardgrpo.sampling.store import checksum
 
 
 def completion_key(model: str, endpoint: str, chat: dict, max_tokens: int, request: Request) -> str:
-    """A checksum of everything that decides a completion of a server."""
-    fields = [
-        model,
-        endpoint,
-        chat,
-        max_tokens,
-        request.messages,
-        request.seed,
-        request.temperature,
-    ]
+    """A checksum of everything that determines a completion of a server."""
+    sampling = [request.messages, request.seed, request.temperature]
+    fields = [model, endpoint, chat, max_tokens, *sampling]
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -61,8 +54,8 @@ def is_completion(completion: Completion) -> bool:
 
 
 class AnswerFile:
-    """The file of a model's answers: `folder`/answers.jsonl. `usage` is that of all answers that
-    were read."""
+    """The file of a model's answers: `folder`/answers.jsonl. `usage` is the sum over all answers that
+    `read` has read."""
 
     def __init__(self, folder: Path):
         self.path = folder / "answers.jsonl"
@@ -78,7 +71,7 @@ class AnswerFile:
         with open(self.path, "rb") as stream:
             stream.seek(self.position)
             for line in stream:
-                # another program writes the line at this moment, or was killed
+                # another program is writing the line, or was killed
                 if not line.endswith(b"\n"):
                     break
                 self.position += len(line)
@@ -91,14 +84,14 @@ class AnswerFile:
                     if not all(type(count) is int and count >= 0 for count in tokens):
                         raise ValueError("a number of tokens that is not a number")
                     self.usage += Usage(*tokens, frozenset(answer["models"]))
-                    answered = {
+                    matching = {
                         key: Completion(**fields)
                         for key, fields in answer["completions"].items()
                         if key in keys
                     }
-                    if not all(map(is_completion, answered.values())):
+                    if not all(map(is_completion, matching.values())):
                         raise ValueError("a value of another type")
-                    completions |= answered
+                    completions |= matching
                 except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
                     raise UserError(
                         f"{self.path}: not a file of a server's answers; move it away and run again (its completions are sampled again)"
@@ -118,7 +111,7 @@ class AnswerFile:
         with open(self.path, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)  # evaluation and probe may append at the same time
             size = stream.seek(0, os.SEEK_END)
-            # the line of a program that was killed
+            # a killed program left an incomplete line
             if size and os.pread(stream.fileno(), 1, size - 1) != b"\n":
                 stream.write(b"\n")
             stream.write(text + b"\t" + checksum(text) + b"\n")

@@ -1,9 +1,9 @@
 """Decode a batch of prompts token by token with a causal model of transformers, for probes,
 evaluations and rollouts.
 
-`transformers.generate` computes every copy of a prompt and keeps all rows in the batch until the
-last row has ended. `decode` computes equal consecutive prompts once and removes ended rows from the
-batch.
+`transformers.generate` computes each copy of a prompt separately and keeps all rows in the batch
+until the last row has ended. `decode` computes equal consecutive prompts once and removes ended rows
+from the batch.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ RESERVED_TOKENS = 32  # tokens for which a layer of the cache reserves memory at
 
 
 class ReservingCache(DynamicCache):
-    """A cache whose layers of full attention reserve memory for later tokens. Layers of
-    `DynamicCache` copy all earlier keys and values for each new token."""
+    """A cache whose layers of full attention reserve memory for later tokens. The layers of
+    `DynamicCache` would copy all earlier keys and values for each new token."""
 
     def __init__(self, config):
         super().__init__(config=config)
@@ -41,7 +41,7 @@ class ReservingLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
-        # other methods replace the views by copies, for example of some rows
+        # other methods replace the views by copies, such as `reorder_cache`
         is_view = self.memory is not None and self.keys.data_ptr() == self.memory[0].data_ptr()
         if not is_view or end > self.memory[0].shape[-2]:
             self.memory = tuple(
@@ -75,7 +75,7 @@ def decode(
     rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
     tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
     lengths = torch.full((rows,), max_tokens, device=ids.device)
-    ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
+    is_ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
     active = torch.arange(rows, device=ids.device)  # rows that are still in the batch
     cache = ReservingCache(model.config)
 
@@ -109,27 +109,23 @@ def decode(
             cache.reorder_cache(copy_of)
         ids = sampler(scores, active, step)
         tokens[active, step] = ids
-        has_ended = torch.isin(ids, end_token_ids) & ~ended[active]
+        has_ended = torch.isin(ids, end_token_ids) & ~is_ended[active]
         lengths[active[has_ended]] = step + 1
-        ended[active[has_ended]] = True
-        remaining = (~ended[active]).nonzero().squeeze(1)
+        is_ended[active[has_ended]] = True
+        remaining = (~is_ended[active]).nonzero().squeeze(1)
         if len(remaining) == 0:
             break
         # Removing rows copies the cache, so ended rows are removed only when they are an eighth of
         # the batch.
         if len(remaining) <= 0.875 * len(active):
-            active, ids, mask, positions = (
-                active[remaining],
-                ids[remaining],
-                mask[remaining],
-                positions[remaining],
-            )
+            active, ids = active[remaining], ids[remaining]
+            mask, positions = mask[remaining], positions[remaining]
             cache.reorder_cache(remaining)
         ids, positions = ids.unsqueeze(1), positions[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
     return [
         (row[:length], end)
-        for row, length, end in zip(tokens.tolist(), lengths.tolist(), ended.tolist())
+        for row, length, end in zip(tokens.tolist(), lengths.tolist(), is_ended.tolist())
     ]
 
 
@@ -162,34 +158,29 @@ class SeededSampling:
         tokens = self._draw(scores, rows, step)
         if self.log_probabilities is not None:
             scores = scores.float()
-            self.log_probabilities[rows, step] = scores.gather(1, tokens.unsqueeze(1)).squeeze(
-                1
-            ) - scores.logsumexp(dim=-1)
+            drawn_scores = scores.gather(1, tokens.unsqueeze(1)).squeeze(1)
+            self.log_probabilities[rows, step] = drawn_scores - scores.logsumexp(dim=-1)
         return tokens
 
     def _draw(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
         if self.temperature[0] == 0:
             return scores.argmax(dim=-1)
-        cumulative = torch.softmax(
-            scores.double() / self.temperature[rows].unsqueeze(1), dim=-1
-        ).cumsum(dim=-1)
+        scaled_scores = scores.double() / self.temperature[rows].unsqueeze(1)
+        cumulative = torch.softmax(scaled_scores, dim=-1).cumsum(dim=-1)
         # Rounding may leave the last sum below one. Scaling the uniform number by this sum keeps
         # the token within the vocabulary.
         targets = self.uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
-        return (
-            torch.searchsorted(cumulative, targets, right=True)
-            .squeeze(1)
-            .clamp(max=scores.shape[-1] - 1)
-        )
+        tokens = torch.searchsorted(cumulative, targets, right=True).squeeze(1)
+        return tokens.clamp(max=scores.shape[-1] - 1)
 
 
 class GlobalSampling:
     """Draw the same tokens as torch.multinomial, and thus as `transformers.generate`, from torch's
     global random numbers.
 
-    For one sample per row, ATen divides each probability by an exponential random number and takes
-    the largest quotient. Like `generate`, this class draws the exponential numbers for all rows,
-    including rows that have left the batch.
+    For one sample per row, torch.multinomial divides each probability by an exponential random
+    number and takes the largest quotient. Like `generate`, this class draws the exponential numbers
+    for all rows, including rows that have left the batch.
 
     With `max_tokens`, the attribute `log_probabilities` (rows, max_tokens) holds the
     log-probability of each drawn token at `temperature`, in nats.

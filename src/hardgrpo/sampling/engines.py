@@ -3,10 +3,9 @@ own seed.
 
 With transformers, a completion depends on weights, prompt, seed and limits, but not on other
 prompts in its batch or shard. The t-th token is drawn with the t-th uniform number of the
-completion's own generator. (Batches of different shapes may round the last bit differently. Equal
-batches give bit-identical results; other batches give the same distribution.) vLLM uses the same
-seeds for its own generator, so completions of vLLM differ from those of transformers but have the
-same distribution.
+completion's own generator. (Batches of different shapes may round the last bit differently: only
+equal batches give bit-identical results.) vLLM uses the same seeds for its own generator, so its
+completions differ from those of transformers but have the same distribution.
 """
 
 import contextlib
@@ -42,10 +41,9 @@ def sample(
 
     One engine serves all adapters. With `parts`, lists of indices into `requests`, each adapter
     yields one list per part. The next part is read only when the caller requests the next list.
-    `chat` holds arguments of the chat template. The engine calls `on_ready()` when it has started,
-    and `on_batch(completions)` with the number of completions after each batch. `batch` is the
-    largest number of completions that transformers samples at once; on a CPU, fewer if they would
-    need too much memory.
+    `chat` are arguments of the chat template. The engine calls `on_ready()` when it has started,
+    and `on_batch(completions)` with the number of completions after each batch. transformers samples
+    at most `batch` completions at once, and fewer if a CPU's memory is too small.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -83,8 +81,11 @@ def sample(
     on_ready()
     for _, adapted_model in adapted_models(model, adapters):
         for part in [range(len(requests))] if parts is None else parts:
-            part_inputs = [prompts[index] for index in part], [requests[index] for index in part]
-            yield generate(adapted_model, tokenizer, *part_inputs, max_tokens, batch, on_batch)
+            part_prompts = [prompts[index] for index in part]
+            part_requests = [requests[index] for index in part]
+            yield generate(
+                adapted_model, tokenizer, part_prompts, part_requests, max_tokens, batch, on_batch
+            )
 
 
 def load_tokenizer(folder: str):
@@ -106,30 +107,26 @@ def ensure_padding(tokenizer) -> None:
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
     """Token ids of each request's conversation, up to the start of the answer. Equal conversations
     are tokenized once."""
-    conversations = {
-        tuple(message["content"] for message in request.messages): list(request.messages)
-        for request in requests
-    }
-    ids = dict(
-        zip(conversations, model_folders.token_ids(tokenizer, list(conversations.values()), chat))
-    )
-    return [ids[tuple(message["content"] for message in request.messages)] for request in requests]
+    keys = [tuple(message["content"] for message in request.messages) for request in requests]
+    conversations = {key: list(request.messages) for key, request in zip(keys, requests)}
+    ids = model_folders.token_ids(tokenizer, list(conversations.values()), chat)
+    ids_by_key = dict(zip(conversations, ids))
+    return [ids_by_key[key] for key in keys]
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
-    """Ids of all tokens that end a completion, for both engines: `eos_token_id` of the model's two
-    configuration files and, as in TRL, of the tokenizer. Raise a `UserError` if none of them
-    defines an end token."""
-    configured = [tokenizer.eos_token_id]
+    """Ids of all tokens that end a completion: `eos_token_id` of the model's two configuration files
+    and, as in TRL, of the tokenizer. Raise a `UserError` if none of them defines an end token."""
+    token_ids = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):
         if (Path(folder) / name).exists():
-            token = files.read_json(Path(folder) / name).get("eos_token_id")
-            configured += token if isinstance(token, list) else [token]
-    if any(type(token) is not int for token in configured if token is not None):
+            setting = files.read_json(Path(folder) / name).get("eos_token_id")
+            token_ids += setting if isinstance(setting, list) else [setting]
+    if any(type(token) is not int for token in token_ids if token is not None):
         raise UserError(
-            f"{folder}: eos_token_id is {configured}, expected numbers of tokens; fetch the model again, or choose another"
+            f"{folder}: eos_token_id is {token_ids}, expected numbers of tokens; fetch the model again, or choose another"
         )
-    end_token_ids = sorted({token for token in configured if token is not None})
+    end_token_ids = sorted({token for token in token_ids if token is not None})
     if not end_token_ids:
         raise UserError(
             f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id"
@@ -228,11 +225,9 @@ def rows_at_once(config, prompt_tokens: int, max_tokens: int, batch: int) -> int
     """Number of completions that a CPU samples at once, at most `batch`. `config` is the model's
     configuration."""
     shape = memory.shape_of(config.get_text_config().to_dict())
-    return (
-        batch
-        if shape is None
-        else memory.rows_at_once(memory.sampled_row_bytes(shape, prompt_tokens, max_tokens), batch)
-    )
+    if shape is None:
+        return batch
+    return memory.rows_at_once(memory.sampled_row_bytes(shape, prompt_tokens, max_tokens), batch)
 
 
 def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
@@ -240,9 +235,7 @@ def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
     peft_model = None
     for index, adapter in enumerate(adapters):
         if adapter is None:
-            with (
-                peft_model.disable_adapter() if peft_model is not None else contextlib.nullcontext()
-            ):
+            with peft_model.disable_adapter() if peft_model else contextlib.nullcontext():
                 yield None, peft_model or model
             continue
         from peft import PeftModel  # only with adapters
@@ -255,10 +248,8 @@ def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
         peft_model.set_adapter(name)
         peft_model.eval()
         yield adapter, peft_model
-        if len(peft_model.peft_config) > 1:
-            peft_model.delete_adapter(
-                next(other_name for other_name in peft_model.peft_config if other_name != name)
-            )
+        for earlier_name in peft_model.peft_config.keys() - {name}:
+            peft_model.delete_adapter(earlier_name)
 
 
 def generate(
@@ -272,8 +263,8 @@ def generate(
 ) -> list[Completion]:
     """Sample one completion per request with transformers. Completions are in the order of
     `requests`. `on_batch` receives the number of completions of a batch."""
-    configured = model.generation_config.eos_token_id
-    end_token_ids = configured if isinstance(configured, list) else [configured]
+    setting = model.generation_config.eos_token_id
+    end_token_ids = setting if isinstance(setting, list) else [setting]
     completions: list[Completion | None] = [None] * len(requests)
     for batch in _sort_into_batches(prompts, requests, batch_size):
         inputs = tokenizer.pad(
@@ -295,14 +286,14 @@ def generate(
                 max_tokens,
                 sampler,
             )
-        for row, (index, (ids, ended)) in enumerate(zip(batch, sampled)):
+        for row, (index, (ids, has_ended)) in enumerate(zip(batch, sampled)):
             text = tokenizer.decode(ids, skip_special_tokens=True)
             mean = (
                 sampler.log_probabilities[row, : len(ids)].double().mean().item()
                 if requests[index].log_probability
                 else None
             )
-            completions[index] = Completion(text, len(ids), "stop" if ended else "length", mean)
+            completions[index] = Completion(text, len(ids), "stop" if has_ended else "length", mean)
         on_batch(len(batch))
     return completions
 

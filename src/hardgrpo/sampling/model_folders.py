@@ -1,5 +1,5 @@
-"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. All
-other modules use this module.
+"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. No other
+module loads them itself.
 
 Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`,
 and file sizes are checked before loading. A chat template is a program, and a tokenizer.json can
@@ -26,6 +26,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, loggin
 
 from hardgrpo.runtime import errors, exact_products, files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.json_text import nested_entries
 
 MIB = 2**20
 # Largest accepted files, in MiB
@@ -54,7 +55,7 @@ SAFE_ARGUMENTS = {"local_files_only": True, "use_safetensors": True, "trust_remo
 Conversation = list[dict[str, str]]
 
 if not sys.stderr.isatty():
-    logging.disable_progress_bar()  # a log would hold each state of the bar
+    logging.disable_progress_bar()  # a log would contain each state of the bar
 
 
 def load_config(folder: str | Path):
@@ -130,7 +131,8 @@ def check_growth(path: Path) -> None:
     """Raise a `UserError` if a tokenizer.json can make a text many times longer, by long tokens or
     by successive replacements. The growth factors of successive replacements are multiplied."""
     settings = files.read_json(path, remedy=errors.CHOOSE_ANOTHER)
-    vocabulary = model.get("vocab") if isinstance(model := settings.get("model"), dict) else []
+    model = settings.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else []
     # A vocabulary is {token: number} or [[token, score], ...].
     tokens = [
         entry[0] if isinstance(entry, list) and entry else entry for entry in vocabulary or []
@@ -159,23 +161,17 @@ def _growth_error(path: str | Path, growth: int) -> UserError:
 
 def _iterate_entries(settings: object) -> Iterator[tuple[str, object]]:
     """Yield (key, value) of all dictionaries in nested settings."""
-    stack = [settings]
-    while stack:
-        entry = stack.pop()
+    for entry in nested_entries(settings):
         if isinstance(entry, dict):
             yield from entry.items()
-        stack += (
-            entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
-        )
 
 
 # --- the chat template
-# ---------------------------------------------------------------------------------------------
 
 
 def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[list[int]]:
-    """Token ids of each conversation, up to the start of the answer. `chat` holds arguments of the
-    chat template.
+    """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the chat
+    template.
 
     Raise a `UserError` if the template or the tokenizer fails, does not end, or returns no or too
     many tokens.
@@ -219,7 +215,7 @@ def _apply_in_child(
     context = multiprocessing.get_context("fork")  # the child inherits the loaded tokenizer
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(sender, apply, conversations, seconds), daemon=True)
-    # Python 3.12 warns of a fork in a program with threads; the child uses no thread's lock
+    # Python 3.12 warns of a fork in a program with threads, but the child uses no thread's lock.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child.start()

@@ -1,5 +1,5 @@
-"""Functions shared by the programs that sample completions: arguments, start of an engine,
-requests, rows, provenance."""
+"""Functions of the programs that sample completions: arguments, start of an engine, requests, rows,
+provenance."""
 
 import argparse
 import time
@@ -13,8 +13,7 @@ from hardgrpo.study import paths, settings
 
 
 def build_parser(description: str) -> argparse.ArgumentParser:
-    """An argument parser with the arguments that all programs that sample completions have in
-    common."""
+    """A parser with the arguments that all programs that sample completions have in common."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -103,15 +102,11 @@ def make_request(
     temperature: float = 1.0,
     log_probability: bool = False,
 ) -> requests.Request:
-    """A request for one completion. The request's seed depends only on (purpose, seed, problem,
-    sample)."""
+    """A request for one completion. Its seed depends only on purpose, `args.seed`, problem and
+    sample."""
     messages = tuple(tasks.messages(args.prompt, problem["question"]))
-    return requests.Request(
-        messages,
-        requests.sample_seed(purpose, args.seed, problem["id"], sample),
-        temperature,
-        log_probability,
-    )
+    seed = requests.sample_seed(purpose, args.seed, problem["id"], sample)
+    return requests.Request(messages, seed, temperature, log_probability)
 
 
 def sample(
@@ -162,20 +157,14 @@ def write_provenance(
 ) -> None:
     """Write the file that --provenance names, if any. `work_seconds` excludes the start of the
     engine."""
-    if args.provenance:
-        machine, work_seconds = (
-            {"gpus": args.gpus, "engine": args.engine},
-            round(progress.seconds, 3),
-        )
-        fields |= {"server": args.server_facts} if hasattr(args, "server_facts") else {}
-        files.write_json(
-            args.provenance,
-            provenance.describe(
-                args.started,
-                machine=machine,
-                completions=completions,
-                completion_tokens=tokens,
-                work_seconds=work_seconds,
-            )
-            | fields,
-        )
+    if not args.provenance:
+        return
+    facts = provenance.describe(
+        args.started,
+        machine={"gpus": args.gpus, "engine": args.engine},
+        completions=completions,
+        completion_tokens=tokens,
+        work_seconds=round(progress.seconds, 3),
+    )
+    fields |= {"server": args.server_facts} if hasattr(args, "server_facts") else {}
+    files.write_json(args.provenance, facts | fields)

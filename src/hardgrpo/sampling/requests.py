@@ -1,4 +1,4 @@
-"""Requests to an engine and the completions that the engine returns, for every engine."""
+"""Requests to an engine, and the completions that the engine returns."""
 
 import hashlib
 from dataclasses import dataclass

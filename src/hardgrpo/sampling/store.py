@@ -23,10 +23,8 @@ def probe_folder(args: argparse.Namespace) -> Path:
         "model": files.sha256(Path(args.model) / "manifest.json"),
     }
     digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
-    return (
-        Path(args.state)
-        / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{digest[:16]}"
-    )
+    model, task = Path(args.model).name, Path(args.problems).parent.name
+    return Path(args.state) / f"probe-{model}-{task}-{digest[:16]}"
 
 
 ROW_TYPES = {"id": str, "sample": int, "completion": str}  # required keys of a row
@@ -37,8 +35,8 @@ class Store:
     starting from sample 0.
 
     A line ends with a tab and the line's checksum. The first truncated or damaged line and all
-    later lines are ignored. The next batch depends only on complete batches, so a killed and
-    resumed probe ends with the same completions as an uninterrupted probe.
+    later lines are ignored. The next batch depends only on complete batches, so a probe that was
+    killed and resumed ends with the same completions as an uninterrupted probe.
     """
 
     def __init__(self, path: Path):
@@ -55,22 +53,18 @@ class Store:
             if tab and ending != checksum(text):
                 break
             try:
-                batches.append(
-                    files.parse_json(
-                        text.decode(), str(self.path), "remove it and run again", numbers=True
-                    )
-                )
+                batch = files.parse_json(text.decode(), self.path, "", numbers=True)
             except (UnicodeDecodeError, UserError):
                 break
+            batches.append(batch)
             valid_bytes += len(line) + 1
         if valid_bytes < len(data):
             os.truncate(self.path, valid_bytes)
         next_sample: dict[str, int] = {}
-        for row in (
-            row for rows in batches for row in (rows if isinstance(rows, list) else [rows])
-        ):
+        rows = (row for batch in batches for row in (batch if isinstance(batch, list) else [batch]))
+        for row in rows:
             if not isinstance(row, dict) or any(
-                type(row.get(key)) is not type_of_key for key, type_of_key in ROW_TYPES.items()
+                type(row.get(key)) is not kind for key, kind in ROW_TYPES.items()
             ):
                 raise UserError(
                     f"{self.path}: expected completions with {', '.join(ROW_TYPES)}; the file was changed: remove it and run again"

@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these variables on import. vLLM runs in one process, because worker processes could
+# vLLM reads these variables on import. It runs in one process, because worker processes could
 # outlive a killed job. vLLM's CPU build does not start without a cache size (GiB), and is slow when
-# its threads compete for two cores.
+# its threads compete for cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -60,21 +60,19 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
         "max_num_seqs": MAX_SEQUENCES,
     }
     ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
-    max_rank = 2 ** math.ceil(math.log2(max(8, *ranks, 1)))  # vLLM takes powers of two from 8
-    lora = (
-        {
+    lora_arguments = {}
+    if adapters:
+        lora_arguments = {
             "enable_lora": True,
-            "max_lora_rank": max_rank,
+            # vLLM takes powers of two from 8
+            "max_lora_rank": 2 ** math.ceil(math.log2(max(8, *ranks))),
             "max_loras": 1,
             "max_cpu_loras": len(adapters),
         }
-        if adapters
-        else {}
-    )
     with while_loading(folder):
         return LLM(
             model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True,
-            **(cpu_arguments if is_cpu else gpu_arguments), **lora,
+            **(cpu_arguments if is_cpu else gpu_arguments), **lora_arguments,
         )  # fmt: skip
 
 
@@ -83,7 +81,7 @@ def prepare_for_training() -> None:
 
     vLLM's CPU build packs the weights of linear layers when it loads them and drops the original
     weights, so TRL cannot replace them. This function makes vLLM keep the original weights and
-    multiply with them. This is slower, and is meant for trials on a CPU.
+    multiply with them, which is slower.
     """
     if current_platform.is_cpu():
         import torch
@@ -97,11 +95,9 @@ def prepare_for_training() -> None:
 
 def adapter_request(adapters: list[str], adapter: str | None) -> LoRARequest | None:
     """vLLM's request for an adapter; None for the base model."""
-    return (
-        None
-        if adapter is None
-        else LoRARequest(Path(adapter).name, adapters.index(adapter) + 1, adapter)
-    )
+    if adapter is None:
+        return None
+    return LoRARequest(Path(adapter).name, adapters.index(adapter) + 1, adapter)
 
 
 def draw_completions(
@@ -112,20 +108,20 @@ def draw_completions(
 ) -> Iterator[tuple[int, CompletionOutput]]:
     """Yield (index of the prompt, completion) when a completion ends. The engine then receives a
     new request, so that the engine's batch stays full until all requests are queued."""
-    remaining, place_of_request = iter(range(len(prompts))), {}
+    indices, index_of_request = iter(range(len(prompts))), {}
     while True:
-        for place in itertools.islice(remaining, MAX_QUEUED - len(place_of_request)):
-            prompt = TokensPrompt(prompt_token_ids=prompts[place])
+        for index in itertools.islice(indices, MAX_QUEUED - len(index_of_request)):
+            prompt = TokensPrompt(prompt_token_ids=prompts[index])
             (request_id,) = llm.enqueue(
-                prompt, sampling_params[place], lora_request=adapter, use_tqdm=False
+                prompt, sampling_params[index], lora_request=adapter, use_tqdm=False
             )
-            # vLLM appends random characters to the id of the output
-            place_of_request[request_id.partition("-")[0]] = place
-        if not place_of_request:
+            # vLLM appends random characters to the id that `enqueue` returns
+            index_of_request[request_id.partition("-")[0]] = index
+        if not index_of_request:
             return
         for output in llm.llm_engine.step():
             if output.finished:
-                yield place_of_request.pop(output.request_id), output.outputs[0]
+                yield index_of_request.pop(output.request_id), output.outputs[0]
 
 
 def sample(
@@ -158,21 +154,19 @@ def sample(
     try:
         for adapter in adapters:
             for part in [range(len(prompts))] if parts is None else parts:
-                part_inputs = (
-                    [prompts[index] for index in part],
-                    [sampling_params[index] for index in part],
-                )
+                part_prompts = [prompts[index] for index in part]
+                part_params = [sampling_params[index] for index in part]
+                request = adapter_request(adapter_folders, adapter)
                 completions: list[Completion | None] = [None] * len(part)
-                for place, output in draw_completions(
-                    llm, *part_inputs, adapter_request(adapter_folders, adapter)
-                ):
+                for index, output in draw_completions(llm, part_prompts, part_params, request):
                     ids, total = output.token_ids, output.cumulative_logprob
                     text = tokenizer.decode(ids, skip_special_tokens=True)
                     mean = None if total is None else total / len(ids)
-                    completions[place] = Completion(text, len(ids), output.finish_reason, mean)
+                    completions[index] = Completion(text, len(ids), output.finish_reason, mean)
                     on_batch(1)
                 yield completions
-    finally:  # `del` alone ends no worker and frees only part of the memory for the next model (vllm-project/vllm#21073)
+    # `del` alone ends no worker and frees only part of the memory (vllm-project/vllm#21073)
+    finally:
         llm.llm_engine.engine_core.shutdown()
         del llm
         cleanup_dist_env_and_memory()

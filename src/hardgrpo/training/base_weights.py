@@ -1,10 +1,10 @@
 """The base weights under an adapter: merged copies for vLLM, and a checksum of the base weights.
 Imports torch and PEFT.
 
-TRL merges the adapter into the base weights in place before it sends them to vLLM, and unmerges the
-adapter afterwards. In bf16, merging and unmerging round the base weights, so the base weights would
-drift with every update (huggingface/trl#6688). The reference policy of the KL term, and the model
-that the adapter is evaluated on, would then differ from the base model.
+TRL would merge the adapter into the base weights before it sends them to vLLM, and unmerge the
+adapter afterwards. In bf16, both round the base weights, which would drift with every update
+(huggingface/trl#6688). The reference policy of the KL term would then differ from the base model.
+The adapter would also be evaluated on other base weights than it was trained on.
 """
 
 import hashlib
@@ -33,9 +33,8 @@ def checksum(model) -> str:
     """SHA-256 of the names, types, shapes and values of a model's base parameters. Adapter weights
     are not included."""
     digest = hashlib.sha256()
-    for name, weights in sorted(
-        (_base_name(name), weights) for name, weights in _base_parameters(model)
-    ):
+    parameters = {_base_name(name): weights for name, weights in _base_parameters(model)}
+    for name, weights in sorted(parameters.items()):
         digest.update(f"{name} {weights.dtype} {tuple(weights.shape)}\0".encode())
         digest.update(weights.detach().contiguous().flatten().view(torch.uint8).cpu().numpy())
     return digest.hexdigest()

@@ -33,7 +33,7 @@ from hardgrpo.training.trainer import Trainer
 
 # TRL 1.16 uses the old names of arguments of transformers 5.23, which would warn in every update.
 warnings.filterwarnings("ignore", "`.*gradient_checkpointing.*` is deprecated", FutureWarning)
-LARGE_DIFFERENCE = 0.1  # nats; a run warns if the mean difference of log-probabilities is larger
+LARGE_DIFFERENCE = 0.1  # nats; a larger mean difference of log-probabilities gives a warning
 
 
 def train(
@@ -89,20 +89,10 @@ def train(
     with Progress(
         title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first
     ) as progress:
-        trainer.add_callback(
-            Watch(
-                progress,
-                processes,
-                recipe["checkpoint_every"],
-                recipes.arithmetic(recipe),
-                60 * save_minutes,
-            )
-        )
-        trainer.train(
-            resume_from_checkpoint=str(states.checkpoint(state, resume_from))
-            if resume_from
-            else None
-        )
+        every, arithmetic = recipe["checkpoint_every"], recipes.arithmetic(recipe)
+        trainer.add_callback(Watch(progress, processes, every, arithmetic, 60 * save_minutes))
+        checkpoint = str(states.checkpoint(state, resume_from)) if resume_from else None
+        trainer.train(resume_from_checkpoint=checkpoint)
     interruption.stop_at_once()
 
 
@@ -132,9 +122,8 @@ def build_grpo_trainer(
         }
         for prompt, problem in questions.items()
     }
-    context = (
-        longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
-    )
+    prompt_tokens = longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat)
+    context = prompt_tokens + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
     hardware = recipes.without_gpus(hardware, model.config, recipe, context)
     # TRL and vLLM do not read the end tokens of config.json, but the probe and the evaluation do.
@@ -182,39 +171,34 @@ def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
 
 
 def reward_function(grader: str, recipe: dict, processes: int):
-    """A reward function for TRL. It returns 1 or 0 for each completion, with the grader that the
-    probe and the evaluation use.
+    """A reward function for TRL, which returns 1 or 0 for each completion. It uses the grader of the
+    probe and the evaluation.
 
     `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any
     answer that the grader can read. `reward: majority` rewards the most frequent answer of the
-    group (`signals.majority_rewards`) and uses reference answers only for the log. Prompts without
-    a reference answer (`majority_share`) are always rewarded by majority. The function raises a
-    `UserError` if a group that is rewarded by majority is split between processes.
+    group (`signals.majority_rewards`) and uses reference answers only for the log. Completions of
+    prompts without a reference answer (`majority_share`) are always rewarded by majority. The
+    function raises a `UserError` if a group that is rewarded by majority is split between processes.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0
-    reward_field = {"correct": "correct", "finished": "readable", "majority": None}[
-        recipe["reward"]
-    ]
+    reward_field = {"correct": "correct", "finished": "readable"}.get(recipe["reward"])
 
     def reward(completions, answer, log_metric, **_) -> list[float]:
         texts = [messages[0]["content"] for messages in completions]
         grades = [
             graders.grade(grader, text, reference or "") for text, reference in zip(texts, answer)
         ]
-        labelled_grades = [
-            grade for grade, reference in zip(grades, answer) if reference is not None
+        correct_flags = [
+            grade.correct for grade, reference in zip(grades, answer) if reference is not None
         ]
         # TRL logs the mean over processes, and each process counts only its own rollouts.
         log_metric("rollouts", len(completions) * processes)
         log_metric("prompts", len(completions) * processes / group_size)
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
         log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
-        if labelled_grades:
-            log_metric(
-                "correct_share",
-                sum(grade.correct for grade in labelled_grades) / len(labelled_grades),
-            )
+        if correct_flags:
+            log_metric("correct_share", sum(correct_flags) / len(correct_flags))
         if by_group and len(grades) % group_size:
             raise UserError(
                 f"majority rewards: {len(grades)} completions per process are not whole groups of {group_size}; choose a number of GPUs that"
@@ -281,10 +265,8 @@ class Watch(TrainerCallback):
         # the signal may reach processes in different updates
         if self.processes.any(interruption.stop_requested()):
             control.should_save = control.should_training_stop = True
-        now, pause = (
-            time.monotonic(),
-            max(self.save_seconds, 10 * (self.save_ended - self.save_began)),
-        )
+        now = time.monotonic()
+        pause = max(self.save_seconds, 10 * (self.save_ended - self.save_began))
         # The first process decides, because clocks differ between processes.
         if self.processes.any(self.processes.is_first and now - self.save_ended > pause):
             control.should_save = True
@@ -307,26 +289,22 @@ class Watch(TrainerCallback):
                 " docs/gpus.md"
             )
         if "reward" in logs:
+            learnable_share = 1 - logs["frac_reward_zero_std"]
             self.progress.advance(
-                1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}"
+                1, f"reward {logs['reward']:.2f}, learnable {learnable_share:.2f}"
             )
-        elif (
-            "loss" in logs
-            # supervised training; the log entry at the end of a training has neither `reward` nor
-            # `loss`
-        ):
+        # Supervised training. The log entry at the end of a training has neither key.
+        elif "loss" in logs:
             self.progress.advance(1, f"loss {logs['loss']:.3f}")
 
     def on_save(self, args, state, control, model, **_) -> None:
         self.processes.wait()  # each process writes the state of its random generators
         if self.processes.is_first:
-            facts = dict(self.manifest_fields)
+            facts, folder = dict(self.manifest_fields), Path(args.output_dir)
             if state.global_step == state.max_steps and is_peft_model(model):
                 facts["base_sha256"] = base_weights.checksum(model)
-            provenance.write_manifest(
-                states.checkpoint(Path(args.output_dir), state.global_step), **facts
-            )
-            states.thin(Path(args.output_dir), self.checkpoint_every)
+            provenance.write_manifest(states.checkpoint(folder, state.global_step), **facts)
+            states.thin(folder, self.checkpoint_every)
         self.save_ended = time.monotonic()
         if self.processes.any(interruption.stop_requested()):  # SIGTERM came during the save
             control.should_training_stop = True

@@ -1,9 +1,9 @@
 """TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step
 (`online_selectors.py`). Imports torch and TRL.
 
-A sampling step is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO,
-in one or more calls of the selector, and then updates the model if enough groups are available. If
-too few groups are available, the step changes neither the weights nor the optimiser's state.
+A sampling step is a step of TRL's trainer. The trainer samples as many rollouts as for an update of
+plain GRPO, in one or more calls of the selector, and updates the model if there are enough groups.
+Otherwise the step changes neither the weights nor the optimiser's state.
 """
 
 from pathlib import Path
@@ -47,7 +47,6 @@ class OnlineTrainer(Trainer):
         self._check_micro_batches()
 
     # --- a sampling step
-    # -----------------------------------------------------------------------------------------------
 
     @override
     def _generate_and_score_completions(self, inputs):
@@ -82,9 +81,8 @@ class OnlineTrainer(Trainer):
         # `_compute_loss` ignores the batch, but TRL needs the usual number of rows
         if self.is_idle:
             _, batch, _ = calls[-1]
-            rows = torch.arange(len(inputs), device=self.accelerator.device) % len(
-                batch["advantages"]
-            )
+            rows = torch.arange(len(inputs), device=self.accelerator.device)
+            rows = rows % len(batch["advantages"])
             return {name: value[rows] if value.ndim else value for name, value in batch.items()}
         rewards = batch.pop("rewards")
         if self.process_rewards:
@@ -104,18 +102,16 @@ class OnlineTrainer(Trainer):
         rollout counts for the log)."""
         size = self.num_generations
         rollouts = sum(len(rewards) for _, _, rewards in calls)
-        fills_updates, replay = (
-            self.settings.get("kind") in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY,
-            self.settings.get("replay", 0),
-        )
+        fills_updates = self.settings.get("kind") in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY
+        replay = self.settings.get("replay", 0)
         if not fills_updates and not replay and len(calls) == 1 and calls[0][0].trains:
             _, batch, rewards = calls[0]
             return batch | {"rewards": rewards}, self._rollout_counts(rollouts, rollouts // size)
-        training_calls = [call for call in calls if call[0].trains]
         groups = [
             group
-            for prompts, *call in training_calls
-            for group in rollout_groups.split(call[0], prompts.ids, call[1], size)
+            for prompts, batch, rewards in calls
+            if prompts.trains
+            for group in rollout_groups.split(batch, prompts.ids, rewards, size)
         ]
         if fills_updates:
             return self._fill_update(groups, rollouts)
@@ -174,9 +170,8 @@ class OnlineTrainer(Trainer):
             count -= 1
         indices = sorted(rng.choice(len(self.buffer), count, replace=False)) if count else []
         replayed = [self.buffer[index] for index in indices]
-        self.buffer = (self.buffer + [group for group in new_groups if group.is_mixed])[
-            -self.settings["buffer"] :
-        ]
+        self.buffer += [group for group in new_groups if group.is_mixed]
+        self.buffer = self.buffer[-self.settings["buffer"] :]
         return replayed
 
     def _join(self, groups: list[rollout_groups.Group]) -> dict:
@@ -186,29 +181,27 @@ class OnlineTrainer(Trainer):
             # the importance ratio needs the probabilities under the model that sampled the group
             if self.settings.get("replay"):
                 batch["old_per_token_logps"] = logps
-        return batch | {
-            "rewards": torch.cat([group.rewards for group in groups]).to(self.accelerator.device)
-        }
+        rewards = torch.cat([group.rewards for group in groups])
+        return batch | {"rewards": rewards.to(self.accelerator.device)}
 
     def _check_micro_batches(self) -> None:
         """Raise a `UserError` if the new rollouts of an update do not divide evenly into the fixed
         number of micro-batches."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
-        update_groups = []
+        update_groups, key = [], "groups"
         if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY:
             update_groups = [self.settings["groups"]]
         elif kind == "targeted":
-            update_groups = selector_settings.new_groups_per_step(self.recipe)
+            update_groups, key = selector_settings.new_groups_per_step(self.recipe), "reference"
         for groups in update_groups:
             rows = groups * self.num_generations
             if rows % micro_batches:
                 raise UserError(
                     f"recipe: an update has {rows} new rollouts, which do not divide evenly into {micro_batches} micro-batches; set another"
-                    f" gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.{'groups' if kind in selector_settings.KINDS_WITH_MIXED_GROUPS_ONLY else 'reference'}"
+                    f" gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.{key}"
                 )
 
     # --- sampling, loss and log
-    # ----------------------------------------------------------------------------------------
 
     @override
     def _sampler(self, rows: int):
@@ -224,28 +217,22 @@ class OnlineTrainer(Trainer):
 
     def _log_step(self, call_sizes: list[int], counts: dict) -> None:
         """Reduce each metric of a step's calls to its maximum, minimum or mean over rollouts, as
-        its name says. Add `counts`."""
+        its name states. Add `counts`. `call_sizes` are the numbers of prompts."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(call_sizes) > 1 and len(values) == len(call_sizes):
                 # TRL's names: completions/max_length, .../max
                 reduction = name.rpartition("/")[2].partition("_")[0]
-                mean = sum(
-                    value * size_of_call for value, size_of_call in zip(values, call_sizes)
-                ) / sum(call_sizes)
-                metrics[name] = [
-                    max(values)
-                    if reduction == "max"
-                    else min(values)
-                    if reduction == "min"
-                    else mean
-                ]
+                if reduction in ("max", "min"):
+                    metrics[name] = [max(values) if reduction == "max" else min(values)]
+                else:
+                    total = sum(value * prompts for value, prompts in zip(values, call_sizes))
+                    metrics[name] = [total / sum(call_sizes)]
         metrics["prompts"], metrics["rollouts"] = [sum(call_sizes)], [sum(call_sizes) * size]
         for name, value in counts.items():
             metrics[name] = [value]
 
     # --- checkpoints
-    # ---------------------------------------------------------------------------------------------------
 
     @override
     def train(self, *args, **kwargs):
@@ -253,11 +240,8 @@ class OnlineTrainer(Trainer):
         would equal the base model."""
         output = super().train(*args, **kwargs)
         update_counts = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
-        if (
-            self.state.global_step == self.state.max_steps
-            and update_counts
-            and not any(update_counts)
-        ):
+        is_finished = self.state.global_step == self.state.max_steps
+        if is_finished and update_counts and not any(update_counts):
             raise UserError(
                 f"recipe: none of the {len(update_counts)} sampling steps of the run had groups to train on, so no weight was updated; choose prompts that"
                 " the model solves sometimes (policy), raise updates, or ask the selector for less (selector.groups, selector.reference)"
@@ -284,10 +268,8 @@ class OnlineTrainer(Trainer):
         if checkpoint is None:
             return
         folder = Path(checkpoint)
-        state, groups_by_name = (
-            files.read_json(folder / STATE),
-            rollout_groups.load(folder / GROUPS),
-        )
+        state = files.read_json(folder / STATE)
+        groups_by_name = rollout_groups.load(folder / GROUPS)
         if self.selector:
             self.selector.restore(state["selector"])
         self.steps_since_update, self.labelled_prompts = state["waited"], set(state["known"])
@@ -303,20 +285,12 @@ def build_trainer(
     `arguments`: for TRL's trainer."""
     recipe, selector = spec.training, None
     if recipe.get("selector"):
-        settings, prompts, measures, embeddings = (
-            selector_settings.with_defaults(recipe),
-            list(rows),
-            None,
-            None,
-        )
+        settings, prompts = selector_settings.with_defaults(recipe), list(rows)
+        measures = embeddings = None
         if settings["kind"] == "curriculum":
             measures = curriculum_measures(spec, problems, prompts, settings["by"])
-        check_buffer_memory(
-            recipe,
-            max(len(str(row["prompt"])) for row in rows.values()),
-            spec.completion_tokens,
-            settings,
-        )
+        longest_prompt = max(len(str(row["prompt"])) for row in rows.values())
+        check_buffer_memory(recipe, longest_prompt, spec.completion_tokens, settings)
         if settings["kind"] == "targeted":
             # before the model embeds the pool
             online_selectors.check_anchor_count(settings, len(prompts))
@@ -395,7 +369,8 @@ def embed_prompts(
     token_ids = model_folders.token_ids(
         tokenizer, [row["prompt"] for row in prompts.values()], chat
     )
-    embeddings, decoder = np.zeros((len(token_ids), model.config.hidden_size)), model.get_decoder()
+    embeddings = np.zeros((len(token_ids), model.config.hidden_size))
+    decoder = model.get_decoder()
     order = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))
     with torch.no_grad():
         for start in range(0, len(token_ids), batch_size):
@@ -409,11 +384,7 @@ def embed_prompts(
                 [row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows],
                 device=model.device,
             )
-            hidden = (
-                decoder(input_ids=ids, attention_mask=mask).last_hidden_state.float()
-                * mask[..., None]
-            )
-            embeddings[batch] = (
-                (hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
-            )
+            hidden = decoder(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+            sums = (hidden * mask[..., None]).sum(dim=1)
+            embeddings[batch] = (sums / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
     return online_selectors.standardise(embeddings)

@@ -30,16 +30,13 @@ UPDATE_COLUMNS = {
     "learning_rate": "learning_rate",
 }
 ONLINE_COLUMNS = {
-    name: name
-    for name in (
-        "kept",
-        "replayed",
-        "thrown_away",
-        "labels",
-        "trained",
-        "process_loss",
-        "process_accuracy",
-    )
+    "kept": "kept",
+    "replayed": "replayed",
+    "thrown_away": "thrown_away",
+    "labels": "labels",
+    "trained": "trained",
+    "process_loss": "process_loss",
+    "process_accuracy": "process_accuracy",
 }
 # difference of a sampled token's log-probability, vLLM against trainer
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"
@@ -76,15 +73,13 @@ def export(
     """Write the outputs of a finished run. A second round of annotation continues the steps, log
     and times of the first round."""
     checkpoint_every, updates = spec.training["checkpoint_every"], spec.training["updates"]
-    for step in range(checkpoint_every, updates + 1, checkpoint_every):
+    steps = list(range(checkpoint_every, updates + 1, checkpoint_every))
+    for step in steps:
         # check before the files are exported as results
         provenance.check_manifest(states.checkpoint(state, step))
-    history, steps = (
-        _read_history(state, updates),
-        list(range(checkpoint_every, updates + 1, checkpoint_every)),
-    )
+    history = _read_history(state, updates)
     first_round_rows, timing = _read_first_round(spec) if spec.continues else ([], [])
-    offset = len(first_round_rows)
+    offset = len(first_round_rows)  # updates of the first round
     _export_checkpoints(spec, state, output / "checkpoints", steps, offset)
     supervised = settings.is_supervised(spec.training)
     columns = update_columns(spec.training)
@@ -111,7 +106,7 @@ def export(
         machine=vars(hardware),
         resumed_from=resumed_from,
         # Largest difference between the log-probabilities of a sampled token under vLLM and under
-        # the trainer. The difference is near 0 if vLLM has the current weights.
+        # the trainer: near 0 if vLLM has the current weights.
         sampling_difference=max(
             (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row),
             default=None,
@@ -189,10 +184,5 @@ def _sort_adapter_config(path: Path) -> None:
     """Sort the lists and keys of an adapter's configuration. PEFT writes sets in random order, but
     equal runs need equal files."""
     config = files.read_json(path)
-    files.write_json(
-        path,
-        {
-            key: sorted(value) if isinstance(value, list) else value
-            for key, value in sorted(config.items())
-        },
-    )
+    config |= {key: sorted(value) for key, value in config.items() if isinstance(value, list)}
+    files.write_json(path, dict(sorted(config.items())))

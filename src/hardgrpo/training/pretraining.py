@@ -74,16 +74,10 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
 def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
     """Train on the batches of `draw_batches` by cross-entropy. Return the loss of the last step, in
     nats per token."""
-    matrices = [
-        parameter
-        for name, parameter in model.named_parameters()
-        if parameter.ndim == 2 and "embed" not in name
-    ]
-    vectors = [
-        parameter
-        for name, parameter in model.named_parameters()
-        if not (parameter.ndim == 2 and "embed" not in name)
-    ]
+    matrices, vectors = [], []  # embeddings are trained like vectors
+    for name, parameter in model.named_parameters():
+        is_matrix = parameter.ndim == 2 and "embed" not in name
+        (matrices if is_matrix else vectors).append(parameter)
     optimizers = [
         torch.optim.AdamW(
             vectors, lr=settings["learning_rate"], betas=(0.9, 0.98), weight_decay=0.0, fused=True
@@ -170,11 +164,8 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
             )
             if chain.question not in excluded:
                 prompts.append(tasks.messages(demonstration["prompt"], chain.question))
-                solutions.append(
-                    " "
-                    + demonstrate(chain, rng, demonstration, settings["seed"])
-                    + tokenizer.eos_token
-                )
+                solution = demonstrate(chain, rng, demonstration, settings["seed"])
+                solutions.append(f" {solution}{tokenizer.eos_token}")
         texts = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, tokenize=False)
         rows = list(zip(tokenizer(texts)["input_ids"], tokenizer(solutions)["input_ids"]))
         rows.sort(key=lambda row: len(row[0]) + len(row[1]))
@@ -201,7 +192,7 @@ def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict,
 def share_at(share: dict, progress: float) -> float:
     """Share of a task among the demonstrations at `progress` (0..1) of training. The share changes
     from `first` to `last` during the second quarter of training. With equal shares from the start,
-    the model did not learn either of two tasks in time."""
+    the model learned neither of two tasks in time."""
     ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 

@@ -48,12 +48,11 @@ class ProcessRewards:
             name: torch.nn.Parameter(weights.detach().clone())
             for name, weights in self.model_weights.items()
         }
-        with_adapter = hasattr(trainer.model, "disable_adapter")
-        self.reference = (
-            None
-            if with_adapter
-            else {name: weights.detach().clone() for name, weights in self.model_weights.items()}
-        )
+        self.reference = None  # with an adapter, the reference is the model without its adapter
+        if not hasattr(trainer.model, "disable_adapter"):
+            self.reference = {
+                name: weights.detach().clone() for name, weights in self.model_weights.items()
+            }
         self.optimiser = torch.optim.AdamW(
             self.weights.values(),
             lr=recipe["learning_rate"],
@@ -68,24 +67,18 @@ class ProcessRewards:
         mask = batch["completion_mask"]
         with torch.no_grad(), self._use_reference():
             reference_logps = self._log_probabilities(batch, slice(None))
-        beta, rollouts, micro_batch = (
-            self.recipe["beta"],
-            len(rewards),
-            self.trainer.args.per_device_train_batch_size,
-        )
+        beta, rollouts = self.recipe["beta"], len(rewards)
+        micro_batch = self.trainer.args.per_device_train_batch_size
         total_loss, correct = 0.0, 0
         self._clear_gradients()
         with self._use_weights(self.weights):
             for start in range(0, rollouts, micro_batch):
                 rows = slice(start, start + micro_batch)
                 with torch.enable_grad():
-                    score = beta * (
-                        (self._log_probabilities(batch, rows) - reference_logps[rows]) * mask[rows]
-                    ).sum(dim=1)
-                    loss = (
-                        binary_cross_entropy_with_logits(score, rewards[rows], reduction="sum")
-                        / rollouts
-                    )
+                    log_ratios = self._log_probabilities(batch, rows) - reference_logps[rows]
+                    score = beta * (log_ratios * mask[rows]).sum(dim=1)
+                    loss = binary_cross_entropy_with_logits(score, rewards[rows], reduction="sum")
+                    loss = loss / rollouts
                     loss.backward()
                 total_loss += loss.item()
                 correct += ((score > 0) == (rewards[rows] > 0.5)).sum().item()
@@ -99,9 +92,8 @@ class ProcessRewards:
             token_rewards = beta * (self._log_probabilities(batch, slice(None)) - reference_logps)
         self.metrics = {"process_loss": total_loss, "process_accuracy": correct / rollouts}
         outcome_advantages = batch["advantages"][:, None].expand_as(token_rewards)
-        return outcome_advantages + self.recipe["weight"] * token_advantages(
-            token_rewards, mask, group_size
-        )
+        process_advantages = token_advantages(token_rewards, mask, group_size)
+        return outcome_advantages + self.recipe["weight"] * process_advantages
 
     def _log_probabilities(self, batch: dict, rows: slice) -> torch.Tensor:
         """Log-probabilities (rollouts, tokens) of the completion tokens under the current weights
@@ -128,11 +120,9 @@ class ProcessRewards:
                 parameter.data = model_data[name]
 
     def _use_reference(self):
-        return (
-            self._use_weights(self.reference)
-            if self.reference is not None
-            else self.trainer.model.disable_adapter()
-        )
+        if self.reference is None:
+            return self.trainer.model.disable_adapter()
+        return self._use_weights(self.reference)
 
     def _clear_gradients(self) -> None:
         for weights in self.model_weights.values():
@@ -167,10 +157,9 @@ def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int)
     rewards = rewards * reward_mask
     rewards = rewards / (suffix_sums(rewards).abs().max() + 1e-6)
     rollout_means = (rewards.sum(dim=1) / reward_mask.sum(dim=1).clamp(min=1)).view(-1, group_size)
-    leave_one_out_means = (
-        (rollout_means.sum(dim=1, keepdim=True) - rollout_means) / (group_size - 1)
-    ).view(-1, 1)
-    return suffix_sums((rewards - leave_one_out_means) * reward_mask) * mask
+    sums_of_others = rollout_means.sum(dim=1, keepdim=True) - rollout_means
+    baselines = (sums_of_others / (group_size - 1)).view(-1, 1)
+    return suffix_sums((rewards - baselines) * reward_mask) * mask
 
 
 def suffix_sums(values: torch.Tensor) -> torch.Tensor:

@@ -27,9 +27,9 @@ FSDP_VARIABLES = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
-# Longest time that a process waits for the other processes. They wait while the first process
-# checks all checkpoints before it resumes a run, and while it hashes a saved state, which may have
-# hundreds of GB. NCCL's default is ten minutes.
+# Longest time that a process waits for the others. The others wait while the first process checks
+# all checkpoints before it resumes a run, and while it hashes a saved state, which may have hundreds
+# of GB. NCCL's default is ten minutes.
 TIMEOUT = datetime.timedelta(hours=3)
 
 
@@ -44,17 +44,11 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
 
     # torchrun starts the processes; accelerate, inside the trainer, reads its settings from the
     # environment.
-    command = [
-        sys.executable,
-        "-m",
-        "hardgrpo.training.launcher",
-        "--standalone",
-        "--nproc_per_node",
-        str(hardware.processes),
-    ]
-    # torchrun kills its processes 30 seconds after SIGTERM, but an update may take longer.
-    # Therefore torchrun starts with SIGTERM blocked, its processes unblock it, and this process
-    # forwards it to them.
+    command = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone"]
+    command += ["--nproc_per_node", str(hardware.processes)]
+    # torchrun would kill its processes 30 seconds after SIGTERM, but an update may take longer.
+    # Therefore torchrun starts with SIGTERM blocked, its processes unblock SIGTERM, and this process
+    # forwards SIGTERM to them.
     command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
     variables = {LAUNCH_VARIABLE: "1"} | ({} if spec.training.get("adapter") else FSDP_VARIABLES)
     if not hardware.gpus:
@@ -81,7 +75,7 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
 def sharding_arguments(bf16: bool) -> dict:
     """Arguments of accelerate for a process with sharded weights: arithmetic in bf16, sums of
     gradients and log-probabilities in float32, as in a run of one process. accelerate's default
-    rounds sums and log-probabilities to bf16. Empty if nothing is sharded or all arithmetic is in
+    rounds sums and log-probabilities to bf16. {} if nothing is sharded or all arithmetic is in
     float32."""
     if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
         return {}
@@ -95,8 +89,8 @@ def sharding_arguments(bf16: bool) -> dict:
 
 def shard_reference(model, accelerator):
     """Shard the weights of a reference policy over the processes, layer by layer. TRL's
-    `prepare_fsdp` shards all weights as one group. Each process would then hold two complete copies
-    in bf16 during a forward pass, a received and a computed copy."""
+    `prepare_fsdp` shards all weights as one group, so that each process would hold two complete
+    copies in bf16 during a forward pass, a received and a computed copy."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     plugin = accelerator.state.fsdp_plugin
@@ -113,7 +107,7 @@ def shard_reference(model, accelerator):
 
 def process_seed(seed: int, rank: int, update: int = 0) -> int:
     """The seed that a process uses from `update` on. The first process starts with the run's seed.
-    accelerate would add the rank to the seed, so the second process of a run would draw the same
+    accelerate would add the rank to the seed: the second process of a run would draw the same
     numbers as the first process of the run with the next seed."""
     if rank == update == 0:
         return seed
@@ -132,11 +126,8 @@ def check_sharded(model) -> None:
         if type(module).__name__.removeprefix("FSDP") in (model._no_split_modules or ())
     ]
     if not all(isinstance(layer, FSDPModule) for layer in layers):
-        raise UserError(
-            replacements.message(
-                GRPOTrainer, "shares out the reference policy without prepare_fsdp"
-            )
-        )
+        problem = "shares out the reference policy without prepare_fsdp"
+        raise UserError(replacements.message(GRPOTrainer, problem))
 
 
 class Processes:

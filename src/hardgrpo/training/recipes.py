@@ -18,7 +18,7 @@ NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
     """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs.
 
-    The schedule is computed before training, so that a resumed run sees the same prompts as an
+    The schedule is computed before training, so that a resumed run trains on the same prompts as an
     uninterrupted run. Each epoch drops its last prompts if they do not fill an update. A subset
     that is smaller than an update is repeated within the update.
     """
@@ -35,8 +35,8 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
 def schedule_with_unlabelled(
     subset: list[str], unlabelled: list[str], recipe: dict, seed: int
 ) -> list[str]:
-    """Like `schedule`, but a share `majority_share` of each update's prompts, placed last, are
-    unlabelled. Raise a `UserError` if the recipe needs unlabelled prompts and there are none."""
+    """Like `schedule`, but the last prompts of each update, a share `majority_share`, are unlabelled.
+    Raise a `UserError` if the recipe needs unlabelled prompts and there are none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(settings.majority_share(recipe) * size)
     if not unlabelled_size:
@@ -45,17 +45,14 @@ def schedule_with_unlabelled(
         raise UserError(
             "recipe: majority_share takes prompts that the policy did not choose, and it chose all; lower the policy's budget"
         )
-    subset_parts = _split(
-        schedule(subset, updates, size - unlabelled_size, seed), size - unlabelled_size
-    )
-    unlabelled_parts = _split(schedule(unlabelled, updates, unlabelled_size, seed), unlabelled_size)
-    return [
-        prompt for parts in zip(subset_parts, unlabelled_parts) for part in parts for prompt in part
-    ]
-
-
-def _split(order: list[str], size: int) -> list[list[str]]:
-    return [order[start : start + size] for start in range(0, len(order), size)]
+    labelled_size = size - unlabelled_size
+    labelled_order = schedule(subset, updates, labelled_size, seed)
+    unlabelled_order = schedule(unlabelled, updates, unlabelled_size, seed)
+    order: list[str] = []
+    for update in range(updates):
+        order += labelled_order[update * labelled_size : (update + 1) * labelled_size]
+        order += unlabelled_order[update * unlabelled_size : (update + 1) * unlabelled_size]
+    return order
 
 
 @dataclass(frozen=True)
@@ -102,9 +99,9 @@ def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardw
 def packages(recipe: dict) -> list[str]:
     """The packages that a recipe needs beyond the environment for training."""
     names = ["vllm"] if recipe.get("generation") == "vllm" else []
-    return names + (
-        ["bitsandbytes"] if recipe["base"] == "nf4" or "8bit" in recipe["optimiser"] else []
-    )
+    if recipe["base"] == "nf4" or "8bit" in recipe["optimiser"]:
+        names.append("bitsandbytes")
+    return names
 
 
 def arithmetic(recipe: dict) -> str | None:
@@ -164,7 +161,7 @@ def adapter_configuration(recipe: dict):
         r=adapter["rank"],
         lora_alpha=adapter["alpha"],
         lora_dropout=adapter["dropout"],
-        # All linear maps except the output layer: q, k, v, o, gate, up and down, also in models
+        # All linear maps except the output layer (q, k, v, o, gate, up and down), also in models
         # that fuse some of them (Phi-4).
         target_modules="all-linear",
         bias="none",
@@ -182,9 +179,8 @@ def model_arguments(recipe: dict) -> dict:
 
     arguments = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
     if recipe["base"] != "nf4":
-        return arguments | {
-            "dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]
-        }
+        dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]
+        return arguments | {"dtype": dtype}
     from transformers import BitsAndBytesConfig
 
     device = int(os.environ.get("LOCAL_RANK", "0")) if torch.cuda.is_available() else "cpu"
@@ -215,10 +211,8 @@ def trainer_arguments(
     TRL's `report_to`.
     """
     recipe = spec.training
-    with_vllm, accumulation_steps = (
-        recipe["generation"] == "vllm",
-        micro_batches(settings.texts_per_update(recipe), hardware)[1],
-    )
+    with_vllm = recipe["generation"] == "vllm"
+    _, accumulation_steps = micro_batches(settings.texts_per_update(recipe), hardware)
     correction = recipe.get("importance_correction") or NO_CORRECTION
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective

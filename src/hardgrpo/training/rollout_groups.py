@@ -1,5 +1,5 @@
-"""Groups of rollouts that outlive their sampling step: they wait for an update, or are stored for
-replay. Imports torch."""
+"""Groups of rollouts that are used after their sampling step: they wait for an update, or are stored
+for replay. Imports torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ PER_TOKEN = {
     "old_per_token_logps": 0.0,
     "sampling_per_token_logps": 0.0,
     "ref_per_token_logps": 0.0,
+    # for importance_correction; a ratio per completion is repeated for each token
+    "importance_sampling_ratio": 0.0,
 }
-# for importance_correction; a ratio per completion is repeated for each token
-PER_TOKEN |= {"importance_sampling_ratio": 0.0}
 
 
 @dataclass
@@ -43,24 +43,22 @@ def split(batch: dict, prompts: list[str], rewards: torch.Tensor, group_size: in
     has the shape (rollouts,)."""
     batch = {name: value.cpu() for name, value in batch.items()}
     if "importance_sampling_ratio" in batch:
-        batch["importance_sampling_ratio"] = batch["importance_sampling_ratio"].expand_as(
-            batch["completion_ids"]
-        )
+        ratios = batch["importance_sampling_ratio"]
+        batch["importance_sampling_ratio"] = ratios.expand_as(batch["completion_ids"])
     lengths, groups = batch["completion_mask"].sum(dim=1).tolist(), []
     for index, prompt in enumerate(prompts):
-        rows = range(index * group_size, (index + 1) * group_size)
-        start = rows[0]
+        start, stop = index * group_size, (index + 1) * group_size
         groups.append(
             Group(
                 prompt,
                 batch["prompt_ids"][start][batch["prompt_mask"][start].bool()].clone(),
                 {
-                    name: [batch[name][row, : lengths[row]].clone() for row in rows]
+                    name: [batch[name][row, : lengths[row]].clone() for row in range(start, stop)]
                     for name in PER_TOKEN
                     if name in batch
                 },
-                batch["advantages"][rows.start : rows.stop].clone(),
-                rewards[rows.start : rows.stop].cpu().clone(),
+                batch["advantages"][start:stop].clone(),
+                rewards[start:stop].cpu().clone(),
             )
         )
     return groups

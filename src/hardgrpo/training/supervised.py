@@ -58,13 +58,13 @@ class Trainer(SFTTrainer):
                 * self.args.gradient_accumulation_steps
                 * self.args.world_size
             )
-            # Use the key names of GRPO's log.
+            # the keys of GRPO's log
             logs |= {
                 "prompts": prompts,
                 "rollouts": 0,
                 "completions/mean_length": self.trained_tokens / prompts,
+                "step_time": time.perf_counter() - self.start_seconds,
             }
-            logs |= {"step_time": time.perf_counter() - self.start_seconds}
             self.start_seconds = None
         super().log(logs, start_time)
 
@@ -86,9 +86,8 @@ def build_trainer(
         trainable, recipe["updates"], recipe["prompts_per_update"], spec.seed
     )
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
-    hardware = recipes.without_gpus(
-        hardware, model.config, recipe, max(len(row["input_ids"]) for row in rows.values())
-    )
+    longest = max(len(row["input_ids"]) for row in rows.values())
+    hardware = recipes.without_gpus(hardware, model.config, recipe, longest)
     return Trainer(
         model=model,
         processing_class=tokenizer,
@@ -105,37 +104,34 @@ def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer)
     Solutions longer than the completion limit are omitted, because truncated solutions would teach
     the model not to finish. Raise a `UserError` if no prompt has a solution that fits.
     """
-    solution_texts, rows = solutions.read(spec.solutions), {}
-    unsolved = [prompt for prompt in subset if prompt not in solution_texts]
-    too_long = []
+    solution_texts, limit = solutions.read(spec.solutions), spec.completion_tokens
+    rows, too_long = {}, []
     solved = [prompt for prompt in subset if prompt in solution_texts]
+    unsolved = [prompt for prompt in subset if prompt not in solution_texts]
     conversations = [tasks.messages(spec.prompt, problems[prompt]["question"]) for prompt in solved]
-    for prompt, prompt_ids in zip(
-        solved, model_folders.token_ids(tokenizer, conversations, spec.chat)
-    ):
-        solution_ids = tokenizer(solution_texts[prompt], add_special_tokens=False)["input_ids"] + [
-            tokenizer.eos_token_id
-        ]
-        if len(solution_ids) > spec.completion_tokens:
+    prompt_ids_list = model_folders.token_ids(tokenizer, conversations, spec.chat)
+    for prompt, prompt_ids in zip(solved, prompt_ids_list):
+        solution_ids = tokenizer(solution_texts[prompt], add_special_tokens=False)["input_ids"]
+        solution_ids = [*solution_ids, tokenizer.eos_token_id]
+        if len(solution_ids) > limit:
             too_long.append(prompt)
             continue
         rows[prompt] = {
             "input_ids": prompt_ids + solution_ids,
             "completion_mask": [0] * len(prompt_ids) + [1] * len(solution_ids),
         }
-    limit = spec.completion_tokens
-    for omitted, reason in (
+    for prompts, reason in (
         (unsolved, "have no worked solution"),
         (too_long, f"have a worked solution of more than {limit} tokens"),
     ):
-        if omitted:
-            examples = first_entries(omitted)
+        if prompts:
+            examples = printable(first_entries(prompts))
             say(
-                f"warning: {len(omitted)} of {len(subset)} chosen prompts {reason}: {printable(examples)}; they are left out"
+                f"warning: {len(prompts)} of {len(subset)} chosen prompts {reason}: {examples}; they are left out"
             )
     if not rows:
         raise UserError(
-            f"{spec.solutions}: none of the {len(subset)} chosen prompts has a worked solution of at most {spec.completion_tokens}"
+            f"{spec.solutions}: none of the {len(subset)} chosen prompts has a worked solution of at most {limit}"
             " tokens; raise the task's completion_tokens or choose other prompts"
         )
     return rows

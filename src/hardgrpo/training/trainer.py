@@ -44,7 +44,7 @@ class Trainer(GRPOTrainer):
         self.applies_correction = applies_correction
         base_weights.train_in_float32(self.model)
         rank = self.accelerator.process_index
-        # vLLM has seeded all generators with the rank, TRL with seed + rank
+        # vLLM has seeded all generators with the rank, TRL with the sum of seed and rank
         if self.use_vllm or rank:
             set_seed(processes.process_seed(self.args.seed, rank))
         if self.use_vllm and is_peft_model(self.model):
@@ -83,11 +83,8 @@ class Trainer(GRPOTrainer):
                 prompt_ids, images, multimodal_fields, num_generations, has_tool_images
             )
             if self.use_vllm and is_peft_model(self.model) and not self.has_sent_weights:
-                raise UserError(
-                    replacements.message(
-                        self.vllm_generation, "sends vLLM its weights without _iter_named_params"
-                    )
-                )
+                problem = "sends vLLM its weights without _iter_named_params"
+                raise UserError(replacements.message(self.vllm_generation, problem))
             return outputs
         prompts = [
             torch.tensor(input_ids, device=self.accelerator.device) for input_ids in prompt_ids
