@@ -9,20 +9,25 @@ To add a table or a figure, add an entry here and write its function:
 - a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords
   are the summary tables in `of`. It returns the rows for the CSV and the columns to show.
 - a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the
-  summary tables in `of` and the keywords that `design` returns. It returns the figure and the drawn
-  rows.
+  summary tables in `of` and the keywords that `design` returns. It returns the figure and the rows
+  that the figure shows ("drawn rows"), for the CSV.
 
 The workflow, the programs, the checks and the paper read these entries. Tables and figures that the
 supplement's text does not place are printed at its end.
 """
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
 from hardgrpo.report import conditions
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
+
+if TYPE_CHECKING:  # importing pandas would slow down the workflow
+    import pandas as pd
 
 # --- summary tables
 # ----------------------------------------------------------------------------------------------------
@@ -46,14 +51,14 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. The columns are fixed, so that a table without rows also has a header."""
+    """A summary table. With fixed columns, a table without rows has a header, too."""
 
     module: str
     of: list[str]
     columns: list[str]
 
 
-POLICY = ["model", "task", "policy"]  # keys of tables of subsets, which do not depend on the recipe
+POLICY = ["model", "task", "policy"]  # keys of tables of subsets, because all recipes share a subset
 ANSWERED = [
     "base_answered",
     "answered",
@@ -198,7 +203,7 @@ NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
-    """{name: columns} of summary and judged tables; [] for a table that is written by hand
+    """{name: columns} of summary and judged tables; [] for the table that is written by hand
     (results/published/deviations.csv)."""
     tables = {
         **SUMMARIES,
@@ -219,8 +224,7 @@ class Table:
     module: str
     of: list[str]
     caption: str
-    # whether the function also needs the study's design, as the keyword `study`
-    design: bool = False
+    design: bool = False  # whether the function also takes the study's design, as keyword `study`
 
 
 TABLES = {
@@ -520,6 +524,15 @@ COUNT_FIGURES = {
 }  # fmt: skip
 
 
+def make_table(name: str, tables: Mapping[str, "pd.DataFrame"], study: dict) -> tuple:
+    """(rows for the CSV, columns to show) of a table of the paper. `tables` holds the summary tables by
+    name, `study` is the study's design (designs.design)."""
+    entry = TABLES[name]
+    function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
+    design = {"study": study} if entry.design else {}
+    return function(**{source: tables[source] for source in entry.of}, **design)
+
+
 def all_figures() -> dict[str, Figure]:
     """The figures of trained studies and of analyses of published numbers, by name."""
     return FIGURES | {
@@ -533,8 +546,7 @@ def summary_tables(study: ResolvedStudy) -> list[str]:
 
 
 def figures_of(study: ResolvedStudy) -> list[str]:
-    """Figures for which the study has data. A study of recordings may lack training logs or the
-    pool's probe."""
+    """Names of the figures for which the study has data."""
     if study.is_analysis:
         return list(COUNT_FIGURES[study.entry["kind"]])
     return [name for name, figure in FIGURES.items() if figure.when(study)]
