@@ -58,7 +58,11 @@ class Summary:
     columns: list[str]
 
 
-POLICY = ["model", "task", "policy"]  # keys of tables of subsets, because all recipes share a subset
+POLICY = [
+    "model",
+    "task",
+    "policy",
+]  # keys of tables of subsets, because all recipes share a subset
 ANSWERED = [
     "base_answered",
     "answered",

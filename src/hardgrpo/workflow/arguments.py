@@ -36,12 +36,9 @@ class Arguments(Entries):
         self.studies, self.workflow = studies, workflow
 
     def code(self, program: str, *modules: str) -> str:
-        """Checksum of a program of scripts/, of the library modules that the program loads by name
-        (`modules`), and of all project code that the program and these modules import.
-
-        Cheap rules have the checksum as a parameter, so that they run again when their code
-        changes. Expensive rules do not have this parameter.
-        """
+        """Checksum of a program of scripts/, of the modules that it loads by name (`modules`), and of all
+        project code that these import. Cheap rules have this parameter, so that they run again when
+        their code changes."""
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
 
@@ -69,12 +66,12 @@ class Arguments(Entries):
         return [path for _, path in self._parts(wildcards, split)]
 
     def task_in_ids(self, wildcards: Wildcards) -> str:
-        """The task whose name is in the ids of the problems."""
+        """The task whose name is part of the problems' ids."""
         return settings.sampled_task(self.config["tasks"], wildcards.task)
 
     def grader_and_policies(self, wildcards: Wildcards) -> str:
-        """The grader that must read the answers, and the policies that must be able to choose from
-        the pool."""
+        """The grader that must read the answers, and the policies for which the pool must be large
+        enough."""
         study, targets = self.studies[self.config["study"]], self.workflow.dag_settings.targets
         choosing = (
             pool_sizes.choosing_policies(study, self.config["subset"], wildcards.task, targets)
@@ -132,8 +129,8 @@ class Arguments(Entries):
         return f"--samples {probe['samples']}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that cut a probe to the task's number of samples, if the task in `cut_from` has
-        more samples."""
+        """Arguments that reduce a probe to the task's number of samples, if the task in `cut_from` has
+        more."""
         task = self._task(wildcards)
         samples = task["probe"]["samples"]
         longer_samples = self.config["tasks"][task["cut_from"]]["probe"]["samples"]
@@ -150,9 +147,8 @@ class Arguments(Entries):
         )
 
     def recording_code(self, wildcards: Wildcards) -> str:
-        """For recordings: the checksum of the program that measures difficulty. For models with
-        weights: an empty string, because otherwise a change of this code would rerun every
-        training."""
+        """For recordings, the checksum of the program that measures difficulty. Empty for models with
+        weights, so that a change of this code does not rerun their trainings."""
         return (
             self.code("probe/measure_difficulty.py")
             if wildcards.model in self.names.recorded
@@ -169,29 +165,26 @@ class Arguments(Entries):
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses a subset. With `rounds`, the budget is the budget of round
-        one."""
+        """The policy that chooses a subset, or the first of two rounds."""
         return as_json(self._first_policy(wildcards.policy))
 
     def second_policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses in round two, with the budget of both rounds."""
+        """The policy that chooses in the second round, with the budget of both rounds."""
         budget = self._policy(wildcards)["budget"]
         return as_json(self._first_policy(wildcards.policy) | {"budget": budget})
 
     def _first_policy(self, name: str) -> dict:
-        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget
-        is the budget of round one."""
+        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is
+        that of the first round."""
         policy = self.config["policies"][name]
         rule = {
             key: value
             for key, value in policy.items()
             if key not in ("probed_on", "probed_by", "rounds")
         }
-        return rule | (
-            {"budget": policies.halve_budget(policy["budget"])}
-            if settings.has_rounds(policy)
-            else {}
-        )
+        if settings.has_rounds(policy):
+            rule["budget"] = policies.halve_budget(policy["budget"])
+        return rule
 
     def annotation_column(self, wildcards: Wildcards) -> str:
         """The argument that adds an empty column for the answer, named as in the pool's file."""
@@ -268,7 +261,7 @@ class Arguments(Entries):
         return lambda wildcards: as_json(entry.design(self._study(wildcards)))
 
     def design_of_figure(self, wildcards: Wildcards) -> str:
-        """The same for the figure `wildcards.figure`."""
+        """The part of a study's design that the figure `wildcards.figure` shows."""
         return self.figure_design(registry.all_figures()[wildcards.figure])(wildcards)
 
     def code_of_figure(self, wildcards: Wildcards) -> str:
@@ -276,8 +269,8 @@ class Arguments(Entries):
         return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")
 
     def committed_design(self, wildcards: Wildcards) -> str:
-        """What the paper over all studies describes: the designs of the committed studies, and the
-        models and tasks that are generated here."""
+        """The configuration that the paper over all studies describes: the designs of the committed
+        studies, the pretrained models, the generated tasks, and the analyses."""
         studies = {
             name: designs.design(study)
             for name, study in self.studies.items()

@@ -64,12 +64,12 @@ def add_command(commands) -> None:
         "--format",
         choices=[*settings.TRAINER_FILES, "csv"],
         default="csv",
-        help="also write the chosen prompts for this trainer; csv (the default): only the rows of the file",
+        help="also write the chosen prompts for this trainer (default: csv, only the rows of the file)",
     )
     choose.add_argument(
         "--dry-run",
         action="store_true",
-        help="only write the configuration, and say requests, tokens and money",
+        help="only write the configuration, and print the expected requests, tokens and money",
     )
 
 

@@ -1,5 +1,5 @@
-"""`hardgrpo worth`: whether a training elsewhere was worth it, from own recordings of completions
-before and after."""
+"""`hardgrpo worth`: say whether a training outside of this project was worth it, from recorded
+completions before and after the training."""
 
 import argparse
 import json
@@ -31,9 +31,8 @@ COMPLETION_COLUMNS = (
 TOKENS_COLUMNS = ("tokens", "completion_tokens", "output_tokens")
 FINISH_COLUMNS = ("finish_reasons", "finish_reason")
 FORM = "expected JSON Lines, CSV or TSV"
-# number of completions by which graders are compared
-GRADED = 400
-RUN, STEP = "after", 1  # names of the recorded run
+GRADED = 400  # completions by which graders are compared
+RUN, STEP = "after", 1  # policy and step of the recorded run
 
 
 @dataclass
@@ -47,7 +46,7 @@ class Record:
 
 @dataclass
 class Recording:
-    """A file of completions. `questions` and `answers` hold those of its rows that have one."""
+    """A file of completions: records by prompt id, and the questions and answers that it holds."""
 
     path: str
     records: dict[str, Record]
@@ -59,7 +58,7 @@ def add_command(commands) -> None:
     """Add the command to the parser of `hardgrpo`."""
     worth = commands.add_parser(
         "worth",
-        help="say whether a training elsewhere was worth it, from completions before and after",
+        help="say whether your own training was worth it, from completions before and after it",
     )
     worth.set_defaults(run=run)
     worth.add_argument("before", help="completions of the base model: JSON Lines, CSV or TSV")
@@ -85,7 +84,7 @@ def add_command(commands) -> None:
     worth.add_argument(
         "--grader",
         choices=list(graders.GRADERS),
-        help="default: that which finds most answers in the completions",
+        help="default: the grader that finds most answers in the completions",
     )
 
 
@@ -127,12 +126,12 @@ def read(path: str, args: argparse.Namespace) -> Recording:
         raise UserError(
             f"{path}: which column holds the {what}? name it with {option}: {', '.join(map(str, columns))}"
         )
-    # `response` and the like hold the completions here
-    usual = tuple(name for name in own_files.ANSWER_COLUMNS if name != completion)
-    if args.answer:  # may be in another of the files alone
+    # a column such as `response` may hold the completions instead of the answers
+    answer_columns = tuple(name for name in own_files.ANSWER_COLUMNS if name != completion)
+    if args.answer:  # only one of the files needs this column
         answer = args.answer if args.answer in columns else None
     else:
-        answer = find_column(path, columns, None, usual)
+        answer = find_column(path, columns, None, answer_columns)
     if answer in (completion, question, identity):
         answer = None
     tokens = find_column(path, columns, None, TOKENS_COLUMNS)
@@ -191,7 +190,7 @@ def text_of(value: object) -> str:
 
 
 def numbers_of(value: object, number: int) -> list[int]:
-    """Numbers of tokens; empty if these are not `number` whole numbers from 0."""
+    """The numbers of tokens in a cell; [] unless the cell holds `number` whole numbers."""
     texts = [str(entry) for entry in as_list(value)]
     is_complete = len(texts) == number and all(map(str.isdecimal, texts))
     return [int(text) for text in texts] if is_complete else []
@@ -200,10 +199,10 @@ def numbers_of(value: object, number: int) -> list[int]:
 def compare(before: Recording, after: Recording) -> None:
     """Raise a `UserError` unless both recordings have the same prompts and numbers of
     completions."""
-    for recording, whole in ((after, before), (before, after)):
-        if missing := [key for key in whole.records if key not in recording.records]:
+    for recording, reference in ((after, before), (before, after)):
+        if missing := [key for key in reference.records if key not in recording.records]:
             raise UserError(
-                f"{recording.path}: {len(missing)} of {len(whole.records)} prompts of {whole.path} are missing, the first is"
+                f"{recording.path}: {len(missing)} of {len(reference.records)} prompts of {reference.path} are missing, the first is"
                 f" '{printable(missing[0])[:60]}'; expected completions of the same prompts with the same ids in both files"
             )
     numbers = [len(next(iter(item.records.values())).completions) for item in (before, after)]
@@ -215,15 +214,15 @@ def compare(before: Recording, after: Recording) -> None:
 
 
 def find_problems(before: Recording, after: Recording, args: argparse.Namespace) -> list[dict]:
-    """[{id, question, answer}] of the recorded prompts, in the order of `before`. Raise a
-    `UserError` if a prompt has no answer, or two."""
+    """[{id, question, answer}] of the recorded prompts, in the order of `before`. Raise a `UserError` if
+    a prompt has no answer or different answers."""
     questions, answers, places = dict(after.questions), dict(after.answers), [after.path]
     for key, question in before.questions.items():
         if questions.setdefault(key, question) != question:
             raise UserError(
                 f"{after.path}: the question of prompt '{printable(key)}' differs from that in {before.path}; correct the ids"
             )
-    added = [(before.path, before.answers)]
+    answers_of_files = [(before.path, before.answers)]
     if args.problems:
         rows = read_rows(args.problems)
         columns = columns_of(rows.rows)
@@ -237,7 +236,7 @@ def find_problems(before: Recording, after: Recording, args: argparse.Namespace)
                 f"{args.problems}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
                 f" one of answers, or its name with --answer; the columns are {', '.join(map(str, columns))}"
             )
-        added.append(
+        answers_of_files.append(
             (
                 args.problems,
                 {text_of(row.get(identity)): text_of(row.get(answer)) for row in rows.rows},
@@ -246,9 +245,9 @@ def find_problems(before: Recording, after: Recording, args: argparse.Namespace)
         if question:
             texts = {text_of(row.get(identity)): text_of(row.get(question)) for row in rows.rows}
             questions = texts | questions
-    for path, more in added:
+    for path, file_answers in answers_of_files:
         places.append(path)
-        for key, value in more.items():
+        for key, value in file_answers.items():
             if key in before.records and value and answers.setdefault(key, value) != value:
                 raise UserError(
                     f"{path}: the answer of prompt '{printable(key)}' is '{printable(value)[:40]}', elsewhere '{printable(answers[key])[:40]}';"

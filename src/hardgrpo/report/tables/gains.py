@@ -138,7 +138,9 @@ def tiers(tiers: pd.DataFrame):
 
 def catches_up(catches_up: pd.DataFrame):
     spread = [
-        integer(first) if first == last or pd.isna(first) else f"{integer(first)} to {integer(last)}"
+        integer(first)
+        if first == last or pd.isna(first)
+        else f"{integer(first)} to {integer(last)}"
         for first, last in zip(catches_up.step_first, catches_up.step_last)
     ]
     seeds = [

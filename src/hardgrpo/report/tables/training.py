@@ -23,7 +23,11 @@ from hardgrpo.report.table_columns import (
 )
 from hardgrpo.report.tables.compared import published_column
 
-POLICY = ("model", "task", "policy")  # keys of tables of subsets, because all recipes share a subset
+POLICY = (
+    "model",
+    "task",
+    "policy",
+)  # keys of tables of subsets, because all recipes share a subset
 ARM = ("model", "task", "arm")
 
 
