@@ -5,8 +5,9 @@ from hardgrpo.study import memory, settings
 
 import pandas as pd
 
+# {task: column of the memory that a run on the task needs}
 TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "1,024 tokens"}
-SHOWN = ("as_written", "as_written_full")  # recipes of docs/gpus.md: an adapter, all weights
+SHORT_RECIPES = ("as_written", "as_written_full")  # in docs/gpus.md: an adapter, all weights
 
 
 def table(config: dict) -> pd.DataFrame:
@@ -36,4 +37,4 @@ def table(config: dict) -> pd.DataFrame:
 
 def short(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of `table` that docs/gpus.md shows."""
-    return rows[rows.recipe.isin(SHOWN)].drop(columns=["vLLM sleeps"])
+    return rows[rows.recipe.isin(SHORT_RECIPES)].drop(columns=["vLLM sleeps"])
