@@ -1,12 +1,12 @@
 """Compile the paper over all studies, or the supplement of a study, with latexmk or tectonic.
 
-    python scripts/paper/compile_paper.py --text paper/main.tex --material findings --output paper/paper.pdf
-    python scripts/paper/compile_paper.py --text paper/supplement.tex --material mini \\
-    --output paper/mini/supplement.pdf
+    python scripts/paper/compile_paper.py --text paper/main.tex --material findings --output
+    paper/paper.pdf python scripts/paper/compile_paper.py --text paper/supplement.tex --material
+    mini \\ --output paper/mini/supplement.pdf
 
-The text finds its numbers, figures and tables in the folder that the macro \\study names (--material).
-The values of \\authors, \\repository and \\commit come from CITATION.cff and git; \\repository is empty
-without the key repository-code.
+The text finds its numbers, figures and tables in the folder that the macro \\study names
+(--material). The values of \\authors, \\repository and \\commit come from CITATION.cff and git;
+\\repository is empty without the key repository-code.
 """
 
 from hardgrpo.report import latex
@@ -45,7 +45,8 @@ def main() -> None:
     for path in (*folder.rglob("*.tex"), *folder.rglob("*.pdf")):  # the files that TeX reads
         seals.check(path)
     with tempfile.TemporaryDirectory() as build:
-        # The wrapper defines the macros of the text, and omits dates, so that equal text gives equal bytes.
+        # The wrapper defines the macros of the text, and omits dates, so that equal text gives
+        # equal bytes.
         wrapper = Path(build) / "paper.tex"
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(

@@ -14,7 +14,8 @@ from pathlib import Path
 
 
 def show(text: str = "") -> None:
-    """Print lines. Control characters, which names in tables may contain, are printed as numbers."""
+    """Print lines. Control characters, which names in tables may contain, are printed as
+    numbers."""
     print("\n".join(map(errors.printable, text.split("\n"))))
 
 
@@ -191,8 +192,8 @@ def spread(row: dict, name: str) -> list[float]:
 
 
 def show_agreement(path: str, first_recipe: str) -> None:
-    """Show the local gains beside the gains of the committed reference, and the numbers of cells and of
-    seeds that were not compared."""
+    """Show the local gains beside the gains of the committed reference, and the numbers of cells
+    and of seeds that were not compared."""
     numbers = [
         "gain_reference",
         "gain_here",

@@ -85,8 +85,8 @@ def main() -> None:
         *(folder / name for folder in runs for name in RUN_FILES),
     ]
     for path in crate_files:
-        # `results` and the folders in it may be the user's links. Deeper links may come from another
-        # person's files and must not lead out of these folders.
+        # `results` and the folders in it may be the user's links. Deeper links may come from
+        # another person's files and must not lead out of these folders.
         links.check_inside(path, Path(*path.parts[:-1][:2]))
     with (
         files.atomic(args.output) as temporary,

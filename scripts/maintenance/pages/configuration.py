@@ -112,9 +112,9 @@ def labels(rule: str) -> str:
 def keys(
     part: dict, json_schema: dict, place: str = "", optional_key: str = ""
 ) -> Iterator[tuple[str, dict, str]]:
-    """(path, schema, requirement in words) of the keys of an object and of its nested objects. `place`
-    is the prefix of the paths. `optional_key` is the optional key that contains the object: the
-    object's required keys are required only with this key."""
+    """(path, schema, requirement in words) of the keys of an object and of its nested objects.
+    `place` is the prefix of the paths. `optional_key` is the optional key that contains the object:
+    the object's required keys are required only with this key."""
     for name, key_schema in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
         objects = nested(key_schema, path, json_schema)
@@ -130,8 +130,8 @@ def keys(
 
 
 def nested(part: dict, path: str, json_schema: dict) -> list[tuple[str, dict]]:
-    """(prefix of keys, schema) of the objects below a key that have no section. The prefix is `path.`,
-    `path.NAME.` or `path[].`."""
+    """(prefix of keys, schema) of the objects below a key that have no section. The prefix is
+    `path.`, `path.NAME.` or `path[].`."""
     if "$ref" in part:
         name = part["$ref"].rsplit("/", 1)[1]
         return [] if name in SECTIONS else [(f"{path}.", json_schema["$defs"][name])]

@@ -37,8 +37,8 @@ def text_of(row) -> str:
 
 def contrast(mcnemar: pd.DataFrame) -> str:
     """The contrast that the study named before its runs: the greedy gain of `random` by
-    `mini_100_quarter` minus the gain by `mini_100`, with its interval for new base models on the same
-    problems."""
+    `mini_100_quarter` minus the gain by `mini_100`, with its interval for new base models on the
+    same problems."""
     rows = mcnemar.query(
         "policy == 'random' and minus == 'random' and recipe == 'mini_100' and minus_recipe == 'mini_100_quarter'"
     )

@@ -10,10 +10,10 @@ summarised (commit d4a1dcc):
   differ only in when they save checkpoints count as one recipe.
 - A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of
   choosing that the case compares.
-- The ways that are open to a user depend on the labels before the choice: none, the labels of a small
-  sample, or the labels of the whole pool. Of the open ways, the rule recommends the way that was
-  better in the most cases and worse in none, if it was better in at least two cases; otherwise a
-  random choice.
+- The ways that are open to a user depend on the labels before the choice: none, the labels of a
+  small sample, or the labels of the whole pool. Of the open ways, the rule recommends the way that
+  was better in the most cases and worse in none, if it was better in at least two cases; otherwise
+  a random choice.
 """
 
 from hardgrpo.analysis import random_choice, summaries
@@ -180,8 +180,8 @@ def totals(all_leads: list[Lead]) -> list[int]:
 
 
 def advice(all_leads: list[Lead]) -> list[dict]:
-    """For each of NEEDS (the labels before the choice): the open ways, and the recommended way with its
-    cases."""
+    """For each of NEEDS (the labels before the choice): the open ways, and the recommended way with
+    its cases."""
     lines = []
     for place, need in enumerate(NEEDS):
         open_leads = [lead for lead in all_leads if list(NEEDS).index(lead.needs) <= place]
@@ -256,8 +256,8 @@ def real_models(root: Path) -> pd.DataFrame:
 
 
 def short_finding(root: Path, config: dict) -> str:
-    """A finding of docs/results.md: how often a way of choosing was better than a random choice, and
-    the recommendation."""
+    """A finding of docs/results.md: how often a way of choosing was better than a random choice,
+    and the recommendation."""
     content = values(root, config)
     lines_by_way: dict[str | None, list[dict]] = {}
     for line in content["advice"]:

@@ -188,8 +188,8 @@ def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def gains_by_labels(study: ResolvedStudy, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The arms that choose as many prompts as policy `random`, with gain and lead for each base model
-    and task. `tables` are the tables of `study`."""
+    """The arms that choose as many prompts as policy `random`, with gain and lead for each base
+    model and task. `tables` are the tables of `study`."""
     gains, spent = own_test_samples(tables["gains"]), tables["spent"]
     differences = own_test_samples(tables["differences"])
     lines: dict[tuple, dict] = {}
@@ -210,8 +210,8 @@ def gains_by_labels(study: ResolvedStudy, tables: dict[str, pd.DataFrame]) -> pd
 
 
 def gains_by_selector(first_recipe: str, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Every arm with its gain, and its lead over plain GRPO (`first_recipe`) on the prompts of the same
-    policy."""
+    """Every arm with its gain, and its lead over plain GRPO (`first_recipe`) on the prompts of the
+    same policy."""
     gains, spent = own_test_samples(tables["gains"]), tables["spent"]
     differences = own_test_samples(tables["differences"])
     lines: dict[tuple, dict] = {}
@@ -261,9 +261,9 @@ def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def recorded_contrasts(table: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of recorded runs minus the accuracy of the base model or of another run: means of the
-    last five checkpoints, on all and on hard questions, by the task's grader. A published accuracy is
-    left out if the run's completions are published, too."""
+    """Accuracy of recorded runs minus the accuracy of the base model or of another run: means of
+    the last five checkpoints, on all and on hard questions, by the task's grader. A published
+    accuracy is left out if the run's completions are published, too."""
     keys, last = recorded.KEYS[:5], recorded.last_checkpoints(table)
     last["shown"] = [estimate(row, "difference") for row in last.itertuples()]
     by_questions = last.pivot(index=keys, columns="questions", values="shown").reindex(
@@ -371,15 +371,16 @@ def closest_lines(regressions: pd.DataFrame) -> list[dict]:
 
 
 def under_limits(study: ResolvedStudy, frame: pd.DataFrame) -> list[pd.Series]:
-    """Two rows of policy `hard`, trained under the tight limit: tested under the tight limit, and under
-    the larger limit. `frame` is a table of `study`."""
+    """Two rows of policy `hard`, trained under the tight limit: tested under the tight limit, and
+    under the larger limit. `frame` is a table of `study`."""
     tight = next(task for task in study.task_names if "cut_from" in study.tasks[task])
     rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
     return [rows.loc[test] for test in (tight, study.tasks[tight]["cut_from"])]
 
 
 def primary(rows: pd.DataFrame, study: str, paper: str) -> str:
-    """The estimates of a paper's primary claim, such as 'arithmetic -0.8 [-2.2, +0.5], swaps ...'."""
+    """The estimates of a paper's primary claim, such as 'arithmetic -0.8 [-2.2, +0.5], swaps
+    ...'."""
     rows = primary_rows(rows, study, paper)
     return ", ".join(f"{place(rows, row)} {estimate_of(row)}" for row in rows.itertuples())
 

@@ -1,5 +1,6 @@
-"""The table of docs/reproduce.md: for every study its question, its runs, their GPU-hours of training
-and testing on H100s by the uncalibrated cost model, and whether its summaries are committed."""
+"""The table of docs/reproduce.md: for every study its question, its runs, their GPU-hours of
+training and testing on H100s by the uncalibrated cost model, and whether its summaries are
+committed."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob

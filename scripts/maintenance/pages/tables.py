@@ -1,5 +1,5 @@
-"""docs/tables.csv, from the registry: each table and figure, its inputs, and the function that makes
-it."""
+"""docs/tables.csv, from the registry: each table and figure, its inputs, and the function that
+makes it."""
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry

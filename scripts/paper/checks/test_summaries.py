@@ -23,8 +23,8 @@ SHARES |= {"r_squared", "p", "p_holm", "published", "alone", "with_prompt"}
 CHANGES = {"gain", "difference", "finishing", "correctness"}
 COUNTS = {"problems", "samples", "seeds", "cells", "k", "pool", "prompts", "labels"}
 COUNTS |= {"updates", "rollouts", "completion_tokens"}
-# Counts that may be means over seeds, and therefore no whole numbers: in every table (POOLED), and in
-# the tables of MEANS.
+# Counts that may be means over seeds, and therefore no whole numbers: in every table (POOLED), and
+# in the tables of MEANS.
 POOLED = {"problems", "pool", "prompts"}
 MEANS = {
     "spent": POOLED | {"updates", "rollouts", "labels"},
@@ -267,8 +267,8 @@ def test_paired_differences(tables):
             )
         odds = [logit(tier["accuracy"]) - logit(tier["base_accuracy"]) for tier in (easy, hard)]
         shares = [tier[name] for tier in (easy, hard) for name in ("accuracy", "base_accuracy")]
-        # The table rounds shares; near 0 and 1, a small error of a share is a large error of its log
-        # odds.
+        # The table rounds shares; near 0 and 1, a small error of a share is a large error of its
+        # log odds.
         slack = TOLERANCE * sum(1 / (share * (1 - share)) for share in shares if 0 < share < 1)
         if is_known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
             failures.append(

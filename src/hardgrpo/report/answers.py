@@ -38,8 +38,8 @@ def judge(analysis: dict, tables: dict[str, pd.DataFrame]) -> list[dict]:
 
 
 def text(analysis: dict, tables: dict[str, pd.DataFrame]) -> str:
-    """The text of the answers. `analysis` is the analysis's entry in the configuration, `tables` are its
-    summary tables by name."""
+    """The text of the answers. `analysis` is the analysis's entry in the configuration, `tables`
+    are its summary tables by name."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(web.TEMPLATES),
         undefined=jinja2.StrictUndefined,

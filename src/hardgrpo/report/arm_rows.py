@@ -16,8 +16,8 @@ def are_many(frame: pd.DataFrame) -> bool:
 
 
 def order(frame: pd.DataFrame, column: str = "arm") -> list[str]:
-    """The arms in the order of the table, with arms of one hue together, and within a hue those of one
-    policy. `column` holds the arms: `arm` or `minus_arm`."""
+    """The arms in the order of the table, with arms of one hue together, and within a hue those of
+    one policy. `column` holds the arms: `arm` or `minus_arm`."""
     policy = "minus" if column == "minus_arm" else "policy"
     arms = frame.drop_duplicates(column)
     policies = list(dict.fromkeys(arms[policy]))
@@ -27,8 +27,8 @@ def order(frame: pd.DataFrame, column: str = "arm") -> list[str]:
 
 
 def bands(names: list[list[str]]) -> list[list[int]]:
-    """Numbers of panels, in groups of panels that stand beside each other because most of their rows
-    are the same. `names` lists the rows of each panel."""
+    """Numbers of panels, in groups of panels that stand beside each other because most of their
+    rows are the same. `names` lists the rows of each panel."""
     result: list[list[int]] = []
     for number, rows in enumerate(names):
         for band in result:
@@ -44,8 +44,8 @@ def bands(names: list[list[str]]) -> list[list[int]]:
 
 def panels(names: list[list[str]], columns: int | None = None, row: float = ROW, order=()):
     """(figure, axes, places) of a figure with a panel for each list of row names. `places` maps the
-    rows of each panel to the y axis. Panels with the same rows stand side by side and share the names.
-    `order` lists all rows from top to bottom. Raise a `UserError` without panels.
+    rows of each panel to the y axis. Panels with the same rows stand side by side and share the
+    names. `order` lists all rows from top to bottom. Raise a `UserError` without panels.
     """
     if not names:
         plotting.panels(0)  # raises
@@ -107,8 +107,8 @@ def dots(
 
 
 def early_dots(axis, rows: pd.DataFrame, name: str, label: str, scale: float = 100) -> None:
-    """Draw earlier values of the rows in grey; later values are darker. Column `part` is the share of
-    the training that has passed (1: the end)."""
+    """Draw earlier values of the rows in grey; later values are darker. Column `part` is the share
+    of the training that has passed (1: the end)."""
     for place, line in rows.groupby("place"):
         values = scale * line[name]
         axis.plot(values, [place] * len(line), color=EARLY_COLOR, linewidth=0.8, zorder=1)
@@ -142,9 +142,9 @@ def base_line(axis, value: float, low: float, high: float, label: str = "base mo
 
 
 def parts_figure(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda axis, group: None):
-    """A figure of the parts of gains, with a panel for each test and a row for each arm. `note` takes
-    the rows of a panel and returns a line of its title. `draw_more` adds to a panel; the column
-    `place` of its argument `group` is the place on the y axis."""
+    """A figure of the parts of gains, with a panel for each test and a row for each arm. `note`
+    takes the rows of a panel and returns a line of its title. `draw_more` adds to a panel; the
+    column `place` of its argument `group` is the place on the y axis."""
     models, groups = frame.model.nunique(), plotting.groups(frame, ["model", "task", "eval_task"])
     names = [list(dict.fromkeys(group.arm)) for _, group in groups]
     row = 0.05 + 0.075 * len(parts)

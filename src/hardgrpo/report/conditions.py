@@ -1,4 +1,5 @@
-"""Decide from the configuration of a study, before any run, whether the study has data for a figure."""
+"""Decide from the configuration of a study, before any run, whether the study has data for a
+figure."""
 
 import json
 
@@ -40,8 +41,8 @@ def is_compared(study: ResolvedStudy) -> bool:
 
 
 def has_tiers(study: ResolvedStudy) -> bool:
-    """Whether the configuration says that problems of a test have several tiers. Tiers in the rows of
-    a user's file are unknown before the file is read."""
+    """Whether the configuration says that problems of a test have several tiers. Tiers in the rows
+    of a user's file are unknown before the file is read."""
     return any(has_several_tiers(study.tasks[test]) for _, test in tests(study))
 
 
@@ -91,8 +92,9 @@ def budget_lines(study: ResolvedStudy) -> dict[str, str]:
 
 
 def has_labels(study: ResolvedStudy) -> bool:
-    """Whether runs differ in the labels that they need (of the whole pool, of the chosen prompts, or
-    none). False if a run chooses prompts while it trains: figure `rollouts` then shows the labels."""
+    """Whether runs differ in the labels that they need (of the whole pool, of the chosen prompts,
+    or none). False if a run chooses prompts while it trains: figure `rollouts` then shows the
+    labels."""
     needs = {
         (
             policies.labels_before(study.policies[run.policy]),
@@ -123,8 +125,8 @@ def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
 
 
 def limits(study: ResolvedStudy) -> dict[str, int]:
-    """{test: completion limit} of all pairs of tests that grade the same completions: one test grades
-    them truncated (`cut_from`), its partner grades them whole."""
+    """{test: completion limit} of all pairs of tests that grade the same completions: one test
+    grades them truncated (`cut_from`), its partner grades them whole."""
     token_limits = {}
     for model, task in {(run.model, run.task) for run in study.runs}:
         names = study.eval_tasks(task, model)

@@ -37,8 +37,8 @@ ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 
 @dataclass(frozen=True)
 class Condition:
-    """What the rows of a table must fulfil. `test` receives the estimate, the ends of its interval and
-    the limit; `words` is the expectation in an error message."""
+    """What the rows of a table must fulfil. `test` receives the estimate, the ends of its interval
+    and the limit; `words` is the expectation in an error message."""
 
     words: str
     test: object
@@ -190,8 +190,8 @@ def claim_lines(text: str) -> dict[str, int]:
 
 
 def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name: str) -> int:
-    """The number of conditions. Raise a `UserError` if the tables do not fulfil a condition, or if a
-    marked sentence has none. `text` is the paper's text, `name` its file."""
+    """The number of conditions. Raise a `UserError` if the tables do not fulfil a condition, or if
+    a marked sentence has none. `text` is the paper's text, `name` its file."""
     lines = claim_lines(text)
     if missing := sorted(lines.keys() - conditions.keys()):
         raise UserError(
@@ -211,8 +211,8 @@ def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name:
 
 
 def check_entry(tables: Committed, entry: dict, place: str) -> None:
-    """Raise a `UserError` unless every row of an entry fulfils its condition, or with the keys `share`
-    or `count` (least, most) as many rows as they state."""
+    """Raise a `UserError` unless every row of an entry fulfils its condition, or with the keys
+    `share` or `count` (least, most) as many rows as they state."""
     table = entry["table"]
     frame = tables.rows(entry, place)
     tested = [name for name in CONDITIONS if name in entry]

@@ -68,9 +68,9 @@ def allow_breaks(cell: str, column: Column) -> str:
 def table(columns: list[Column]) -> str:
     r"""A booktabs longtable, which may break over pages; "" if there are no rows.
 
-    The table has a caption if \tablecaption is defined. `printed_columns` says which columns move into
-    the caption. A table of more than MOST_ROWS rows is not printed: \filedtable prints its number of
-    rows.
+    The table has a caption if \tablecaption is defined. `printed_columns` says which columns move
+    into the caption. A table of more than MOST_ROWS rows is not printed: \filedtable prints its
+    number of rows.
     """
     if not columns or not columns[0].cells:
         return ""
@@ -109,9 +109,9 @@ def table(columns: list[Column]) -> str:
 
 
 def printed_columns(columns: list[Column]) -> tuple[list[str], list[Column]]:
-    """(notes for the caption, columns to print). A column whose cells are all equal becomes a note, if
-    it has a text for the note or the table has at least FEW rows. A column of numbers that are all
-    unknown is left out."""
+    """(notes for the caption, columns to print). A column whose cells are all equal becomes a note,
+    if it has a text for the note or the table has at least FEW rows. A column of numbers that are
+    all unknown is left out."""
     notes, shown_columns = [], []
     for column in known_columns(columns):
         values = list(filter(None, dict.fromkeys(column.cells)))
@@ -125,8 +125,8 @@ def printed_columns(columns: list[Column]) -> tuple[list[str], list[Column]]:
 
 
 def head_rows(headers: list[str]) -> str:
-    r"""The rows of a table's head. The part of a header after a comma ("gain, pp") is in a second row,
-    which keeps columns narrow."""
+    r"""The rows of a table's head. The part of a header after a comma ("gain, pp") is in a second
+    row, which keeps columns narrow."""
     names, units = zip(*(header.partition(", ")[::2] for header in headers))
     rows = [names, units] if any(units) else [names]
     return " ".join(" & ".join(row) + r" \\" for row in rows)
@@ -173,8 +173,8 @@ def macros(values: dict[str, str]) -> str:
 
 
 def captions(kind: str, values: dict[str, str], sources: dict[str, str]) -> str:
-    r"""A command \register, which supplement.tex defines, for every table or figure: its caption and
-    source."""
+    r"""A command \register, which supplement.tex defines, for every table or figure: its caption
+    and source."""
     return "".join(
         f"\\register{{{kind}}}{{{name}}}{{{caption}}}{{{sources[name]}}}\n"
         for name, caption in values.items()
@@ -182,8 +182,8 @@ def captions(kind: str, values: dict[str, str], sources: dict[str, str]) -> str:
 
 
 def source(program: str, tables: list[str]) -> str:
-    r"""The program that makes a figure or table, and the tables that it reads. Files of the repository
-    are links (\projectfile of supplement.tex)."""
+    r"""The program that makes a figure or table, and the tables that it reads. Files of the
+    repository are links (\projectfile of supplement.tex)."""
     return f"Made by {project_file(program)} from {', '.join(map(project_file, tables))}."
 
 

@@ -39,7 +39,8 @@ def format_values(form: str, *values) -> str:
 
 
 class Numbers:
-    """The text of each macro (`values`), its origin (`origins`), and the summary tables (`tables`)."""
+    """The text of each macro (`values`), its origin (`origins`), and the summary tables
+    (`tables`)."""
 
     def __init__(self, tables: files.Tables, first_recipe: str):
         self.values: dict[str, str] = {}
@@ -50,7 +51,8 @@ class Numbers:
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
     def define(self, key: str, text: str, *origin) -> str:
-        """Define a macro and return the LaTeX that uses it. `origin`: table, line, columns, format."""
+        """Define a macro and return the LaTeX that uses it. `origin`: table, line, columns,
+        format."""
         self.values[key] = text
         self.origins.append(dict.fromkeys(ORIGIN, "") | dict(zip(ORIGIN, (key, text, *origin))))
         return rf"\result{{{key}}}"
@@ -110,8 +112,8 @@ def design(study: dict) -> dict[str, str]:
 
 
 def describe_settings(settings: dict) -> str:
-    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with the
-    value None (the recipe has no such setting) are omitted."""
+    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with
+    the value None (the recipe has no such setting) are omitted."""
     words = {
         key: f"({describe_settings(value)})" if isinstance(value, dict) else value
         for key, value in settings.items()

@@ -72,9 +72,9 @@ def cell(row) -> str:
 
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
-    """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}: one
-    estimate if there is one row or if all estimates round to zero, and [] if there is none. `key`
-    returns the name of a row's macro.
+    """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}:
+    one estimate if there is one row or if all estimates round to zero, and [] if there is none.
+    `key` returns the name of a row's macro.
     """
     rows = rows[rows[name].notna()]
     if not len(rows):
@@ -216,8 +216,8 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
 
 
 def resolved_differences(pairs: pd.DataFrame) -> dict:
-    """{"compared": whether there are pairs of policies, "resolved": the differences that are resolved
-    after Holm's correction, "detectable": the macro of the detectable difference}."""
+    """{"compared": whether there are pairs of policies, "resolved": the differences that are
+    resolved after Holm's correction, "detectable": the macro of the detectable difference}."""
     resolved_pairs = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
@@ -429,8 +429,8 @@ def unsolved(numbers) -> str:
 
 
 def followed(numbers) -> str:
-    """Recorded training runs: learnable shares over all later epochs of `all`, `hard` and the policies
-    with the largest and the smallest share."""
+    """Recorded training runs: learnable shares over all later epochs of `all`, `hard` and the
+    policies with the largest and the smallest share."""
     table, runs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(
         ["model", "task"], sort=False

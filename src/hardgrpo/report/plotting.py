@@ -72,8 +72,9 @@ def use_policies(settings: dict[str, dict]) -> None:
 
 
 def looks(settings: dict[str, dict]) -> dict[str, dict]:
-    """{policy: colour, marker, dashes, fill and size}. The rule sets the hue. Policies that differ in
-    the budget alone differ in fill and size; other policies of a hue differ in marker and dashes.
+    """{policy: colour, marker, dashes, fill and size}. The rule sets the hue. Policies that differ
+    in the budget alone differ in fill and size; other policies of a hue differ in marker and
+    dashes.
     """
     ways: dict[str, list[str]] = {}
     for name, policy in settings.items():
@@ -158,8 +159,8 @@ def mark(policy: str, policies: list[str], group: int = 0, model: int | None = N
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
-    """A figure with `count` panels, and the panels' axes row by row. Panels are `height` inches high,
-    or lower if they do not fit on a page. Raise a `UserError` if `count` is 0."""
+    """A figure with `count` panels, and the panels' axes row by row. Panels are `height` inches
+    high, or lower if they do not fit on a page. Raise a `UserError` if `count` is 0."""
     if not count:
         raise UserError("no rows to draw in this figure; the study has no data for this figure")
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
@@ -226,8 +227,8 @@ def spread(index: int, count: int, width: float) -> float:
 
 
 def legend(figure, axes) -> None:
-    """Draw a legend above all panels, with each label once. A legend of more than four rows makes the
-    figure higher."""
+    """Draw a legend above all panels, with each label once. A legend of more than four rows makes
+    the figure higher."""
     entries = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels()):

@@ -529,8 +529,8 @@ COUNT_FIGURES = {
 
 
 def make_table(name: str, tables: Mapping[str, "pd.DataFrame"], study: dict) -> tuple:
-    """(rows for the CSV, columns to show) of a table of the paper. `tables` holds the summary tables by
-    name, `study` is the study's design (designs.design)."""
+    """(rows for the CSV, columns to show) of a table of the paper. `tables` holds the summary
+    tables by name, `study` is the study's design (designs.design)."""
     entry = TABLES[name]
     function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
     design = {"study": study} if entry.design else {}

@@ -19,9 +19,9 @@ def first_and_last(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(curves, series: list[tuple[str, float, str]]):
-    """(figure, drawn rows, {column of `curves`: its axes}). The figure has a stack of panels for each
-    model, task and recipe, with a panel for each entry of `series`: (column of `curves`, scale, label
-    of the axis)."""
+    """(figure, drawn rows, {column of `curves`: its axes}). The figure has a stack of panels for
+    each model, task and recipe, with a panel for each entry of `series`: (column of `curves`,
+    scale, label of the axis)."""
     columns_drawn = drawn_columns([name for name, *_ in series])
     models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
     groups = plotting.groups(curves, ["model", "task", "recipe"])

@@ -146,8 +146,8 @@ def set_scales(axis, places: list[float], ways: list[str]) -> None:
 
 
 def draw_real(axis, real: pd.DataFrame) -> None:
-    """Draw the panel of published models: a row for each way of choosing, in groups by measure, with
-    the model and its number of runs at the right."""
+    """Draw the panel of published models: a row for each way of choosing, in groups by measure,
+    with the model and its number of runs at the right."""
     to_axis, place = axis.get_yaxis_transform(), 0.0
     places = []
     beside = {"transform": to_axis, "va": "center", "fontsize": 7}
@@ -171,8 +171,8 @@ def draw_real(axis, real: pd.DataFrame) -> None:
 
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
-    """Draw a dot with its interval for each case: coloured if the way is better or worse than a random
-    choice, hollow if the trained model is no better than its base."""
+    """Draw a dot with its interval for each case: coloured if the way is better or worse than a
+    random choice, hollow if the trained model is no better than its base."""
     for index, row in enumerate(rows.itertuples()):
         y = place + plotting.spread(index, len(rows), 0.7)
         is_decided = row.verdict != random_choice.OPEN

@@ -89,8 +89,8 @@ def of_models_and_tasks(
 
 
 def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
-    """Numbers of test questions that equal or are near a question of the task's pool, and of repeated
-    questions of the pool; None if unknown."""
+    """Numbers of test questions that equal or are near a question of the task's pool, and of
+    repeated questions of the pool; None if unknown."""
     rows = contamination[(contamination.task == task) & (contamination.eval_task == task)]
     return (
         {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")}
@@ -159,8 +159,8 @@ def printed_points(share: float) -> float:
 
 def worth_it(row) -> str:
     """The answer for an arm. The answer YES needs a gain over no training and no fall of greedy
-    accuracy. If the study compares the arm with a random choice of as many prompts, YES also needs a
-    lead over this choice (Holm's correction within the case)."""
+    accuracy. If the study compares the arm with a random choice of as many prompts, YES also needs
+    a lead over this choice (Holm's correction within the case)."""
     if not is_known(row.gain_low, row.gain_high) or row.gain_low == row.gain_high:
         return UNKNOWN_WORTH
     if row.gain_high < 0:

@@ -36,9 +36,9 @@ class Arguments(Entries):
         self.studies, self.workflow = studies, workflow
 
     def code(self, program: str, *modules: str) -> str:
-        """Checksum of a program of scripts/, of the modules that it loads by name (`modules`), and of all
-        project code that these import. Cheap rules have this parameter, so that they run again when
-        their code changes."""
+        """Checksum of a program of scripts/, of the modules that it loads by name (`modules`), and
+        of all project code that these import. Cheap rules have this parameter, so that they run
+        again when their code changes."""
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
 
@@ -129,8 +129,8 @@ class Arguments(Entries):
         return f"--samples {probe['samples']}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that reduce a probe to the task's number of samples, if the task in `cut_from` has
-        more."""
+        """Arguments that reduce a probe to the task's number of samples, if the task in `cut_from`
+        has more."""
         task = self._task(wildcards)
         samples = task["probe"]["samples"]
         longer_samples = self.config["tasks"][task["cut_from"]]["probe"]["samples"]
@@ -147,8 +147,8 @@ class Arguments(Entries):
         )
 
     def recording_code(self, wildcards: Wildcards) -> str:
-        """For recordings, the checksum of the program that measures difficulty. Empty for models with
-        weights, so that a change of this code does not rerun their trainings."""
+        """For recordings, the checksum of the program that measures difficulty. Empty for models
+        with weights, so that a change of this code does not rerun their trainings."""
         return (
             self.code("probe/measure_difficulty.py")
             if wildcards.model in self.names.recorded
@@ -174,8 +174,8 @@ class Arguments(Entries):
         return as_json(self._first_policy(wildcards.policy) | {"budget": budget})
 
     def _first_policy(self, name: str) -> dict:
-        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is
-        that of the first round."""
+        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget
+        is that of the first round."""
         policy = self.config["policies"][name]
         rule = {
             key: value

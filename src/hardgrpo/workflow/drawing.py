@@ -39,9 +39,9 @@ def tables_of_entries(entries: Mapping) -> dict[str, None]:
 
 
 class Drawing:
-    """The drawings of the resolved studies of a configuration. `workflow` is Snakemake's object of this
-    name in a Snakefile. `has_tex`: whether jobs have TeX. `is_report`: whether Snakemake is called with
-    `--report`."""
+    """The drawings of the resolved studies of a configuration. `workflow` is Snakemake's object of
+    this name in a Snakefile. `has_tex`: whether jobs have TeX. `is_report`: whether Snakemake is
+    called with `--report`."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Drawing:
     # --- inputs of drawings ---
 
     def is_drawing_only(self) -> bool:
-        """Whether all targets are figures, tables, papers or crates, for which no study is run, even if
-        results are missing."""
+        """Whether all targets are figures, tables, papers or crates, for which no study is run,
+        even if results are missing."""
         is_drawing = lambda name: (
             name in ("figures", "paper", "supplement", "crate")
             or (name.startswith("paper/") and not name.endswith("explorer.html"))
@@ -71,14 +71,14 @@ class Drawing:
         return all(map(is_drawing, targets))
 
     def _reports_drawings(self) -> bool:
-        """Whether a report is made of a study that was only drawn: the study has no explorer, because
-        its completions are not on this machine."""
+        """Whether a report is made of a study that was only drawn: the study has no explorer,
+        because its completions are not on this machine."""
         explorer = self.explorer(self.config["study"])
         return self.is_report and not all(map(os.path.exists, explorer))
 
     def results(self, wildcards: Wildcards) -> list[str] | str:
-        """Inputs of a study's summaries. If all targets are drawings, a path that cannot exist, so that
-        Snakemake uses the existing summaries and plans no run."""
+        """Inputs of a study's summaries. If all targets are drawings, a path that cannot exist, so
+        that Snakemake uses the existing summaries and plans no run."""
         if self.is_drawing_only():
             return NO_SUMMARIES
         study = self.studies[wildcards.study]
@@ -96,9 +96,9 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A run draws the tables that it computes. The targets `figures` and `supplement` draw the tables
-        that `draw` in the configuration names. If these are missing, the result is a message, which
-        Snakemake reports as a missing file.
+        A run draws the tables that it computes. The targets `figures` and `supplement` draw the
+        tables that `draw` in the configuration names. If these are missing, the result is a
+        message, which Snakemake reports as a missing file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
@@ -158,8 +158,8 @@ class Drawing:
         return self._all_summaries(wildcards.study)
 
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
-        """The configured study's tables. They are inputs of the targets `figures` and `paper`, because
-        Snakemake reports no missing input of a figure that already exists."""
+        """The configured study's tables. They are inputs of the targets `figures` and `paper`,
+        because Snakemake reports no missing input of a figure that already exists."""
         return self._all_summaries(self.config["study"])
 
     def _all_summaries(self, study: str) -> list[str]:
@@ -290,14 +290,14 @@ class Drawing:
     # --- Snakemake's report ---
 
     def in_report(self, path: str) -> bool:
-        """Whether a table of the configured study is part of the report: it has rows, or was not made
-        yet. `path` has the wildcard {study}."""
+        """Whether a table of the configured study is part of the report: it has rows, or was not
+        made yet. `path` has the wildcard {study}."""
         rows = Path(path.format(study=self.config["study"])).with_suffix(".csv")
         return not rows.exists() or len(rows.read_text(encoding="utf-8").splitlines()) > 1
 
     def landing(self) -> dict:
-        """The first page of the report: the answers of the page "Was it worth it?", and the first of
-        PICTURES that the study has, as a data URI."""
+        """The first page of the report: the answers of the page "Was it worth it?", and the first
+        of PICTURES that the study has, as a data URI."""
         folder = Path("paper", self.config["study"])
         worth = folder / "worth.html"
         text = worth.read_text(encoding="utf-8") if worth.exists() else ""
@@ -312,8 +312,8 @@ class Drawing:
     # --- a study that is finished ---
 
     def finished(self, study: str) -> list[str]:
-        """All files of a finished study. A study that was finished without TeX stays finished when TeX
-        is installed later (`suggest_pdf` says how to make the PDF)."""
+        """All files of a finished study. A study that was finished without TeX stays finished when
+        TeX is installed later (`suggest_pdf` says how to make the PDF)."""
         if self.studies[study].is_analysis:
             return self.paper(study)
         if self.is_report and self._reports_drawings():
@@ -336,8 +336,8 @@ class Drawing:
             )
 
     def note_missing_pdf(self, study: str) -> None:
-        """Write or remove the note that says how to make the PDF of a finished study without PDF. Called
-        after each call of Snakemake."""
+        """Write or remove the note that says how to make the PDF of a finished study without PDF.
+        Called after each call of Snakemake."""
         if self.studies[study].is_analysis:
             return
         note = _note(study)

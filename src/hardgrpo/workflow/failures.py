@@ -13,8 +13,8 @@ P, T = ParamSpec("P"), TypeVar("T")
 
 
 def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
-    """`function`, but raising `WorkflowError` instead of `UserError`. Snakemake prints the message of a
-    `WorkflowError` with the place in the rules, and no traceback."""
+    """`function`, but raising `WorkflowError` instead of `UserError`. Snakemake prints the message
+    of a `WorkflowError` with the place in the rules, and no traceback."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

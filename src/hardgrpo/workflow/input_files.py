@@ -100,9 +100,9 @@ class InputFiles(Entries):
         return paths.difficulty(*self._deciding_probe(wildcards))
 
     def measures(self, wildcards: Wildcards) -> dict[str, str]:
-        """The files that a policy chooses by, as named inputs: pass rates, or signals (and the labelled
-        sample if the policy predicts pass rates), or only the questions (and the annotated problems for
-        rule `annotated`)."""
+        """The files that a policy chooses by, as named inputs: pass rates, or signals (and the
+        labelled sample if the policy predicts pass rates), or only the questions (and the annotated
+        problems for rule `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
         policy = self._policy(wildcards)
         # An existing subset needs no check: Snakemake keeps an output whose inputs are missing.
@@ -189,7 +189,8 @@ class InputFiles(Entries):
 
     @functools.cached_property
     def _configured_runs(self) -> frozenset[settings.Run]:
-        """The runs of the configured study, as a set, in which each pruning job looks up its run."""
+        """The runs of the configured study, as a set, in which each pruning job looks up its
+        run."""
         return frozenset(self.studies[self.config["study"]].runs)
 
     def recorded_base(self, wildcards: Wildcards) -> str:
@@ -199,8 +200,9 @@ class InputFiles(Entries):
         return list(self.recorded_steps(wildcards).values())
 
     def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
-        """{step: file} of the recorded checkpoints of a run. Without recorded checkpoints, a path that
-        does not exist, and no error, because committed summaries can be drawn without recordings."""
+        """{step: file} of the recorded checkpoints of a run. Without recorded checkpoints, a path
+        that does not exist, and no error, because committed summaries can be drawn without
+        recordings."""
         model, task, policy = wildcards.model, wildcards.task, wildcards.policy
         if "repository" in self._source(model):
             steps = self.original_checkpoints(model, task, policy)
@@ -308,8 +310,9 @@ class InputFiles(Entries):
         return self._original(self._source(wildcards.model), self._source(wildcards.model)["file"])
 
     def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
-        """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the folder
-        `local`, in the order of steps. Empty files are left out and logged (two of HE's are empty)."""
+        """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the
+        folder `local`, in the order of steps. Empty files are left out and logged (two of HE's are
+        empty)."""
         source, pattern = self._source(model), self._recording(model, task)["runs"][policy]
         pinned = self._pinned_originals(source)
         before, after = pattern.split("{step}")

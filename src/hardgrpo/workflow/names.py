@@ -50,8 +50,9 @@ def early_stop(
 class Names:
     """The values that the wildcards of a rule may take.
 
-    The wildcard `model` is the name of a base: the model's name, or a name such as tiny-seed0 if each
-    replicate has its own base. `stopped_probe` and `stop_obstacle` are the result of `early_stop`.
+    The wildcard `model` is the name of a base: the model's name, or a name such as tiny-seed0 if
+    each replicate has its own base. `stopped_probe` and `stop_obstacle` are the result of
+    `early_stop`.
     """
 
     def __init__(self, config: dict, studies: dict[str, ResolvedStudy]):

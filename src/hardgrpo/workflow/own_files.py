@@ -43,8 +43,8 @@ def check_clone() -> None:
 
 def write_configuration(changes: dict, name: str) -> tuple[Path, dict]:
     """(path of the written file below the clone, the whole configuration). `changes` are laid over
-    config.yaml. Raise a `UserError` and write nothing if the result is invalid. The clone becomes the
-    current folder."""
+    config.yaml. Raise a `UserError` and write nothing if the result is invalid. The clone becomes
+    the current folder."""
     os.chdir(ROOT)
     complete = load.complete(load.lay_over(files.read_yaml("config.yaml"), changes))
     checks.check(complete, "the command")
@@ -69,8 +69,8 @@ def run_workflow(configuration: Path, *targets: str) -> None:
 def find_column(
     path: str, columns: list[str], name: str | None, usual_names: tuple[str, ...]
 ) -> str | None:
-    """The column `name` (a `UserError` if it is missing). If `name` is None, the first column with a
-    usual name, or None."""
+    """The column `name` (a `UserError` if it is missing). If `name` is None, the first column with
+    a usual name, or None."""
     if name is not None:
         if name not in columns:
             raise UserError(

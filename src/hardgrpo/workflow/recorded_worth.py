@@ -214,8 +214,8 @@ def compare(before: Recording, after: Recording) -> None:
 
 
 def find_problems(before: Recording, after: Recording, args: argparse.Namespace) -> list[dict]:
-    """[{id, question, answer}] of the recorded prompts, in the order of `before`. Raise a `UserError` if
-    a prompt has no answer or different answers."""
+    """[{id, question, answer}] of the recorded prompts, in the order of `before`. Raise a
+    `UserError` if a prompt has no answer or different answers."""
     questions, answers, places = dict(after.questions), dict(after.answers), [after.path]
     for key, question in before.questions.items():
         if questions.setdefault(key, question) != question:

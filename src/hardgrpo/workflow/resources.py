@@ -34,11 +34,12 @@ CLUSTER_ENTRIES = (
 
 
 def read_cluster(default_resources) -> dict[str, str]:
-    """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if one is
-    invalid.
+    """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if
+    one is invalid.
 
-    Snakemake evaluates default-resources as Python, in which the partition `open` is a function. This
-    function therefore quotes the entries in `default_resources`, also for the Snakemake of each job.
+    Snakemake evaluates default-resources as Python, in which the partition `open` is a function.
+    This function therefore quotes the entries in `default_resources`, also for the Snakemake of
+    each job.
     """
     entries = {}
     for name in set(default_resources) & set(CLUSTER_ENTRIES):
@@ -72,8 +73,8 @@ def request_of(job, qos: str | None) -> cluster.Request:
 
 
 class Machine(Entries):
-    """The machine or cluster that runs the jobs: functions from the wildcards of a job to the resources
-    that the job requests.
+    """The machine or cluster that runs the jobs: functions from the wildcards of a job to the
+    resources that the job requests.
 
     `cluster_entries` is the result of `read_cluster`; it is empty without a cluster.
     """
@@ -100,11 +101,11 @@ class Machine(Entries):
     # --- any job ---
 
     def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
-        """Resources of jobs that may use GPUs: number, kind and partition. `count` maps the wildcards to
-        the number.
+        """Resources of jobs that may use GPUs: number, kind and partition. `count` maps the
+        wildcards to the number.
 
-        A resource that is None is not set. Without GPUs, gpu_model must be None: otherwise Snakemake
-        requests zero GPUs of that kind.
+        A resource that is None is not set. Without GPUs, gpu_model must be None: otherwise
+        Snakemake requests zero GPUs of that kind.
         """
 
         def entry(for_gpus: str, for_cpus: str = "") -> Callable[[Wildcards], str | None]:
@@ -191,8 +192,8 @@ class Machine(Entries):
         return settings.gpus(self._model(wildcards), "sampling")["count"]
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: its GPUs, or the address of a server. As a resource, a
-        changed address triggers no rerun."""
+        """Arguments of a program that samples: its GPUs, or the address of a server. As a resource,
+        a changed address triggers no rerun."""
         model = self._model(wildcards)
         if settings.is_served(model):
             return f"--server {shlex.quote(json.dumps(settings.server(model)))}"
@@ -219,8 +220,8 @@ class Machine(Entries):
     # --- training ---
 
     def for_training(self) -> dict[str, Callable]:
-        """Resources of a rule that trains a model. `hardware` holds the program's arguments about the
-        machine: they are a resource, because they must trigger no rerun."""
+        """Resources of a rule that trains a model. `hardware` holds the program's arguments about
+        the machine: they are a resource, because they must trigger no rerun."""
         return self.for_gpus(self._training_gpus) | {
             "gpu_gib": self._training_gpu_memory,
             "mem_mb": self._training_memory,

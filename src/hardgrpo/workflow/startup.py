@@ -60,8 +60,8 @@ def report_ignored_stop(subset: dict, names: Names, workflow) -> None:
 
 
 def results_obstacle(workflow) -> str | None:
-    """The reason why existing results cannot be used unchanged, with a remedy, or None. The reason is
-    also logged as a warning."""
+    """The reason why existing results cannot be used unchanged, with a remedy, or None. The reason
+    is also logged as a warning."""
     obstacle = _explain_results() if workflow.is_main_process else None
     if obstacle:
         logger.warning(obstacle)
@@ -69,8 +69,8 @@ def results_obstacle(workflow) -> str | None:
 
 
 def _explain_results() -> str | None:
-    """The reason why Snakemake has no records of the jobs that made the results, with a remedy. None if
-    there are records or no results."""
+    """The reason why Snakemake has no records of the jobs that made the results, with a remedy.
+    None if there are records or no results."""
     is_recorded = any(
         any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete")
     )
@@ -162,7 +162,8 @@ def write_plan_facts(config: dict, setting: dict) -> None:
 
 
 def plan_arguments(workflow, setting: dict) -> str:
-    """Arguments of scripts/plan/plan.py that plan the jobs of this call of Snakemake on its machine."""
+    """Arguments of scripts/plan/plan.py that plan the jobs of this call of Snakemake on its
+    machine."""
     call = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting)]
     for name in call.configfiles:
@@ -189,8 +190,8 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
 
 
 def _check_cluster(jobs: list, workflow) -> None:
-    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command that
-    reports the states of jobs, and make Snakemake repeat submissions that Slurm delays."""
+    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command
+    that reports the states of jobs, and make Snakemake repeat submissions that Slurm delays."""
     remote_jobs = (
         [job for job in jobs if not job.is_local]
         if workflow.executor_plugin.name == "slurm"
@@ -231,8 +232,8 @@ def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
 def lift_job_rate_limit(workflow) -> None:
     """Remove Snakemake's default limit of 100 job starts a second.
 
-    With a limit of any size, each finished job starts a timer, and each timer starts another timer a
-    second later (9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a third of a
+    With a limit of any size, each finished job starts a timer, and each timer starts another timer
+    a second later (9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a third of a
     core. The option --max-jobs-per-timespan cannot say "no limit".
     """
     limit = workflow.scheduling_settings.max_jobs_per_timespan
@@ -242,8 +243,8 @@ def lift_job_rate_limit(workflow) -> None:
 
 
 def quiet_scheduler() -> None:
-    """Drop the scheduler's two lines about each job that starts, for which Snakemake has no option. The
-    job's own lines follow."""
+    """Drop the scheduler's two lines about each job that starts, for which Snakemake has no option.
+    The job's own lines follow."""
     logger.addFilter(
         lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
     )

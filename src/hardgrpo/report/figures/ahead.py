@@ -69,8 +69,8 @@ def draw_rows(frame: pd.DataFrame):
 
 
 def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the columns COLUMNS: from `paired` at earlier checkpoints, and from `differences` at
-    the last checkpoint."""
+    """Rows with the columns COLUMNS: from `paired` at earlier checkpoints, and from `differences`
+    at the last checkpoint."""
     ends = gains[gains.decoding == "sampled"].groupby(CELL, sort=False).step.max()
     early = paired[paired["what"] == "checkpoint"]
     early = early.assign(step=early["at"].astype(int))

@@ -47,8 +47,8 @@ def draw_rows(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
 
 
 def row_names(quantity: str, group: pd.DataFrame, models: int) -> list[str]:
-    """A name for each row of the group: test and policy; paper and place if several rows have both in
-    common."""
+    """A name for each row of the group: test and policy; paper and place if several rows have both
+    in common."""
     names = []
     for row in group.itertuples():
         model = row.model.removesuffix("-recorded")

@@ -1,5 +1,5 @@
-"""Gain against the number of labels that a run buys, with 95 % intervals. Many arms are rows, in the
-order of their labels."""
+"""Gain against the number of labels that a run buys, with 95 % intervals. Many arms are rows, in
+the order of their labels."""
 
 import pandas as pd
 
@@ -10,7 +10,8 @@ from hardgrpo.report import arm_rows, plotting
 
 def draw(gains, spent, lines):
     """`lines` maps each policy to its line: policies that differ only in the budget share a line.
-    In the drawn rows, `labels` counts the labels for choosing the prompts and for training on them."""
+    In the drawn rows, `labels` counts the labels for choosing the prompts and for training on
+    them."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     points = gains.merge(spent[[*RUNS, "labels"]], on=RUNS)
     line = points.policy.map(lines)

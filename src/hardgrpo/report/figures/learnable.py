@@ -1,9 +1,9 @@
 """Gain against the learnable share of groups, and against another possible explanation: the mean
 completion length after training.
 
-A point is a model, task, policy and recipe. Its colour shows the rule, its shape the model (if there
-are several), and its fill whether the recipe is the study's first. Lines and R^2 are within a task
-and come from the table `regressions`.
+A point is a model, task, policy and recipe. Its colour shows the rule, its shape the model (if
+there are several), and its fill whether the recipe is the study's first. Lines and R^2 are within a
+task and come from the table `regressions`.
 """
 
 import numpy as np

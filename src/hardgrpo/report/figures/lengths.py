@@ -1,5 +1,5 @@
-"""Mean completion length, and the share of completions truncated at the limit, over training, by arm.
-Many arms are rows, at the first and at the last updates."""
+"""Mean completion length, and the share of completions truncated at the limit, over training, by
+arm. Many arms are rows, at the first and at the last updates."""
 
 import pandas as pd
 

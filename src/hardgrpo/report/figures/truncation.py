@@ -10,8 +10,8 @@ from hardgrpo.runtime.errors import UserError
 
 
 def draw(parts, limits: dict[str, int]):
-    """A row of panels for each model and task of training, a column for each test in `limits` ({test:
-    completion limit})."""
+    """A row of panels for each model and task of training, a column for each test in `limits`
+    ({test: completion limit})."""
     tests = sorted(limits, key=limits.get)
     frame = parts[parts.eval_task.isin(tests)]
     if frame.empty:
@@ -58,7 +58,8 @@ def draw(parts, limits: dict[str, int]):
 
 
 def part_bars(axis, group: pd.DataFrame) -> None:
-    """Draw the parts of each gain side by side, in points, with intervals, and a line at the gain."""
+    """Draw the parts of each gain side by side, in points, with intervals, and a line at the
+    gain."""
     width = 0.8 / len(plotting.PARTS)
     for number, (part, color, hatch) in enumerate(plotting.PARTS):
         places = [

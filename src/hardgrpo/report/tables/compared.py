@@ -75,7 +75,8 @@ def claims(claims: pd.DataFrame):
 
 
 def format_estimate(test: str, estimate: float, low: float, high: float) -> str:
-    """The text of an estimate: R^2 and log odds unscaled, shares and their differences in points."""
+    """The text of an estimate: R^2 and log odds unscaled, shares and their differences in
+    points."""
     is_unscaled = test.startswith(("R^2", LOG_ODDS))
     return (hundredths if is_unscaled else with_interval)(estimate, low, high)
 

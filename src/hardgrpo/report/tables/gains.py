@@ -63,8 +63,8 @@ def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
 
 
 def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """The mark of each row: `best` for the largest sampled gain of a (model, task, test) and `second`
-    for the second largest, if the gain differs from every smaller gain; else ""."""
+    """The mark of each row: `best` for the largest sampled gain of a (model, task, test) and
+    `second` for the second largest, if the gain differs from every smaller gain; else ""."""
     marks = []
     for row in frame.itertuples():
         is_same_test = lambda table, row=row: (
