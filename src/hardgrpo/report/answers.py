@@ -6,7 +6,6 @@ that computes the values of the text.
 
 from collections.abc import Callable
 
-import jinja2
 import pandas as pd
 
 from hardgrpo.analysis import claims, count_tables, formats, summaries, verdicts
@@ -40,12 +39,7 @@ def judge(analysis: dict, tables: dict[str, pd.DataFrame]) -> list[dict]:
 def text(analysis: dict, tables: dict[str, pd.DataFrame]) -> str:
     """The text of the answers. `analysis` is the analysis's entry in the configuration, `tables`
     are its summary tables by name."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(web.TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = markdown.environment(web.TEMPLATES)
     environment.filters |= {"table": markdown.table, "points": points}
     template = environment.get_template(f"answers_{analysis['kind']}.md.j2")
     return template.render(analysis=analysis, **VALUES[analysis["kind"]](analysis, tables)).strip()

@@ -19,15 +19,11 @@ supplement's text does not place are printed at its end.
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
 from hardgrpo.report import conditions
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
-
-if TYPE_CHECKING:  # importing pandas would slow down the workflow
-    import pandas as pd
 
 # --- summary tables
 # ----------------------------------------------------------------------------------------------------
@@ -375,7 +371,7 @@ FIGURES = {
         r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals. Dashed grey line: the base"
         " model, counting only samples in which every step is right. Where each policy is a row, the dashed line is the base model, in its interval.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
-        " after training by policy. Where the lines meet, training has only made answers likelier that the base model also reaches."
+        " after training by policy. Where the lines meet, training has only raised the probability of answers that the base model also reaches."
         " More than eight arms are rows, at the smallest and the largest k.",
         when=conditions.has_reach,
     ),
@@ -528,7 +524,7 @@ COUNT_FIGURES = {
 }  # fmt: skip
 
 
-def make_table(name: str, tables: Mapping[str, "pd.DataFrame"], study: dict) -> tuple:
+def make_table(name: str, tables: Mapping, study: dict) -> tuple:
     """(rows for the CSV, columns to show) of a table of the paper. `tables` holds the summary
     tables by name, `study` is the study's design (designs.design)."""
     entry = TABLES[name]
