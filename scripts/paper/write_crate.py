@@ -106,7 +106,6 @@ def main() -> None:
 def entities_of(
     study: dict, results: list[Path], rules: list[Path], runs: list[Path]
 ) -> list[Entity]:
-    """The entities of the crate."""
     citation = yaml.safe_load(files.read_text("CITATION.cff"))
     authors = [
         {"@id": f"#author-{number}", "@type": "Organization", "name": author["name"]}
@@ -184,7 +183,6 @@ def publication_date(citation: dict, ends: list[str]) -> str:
 
 
 def run_action(folder: Path, record: dict, author: Entity) -> Entity:
-    """The action that trained one run."""
     start, end = times_of(record)
     packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
     return {
@@ -205,7 +203,7 @@ def code_of(record: dict) -> str:
 
 
 def times_of(record: dict) -> tuple[str, str]:
-    """When a run started and ended."""
+    """(start, end) of a run, in ISO 8601."""
     start = datetime.datetime.fromisoformat(record["started"])
     return start.isoformat(), (start + datetime.timedelta(seconds=record["seconds"])).isoformat(
         timespec="seconds"

@@ -13,7 +13,6 @@ ARMS = [("", ""), ("random", "mini_100"), ("random", "mini_100_quarter")]  # (po
 
 
 def gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Sampled and greedy gain of each arm."""
     lines = []
     for (policy, recipe), rows in tables["gains"].groupby(["policy", "recipe"], sort=False):
         sampled, greedy = (
@@ -47,8 +46,6 @@ def contrast(mcnemar: pd.DataFrame) -> str:
 
 
 def margins(root: Path) -> pd.DataFrame:
-    """Margins and right greedy results by operation, before and after training on random
-    prompts."""
     rows = pd.read_csv(root / "docs/margins.csv", keep_default_na=False).query("study == @RATES")
     lines = []
     for operation, group in rows.groupby("operation", sort=False):

@@ -99,8 +99,7 @@ def leads_of_study(
     spent: pd.DataFrame,
     gains: pd.DataFrame,
 ) -> list[Lead]:
-    """The leads of a study, from its tables `differences`, `spent` and `gains`, and from sections
-    of the configuration."""
+    """The leads of a study, from its tables and from sections of the configuration."""
     labels = {
         (row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()
     }
@@ -232,9 +231,8 @@ TRAINED_ON_ALL = "no choice: trained\non the whole pool,\ngain on these prompts"
 
 
 def real_models(root: Path) -> pd.DataFrame:
-    """Leads over a random choice of as many prompts for published models, with the columns
-    `measure`, `way`, `model`, `runs`, `difference`, `low` and `high` (shares), from the committed
-    tables of the studies `recordings` and `before_after`."""
+    """Leads of published models over a random choice of as many prompts, in the columns of `real`
+    of ways.draw, from the committed tables of the studies `recordings` and `before_after`."""
     rows = []
     recorded_runs = pd.read_csv(root / paths.reference("recordings") / "recorded_runs.csv")
     last = recorded.last_checkpoints(recorded_runs)

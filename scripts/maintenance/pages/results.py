@@ -45,8 +45,7 @@ PAPERS_OF = {REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}
 KINDS = ("finishing", "sharpening", "new_solving")
 
 
-# --- formatted values
-# -------------------------------------------------------------------------------------------------
+# --- formatted values ---
 
 
 def anchor(study: str) -> str:
@@ -102,8 +101,7 @@ def random_of(all_policies: dict, policy: str) -> str:
     return next(name for name, entry in all_policies.items() if entry == random_entry)
 
 
-# --- the table of each study
-# ------------------------------------------------------------------------------------------
+# --- the table of each study ---
 
 
 def primary_claims(rows: pd.DataFrame) -> pd.DataFrame:
@@ -308,7 +306,7 @@ def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> d
 
 
 def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
-    """Shares over all later epochs of the recorded training run, by policy."""
+    """Shares over all later epochs of the recorded run, by policy."""
     lines = []
     for row in table[table.stretch.isna()].itertuples():
         policy_rows = table[table.policy == row.policy]
@@ -332,8 +330,7 @@ def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
     return {f"{tasks[row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
 
 
-# --- findings
-# ---------------------------------------------------------------------------------------------------------
+# --- findings ---
 
 
 def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
@@ -386,7 +383,6 @@ def primary(rows: pd.DataFrame, study: str, paper: str) -> str:
 
 
 def primary_rows(rows: pd.DataFrame, study: str, paper: str) -> pd.DataFrame:
-    """The rows of a paper's primary claim in a study."""
     return rows[(rows.study == study) & (rows.paper == paper) & (rows.primary == 1)]
 
 
@@ -460,7 +456,6 @@ def values(root: Path, config: dict) -> dict:
 
 
 def page(root: Path, config: dict) -> str:
-    """The text of docs/results.md."""
     content = values(root, config)
     studies = content["studies"]
     return templates.fill(

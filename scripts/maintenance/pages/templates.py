@@ -10,7 +10,6 @@ FOLDER = Path(__file__).parent / "templates"
 
 
 def fill(name: str, **values) -> str:
-    """The text of a template."""
     templates = environment(FOLDER)
     templates.filters |= {"table": table, "change": change, "quoted": quoted}
     templates.globals["interval"] = interval

@@ -37,8 +37,7 @@ def judge(analysis: dict, tables: dict[str, pd.DataFrame]) -> list[dict]:
 
 
 def text(analysis: dict, tables: dict[str, pd.DataFrame]) -> str:
-    """The text of the answers. `analysis` is the analysis's entry in the configuration, `tables`
-    are its summary tables by name."""
+    """The text of the answers. `analysis` is the analysis's entry in the configuration."""
     environment = markdown.environment(web.TEMPLATES)
     environment.filters |= {"table": markdown.table, "points": points}
     template = environment.get_template(f"answers_{analysis['kind']}.md.j2")

@@ -14,7 +14,6 @@ def has_training(study: ResolvedStudy) -> bool:
 
 
 def has_rollouts(study: ResolvedStudy) -> bool:
-    """Whether a run samples rollouts."""
     names = {run.recipe for run in study.runs} - {"recorded"}
     return any(not settings.is_supervised(study.recipes[name]) for name in names)
 
@@ -25,7 +24,6 @@ def tests(study: ResolvedStudy) -> set[tuple[str, str]]:
 
 
 def has_reach(study: ResolvedStudy) -> bool:
-    """Whether the reach of a base model is measured."""
     return any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs)
 
 
@@ -47,8 +45,8 @@ def has_tiers(study: ResolvedStudy) -> bool:
 
 
 def has_several_tiers(task: dict) -> bool:
-    """Whether the configuration of a task says that its test problems have several tiers. A dataset
-    of choices is one tier: its number of objects."""
+    """Whether the test problems of one task have several tiers (see `has_tiers`). A dataset of
+    choices is one tier: its number of objects."""
     source = task["source"]
     is_one_tier = source.get("format") == "choices" and len(source.get("test", ())) == 1
     return settings.has_tiers(task) and not is_one_tier

@@ -119,8 +119,7 @@ def words_of(entry: dict) -> str:
     )
 
 
-# --- numbers
-# -------------------------------------------------------------------------------------------------
+# --- numbers ---
 
 
 def macros(tables: Committed, numbers: dict[str, dict]) -> list[dict]:
@@ -174,8 +173,7 @@ def commands(rows: list[dict]) -> str:
     )
 
 
-# --- conditions of sentences
-# -------------------------------------------------------------------------------------------------
+# --- conditions of sentences ---
 
 CLAIM = re.compile(r"\\claim\{([\w.]+)\}")
 

@@ -67,7 +67,7 @@ class Numbers:
 
 
 def texts(numbers: Numbers, study: dict) -> dict[str, str]:
-    """{macro: paragraph}. The paragraphs quote numbers by their macros."""
+    """{macro: paragraph}."""
     return {
         "abstract": paragraphs.abstract(numbers, study),
         "gains": paragraphs.gains(numbers, study["policy_settings"]),

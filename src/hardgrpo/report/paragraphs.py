@@ -29,8 +29,7 @@ PROPERTIES = {  # {predictor in lead_regressions: the property of a base model i
 }
 
 
-# --- text
-# ----------------------------------------------------------------------------------------------------------------
+# --- text ---
 
 
 def fill(paragraph: str, **values) -> str:
@@ -95,8 +94,7 @@ def part_key(name: str) -> Callable:
     return lambda row: f"{name}.{cell(row)}"
 
 
-# --- the abstract
-# --------------------------------------------------------------------------------------------------------
+# --- the abstract ---
 
 
 def abstract(numbers, study: dict) -> str:
@@ -166,8 +164,7 @@ def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
     return own_test_rows(kinds)[own_test_rows(kinds).tier.isna()]
 
 
-# --- results
-# -------------------------------------------------------------------------------------------------------------
+# --- results ---
 
 
 def judged(numbers) -> str:

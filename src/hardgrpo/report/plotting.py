@@ -304,7 +304,6 @@ def panel_title(
 
 
 def sizes(group: pd.DataFrame) -> str:
-    """Numbers of problems and seeds of a panel."""
     return f"{int(group.problems.max()):,} problems, {seeds(group)}"
 
 
@@ -354,6 +353,5 @@ def series(
     share: bool = False,
     **look,
 ) -> None:
-    """Draw a column with its intervals at `places` of the x axis."""
     lengths = bars(frame, name, scale, share)
     axis.errorbar(places, scale * frame[name], yerr=lengths, elinewidth=bar_width, **look)

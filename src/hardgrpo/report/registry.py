@@ -25,8 +25,7 @@ from hardgrpo.report import conditions
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
 
-# --- summary tables
-# ----------------------------------------------------------------------------------------------------
+# --- summary tables ---
 
 # Inputs of summary tables that are not summary tables themselves. scripts/summaries/summarize.py
 # reads them.
@@ -213,8 +212,7 @@ def columns(*names: str) -> dict[str, list[str]]:
     return {name: tables[name].columns if name in tables else [] for name in names}
 
 
-# --- tables of the paper
-# -----------------------------------------------------------------------------------------------
+# --- tables of the paper ---
 
 
 @dataclass(frozen=True)
@@ -294,8 +292,7 @@ TABLES = {
 }  # fmt: skip
 
 
-# --- figures
-# -----------------------------------------------------------------------------------------------------------
+# --- figures ---
 
 
 @dataclass(frozen=True)
@@ -534,14 +531,13 @@ def make_table(name: str, tables: Mapping, study: dict) -> tuple:
 
 
 def all_figures() -> dict[str, Figure]:
-    """The figures of trained studies and of analyses of published numbers, by name."""
+    """{name: figure} of trained studies and of analyses of published numbers."""
     return FIGURES | {
         name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()
     }
 
 
 def summary_tables(study: ResolvedStudy) -> list[str]:
-    """Names of the summary tables of a study."""
     return list(COUNT_TABLES[study.entry["kind"]] if study.is_analysis else SUMMARIES)
 
 

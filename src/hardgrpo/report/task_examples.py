@@ -20,7 +20,6 @@ class Example:
 
 
 def examples() -> list[Example]:
-    """An example of `swaps` and of `arithmetic`."""
     swaps = generated.draw_swaps(random.Random(SEED), [3], [STEPS])
     arithmetic = generated.draw_arithmetic(random.Random(SEED), [STEPS])
     slips = dict.fromkeys("+-*/", 0.5)

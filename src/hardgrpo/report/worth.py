@@ -28,7 +28,7 @@ UNKNOWN_WORTH = "cannot be said"
 
 
 def page(study: dict, tables: dict[str, pd.DataFrame], prices: dict) -> str:
-    """The page. `study` comes from designs.design, `tables` are those of registry.WORTH,
+    """The page of a study. `study` comes from designs.design, `tables` are those of registry.WORTH,
     `prices` come from designs.prices."""
     groups = of_models_and_tasks(study["policy_settings"], **tables, prices=prices)
     return web.template("worth.html").render(
@@ -45,8 +45,8 @@ def of_models_and_tasks(
     contamination: pd.DataFrame,
     prices: dict,
 ) -> list[dict]:
-    """The page's entries for each model and task. `policies` holds the settings of the study's
-    policies by name."""
+    """The page's entries for each model and task. `policies` holds the settings of policies by
+    name."""
     own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
     rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
     # recorded runs have no costs

@@ -101,14 +101,11 @@ class Arguments(Entries):
         return as_json(settings.pretraining(self._model(wildcards), self.config["tasks"]))
 
     def chat(self, wildcards: Wildcards) -> str:
-        """Arguments of the model's chat template."""
         return as_json(settings.chat(self._model(wildcards)))
 
     # --- probe and subsets ---
 
     def sampling(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: the engine, and the arguments of the model's chat
-        template."""
         return f"--engine {settings.engine(self._model(wildcards))} --chat {shlex.quote(self.chat(wildcards))}"
 
     def probe(self, wildcards: Wildcards) -> dict:
@@ -119,7 +116,6 @@ class Arguments(Entries):
         return settings.probe_samples(self._task(wildcards)["probe"])
 
     def expected_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that say how many completions per prompt a probe must have."""
         if wildcards.model in self.names.recorded:
             return "--recorded"
         probe = self._task(wildcards)["probe"]
@@ -156,7 +152,6 @@ class Arguments(Entries):
         )
 
     def original_repository(self, wildcards: Wildcards) -> str:
-        """Arguments that name the repository of a recording or trajectory."""
         source = self._model(wildcards)["source"]
         return f"--repository {source['repository']} --commit {source['commit']}"
 
@@ -198,7 +193,6 @@ class Arguments(Entries):
         return as_json(self._spec(wildcards).fields())
 
     def first_spec(self, wildcards: Wildcards) -> str:
-        """The specification of the first of two rounds."""
         return as_json(self._spec(wildcards, first=True).fields())
 
     def first_checkpoint(self, wildcards: Wildcards) -> str:
@@ -218,14 +212,12 @@ class Arguments(Entries):
     # --- evaluation ---
 
     def test(self, wildcards: Wildcards) -> str:
-        """Arguments that determine how a test is sampled."""
         task = self._test_task(wildcards)
         greedy = " --greedy" if task["test"]["greedy"] else ""
         sampling = f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']}"
         return f"{sampling} --completion-tokens {task['completion_tokens']}"
 
     def reach(self, wildcards: Wildcards) -> str:
-        """Arguments that determine how a base model's reach on a test is sampled."""
         task = self._test_task(wildcards)
         reach = task["test"]["reach"]
         return f"--samples {reach['samples']} --seed {reach['seed']} --completion-tokens {task['completion_tokens']}"
@@ -236,7 +228,6 @@ class Arguments(Entries):
     # --- analyses of published numbers ---
 
     def analysis(self, wildcards: Wildcards) -> dict:
-        """The entry of an analysis in the configuration."""
         return settings.sorted_slice(self.config["analyses"][wildcards.study])
 
     def analysis_as_json(self, wildcards: Wildcards) -> str:
@@ -245,11 +236,10 @@ class Arguments(Entries):
     # --- summaries and papers ---
 
     def study(self, wildcards: Wildcards) -> str:
-        """The part of the configuration that decides which files a study has."""
+        """The part of the configuration that decides a study's files."""
         return as_json(paths.of_study(self._study(wildcards)))
 
     def design(self, wildcards: Wildcards) -> str:
-        """The design of a study, for the text of its paper."""
         return as_json(designs.design(self._study(wildcards)))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
@@ -257,15 +247,12 @@ class Arguments(Entries):
         return self._study(wildcards).first_recipe
 
     def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
-        """The part of a study's design that a figure shows."""
         return lambda wildcards: as_json(entry.design(self._study(wildcards)))
 
     def design_of_figure(self, wildcards: Wildcards) -> str:
-        """The part of a study's design that the figure `wildcards.figure` shows."""
         return self.figure_design(registry.all_figures()[wildcards.figure])(wildcards)
 
     def code_of_figure(self, wildcards: Wildcards) -> str:
-        """The checksum of the code that draws the figure `wildcards.figure`."""
         return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")
 
     def committed_design(self, wildcards: Wildcards) -> str:
@@ -290,12 +277,10 @@ class Arguments(Entries):
         return as_json({"studies": studies, "models": models, "tasks": tasks, "analyses": analyses})
 
     def policies(self, wildcards: Wildcards) -> str:
-        """The configuration of a study's policies; none for an analysis."""
         study = self._study(wildcards)
         return as_json({name: study.policies[name] for name in study.policy_names})
 
     def comparisons(self, wildcards: Wildcards) -> str:
-        """The pools and tests of a study that are compared."""
         return json.dumps(pools.comparisons(self._study(wildcards)))
 
     def graders(self, wildcards: Wildcards) -> str:
@@ -304,12 +289,10 @@ class Arguments(Entries):
         return as_json({test: self.config["tasks"][test]["grader"] for test in tests})
 
     def prices(self, wildcards: Wildcards) -> str:
-        """The prices and counts from which a study's costs are computed."""
         gpu_hour, annotating_policy = self.config["plan"]["price"], self.config["subset"]["policy"]
         return as_json(designs.prices(self._study(wildcards), gpu_hour, annotating_policy))
 
     def conditions(self, wildcards: Wildcards) -> str:
-        """Facts that decide which claims a study can test."""
         return as_json(claim_conditions.conditions(self._study(wildcards)))
 
     def title(self, wildcards: Wildcards) -> str:

@@ -34,7 +34,6 @@ ANSWER, TAG = re.compile(r'<p class="answer">(.*?)</p>', re.DOTALL), re.compile(
 
 
 def tables_of_entries(entries: Mapping) -> dict[str, None]:
-    """Names of all tables that the given entries of the registry need."""
     return dict.fromkeys(name for entry in entries.values() for name in entry.of)
 
 
@@ -123,7 +122,6 @@ class Drawing:
         return folder
 
     def origin(self, wildcards: Wildcards) -> str:
-        """`--reference` if the committed reference is drawn, else an empty string."""
         return (
             "--reference"
             if self.folder(wildcards.study) == paths.reference(wildcards.study)
@@ -131,7 +129,6 @@ class Drawing:
         )
 
     def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
-        """An input function that returns the tables with these names."""
         names = list(names)
 
         def files(wildcards: Wildcards) -> list[str]:
@@ -154,7 +151,6 @@ class Drawing:
         return [folder] if is_message else [f"{folder}/{name}.csv" for name in names]
 
     def analysis_tables(self, wildcards: Wildcards) -> list[str]:
-        """All summary tables of an analysis of published numbers."""
         return self._all_summaries(wildcards.study)
 
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
@@ -192,7 +188,6 @@ class Drawing:
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
 
     def worth(self, study: str) -> list[str]:
-        """The page "Was it worth it?" (gains and costs), unless all runs are recorded."""
         has_runs = any(run.recipe != "recorded" for run in self.studies[study].runs)
         return [f"paper/{study}/worth.html"] if has_runs else []
 
@@ -209,7 +204,6 @@ class Drawing:
         )
 
     def pdf(self, study: str) -> list[str]:
-        """The paper as PDF, if TeX is installed."""
         return (
             [f"paper/{study}/supplement.pdf"]
             if self.has_tex and not self.studies[study].is_analysis
@@ -217,7 +211,6 @@ class Drawing:
         )
 
     def explorer(self, study: str) -> list[str]:
-        """The explorer, if the study has completions."""
         has_completions = paths.evaluations(self.studies[study])
         return [f"paper/{study}/explorer.html"] if has_completions else []
 
@@ -228,12 +221,10 @@ class Drawing:
         return f"paper/{study}/crate.zip"
 
     def agreement(self, study: str) -> list[str]:
-        """The comparison with the committed reference, if the study has runs and a reference."""
         has_reference = paths.has_tables(paths.reference(study), ["decomposition_runs"])
         return [paths.agreement(study)] if has_reference and self.studies[study].runs else []
 
     def run_files(self, wildcards: Wildcards) -> list[str]:
-        """The checksums of the files of the reference's runs, where they are committed."""
         path = f"{paths.reference(wildcards.study)}/{checksums.NAME}"
         return [path] if Path(path).exists() else []
 
@@ -269,7 +260,6 @@ class Drawing:
         return [paths.committed_table(table) for table in tables]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
-        """The committed tables of a figure of the paper."""
         names = registry.all_figures()[wildcards.figure].of
         return [f"{paths.reference(wildcards.study)}/{name}.csv" for name in names]
 
@@ -351,7 +341,6 @@ class Drawing:
             )
 
     def show_results_command(self, name: str) -> str:
-        """The command that prints the results of a study."""
         study = self.studies[name]
         if study.is_analysis:
             page = f"paper/{name}/answers.md"

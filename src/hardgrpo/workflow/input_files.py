@@ -42,7 +42,6 @@ class InputFiles(Entries):
         return [file for file, _ in self._parts(wildcards, "train")]
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
-        """The user's file with the answers to the chosen prompts."""
         name = self._task(wildcards).get(
             "annotated", f"config.yaml: tasks.{wildcards.task}.annotated"
         )
@@ -96,7 +95,6 @@ class InputFiles(Entries):
         return pools.questions(*self._models_and_tasks, *self._deciding_probe(wildcards))
 
     def pass_rates(self, wildcards: Wildcards) -> str:
-        """The pass rates that decide a subset."""
         return paths.difficulty(*self._deciding_probe(wildcards))
 
     def measures(self, wildcards: Wildcards) -> dict[str, str]:
@@ -154,7 +152,6 @@ class InputFiles(Entries):
         return paths.training_problems(wildcards.task, self._task(wildcards))
 
     def training_subset(self, wildcards: Wildcards) -> str:
-        """The prompts that a run is trained on."""
         return paths.subset_of_run(self._run(wildcards), self._policy(wildcards))
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
@@ -168,7 +165,6 @@ class InputFiles(Entries):
     # --- evaluation ---
 
     def test_problems(self, wildcards: Wildcards) -> str:
-        """The problems that a model is tested on."""
         return pools.problems(*self._models_and_tasks, wildcards.model, wildcards.eval_task, "test")
 
     def longer_grades(self, wildcards: Wildcards) -> str:

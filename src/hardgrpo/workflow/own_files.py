@@ -110,7 +110,6 @@ def find_grader(path: str, answers: list[str]) -> str:
 
 
 def as_name(text: str) -> str:
-    """A text as a name in the configuration."""
     return (
         re.sub(r"[^A-Za-z0-9_.-]+", "-", text.rpartition("/")[2] or text).strip("-.") or "prompts"
     )

@@ -72,7 +72,6 @@ class Columns:
 
 
 def add_command(commands) -> None:
-    """Add the command to the parser of `hardgrpo`."""
     worth = commands.add_parser(
         "worth",
         help="say whether your own training was worth it, from completions before and after it",

@@ -55,7 +55,7 @@ def read_cluster(default_resources) -> dict[str, str]:
 
 
 def request_of(job, qos: str | None) -> cluster.Request:
-    """The resources that a job of Snakemake requests. `qos` is the profile's quality of service."""
+    """The resources that a job of Snakemake requests. `qos` is the profile's."""
     value = job.resources.get
     return cluster.Request(
         job.rule.name,
@@ -165,15 +165,12 @@ class Machine(Entries):
     # --- pretraining and sampling ---
 
     def for_pretraining(self) -> dict[str, Callable | int]:
-        """Resources of a rule that pretrains a model, without GPUs."""
         return self.for_gpus(lambda wildcards: 0) | {
             "mem_mb": 2000,
             "runtime": self.minutes("pretrain_model"),
         }
 
     def for_sampling(self, rule: str) -> dict[str, Callable]:
-        """Resources of a rule that samples completions."""
-
         def place(wildcards: Wildcards) -> str:
             model = self._model(wildcards)
             if not settings.is_served(model):

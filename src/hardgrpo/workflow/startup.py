@@ -110,7 +110,6 @@ def has_tex(workflow) -> bool:
 
 
 def is_report() -> bool:
-    """Whether Snakemake is called with `--report`."""
     return any(argument.split("=")[0] == "--report" for argument in sys.argv)
 
 

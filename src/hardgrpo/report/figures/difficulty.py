@@ -69,7 +69,6 @@ def draw_rows(shares: pd.DataFrame, policies: list[str]):
 
 
 def pool_size(table: pd.DataFrame) -> str:
-    """Numbers of problems of the pool and of the subsets."""
     is_pool = table.group == "pool"
     sizes = table[~is_pool].groupby("group").problems.sum()
     subsets = f", subsets of {plotting.format_range(sizes)}" if len(sizes) else ""
