@@ -1,6 +1,7 @@
 """docs/results.md, from the committed summaries: a table for each study, and the claims that it
 tests."""
 
+from hardgrpo.analysis import columns
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.random_choice import BETTER, OPEN, WORSE, difference_row
