@@ -163,7 +163,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
         "leads",
         lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1],
     )
-    assert "choose at random; of `" in recommended.page(tmp_path, CONFIG)
+    assert "choose at random: none of `" in recommended.page(tmp_path, CONFIG)
 
 
 def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
