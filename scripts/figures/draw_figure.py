@@ -1,11 +1,11 @@
-"""Draw a figure of a study from its summary tables, as PDF and PNG, and write the rows drawn as
+"""Draw a figure of a study from its summary tables, as PDF and PNG, and write the drawn rows as
 CSV.
 
     python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv \\
         --output accuracy.pdf accuracy.png accuracy.csv
 
-src/hardgrpo/report/registry.py lists the figures. --design is a JSON object with further arguments
-of the figure: the value that `design` of the figure's entry returns.
+src/hardgrpo/report/registry.py lists the figures. --design holds further arguments of the figure,
+as JSON: the value that `design` of the figure's entry returns.
 """
 
 from hardgrpo.report import registry

@@ -2,8 +2,7 @@
 
     python scripts/figures/draw_ways.py --cases docs/which-prompts.csv --output which_prompts.pdf
 
-The same picture as that of docs/which-prompts.md, without its title, which the paper's caption
-replaces.
+The figure equals that of docs/which-prompts.md without title and published models.
 """
 
 from hardgrpo.runtime import files, warm

@@ -3,9 +3,8 @@ print the files that differ.
 
     python scripts/paper/check_intact.py results paper
 
-A rule of the workflow checks only the files that it reads. This program checks all files, including
-the files of finished studies. The program skips results/state, because a run checks its own
-unfinished state.
+A rule of the workflow checks only the files that it reads; this program checks all files. It skips
+results/state, because a run checks its own unfinished state.
 """
 
 from hardgrpo.runtime import errors, provenance, seals
@@ -56,7 +55,7 @@ def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
 
 
 def find_below(folder: Path, name: str) -> list[Path]:
-    """All paths below `folder` whose file name is `name`, except in folders that a job may be
+    """All paths below `folder` with the file name `name`, except in folders that a job may be
     changing: results/state and *.tmp."""
     matches = []
     for parent, folders, names in os.walk(folder, onerror=raise_unless_missing):
@@ -70,7 +69,7 @@ def find_below(folder: Path, name: str) -> list[Path]:
 
 
 def raise_unless_missing(error: OSError) -> None:
-    # paper/ may not exist yet, or a job may have just removed the folder
+    # the folder may not exist yet, or a job may have just removed it
     if not isinstance(error, FileNotFoundError):
         raise UserError(
             f"{error.filename}: cannot be listed: {error.strerror}; its files were not compared"
@@ -78,8 +77,8 @@ def raise_unless_missing(error: OSError) -> None:
 
 
 def lists_checkpoints(manifest: Path) -> bool:
-    """Whether a manifest lists a run's checkpoints. A seal protects such a manifest. The manifest
-    of a folder of weights lists checksums instead."""
+    """Whether a manifest lists a run's checkpoints. Such a manifest has a seal instead of the
+    checksums that the manifest of a folder of weights lists."""
     with contextlib.suppress(OSError, ValueError):
         content = json.loads(manifest.read_bytes())
         return isinstance(content, dict) and "steps" in content

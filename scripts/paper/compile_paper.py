@@ -1,12 +1,12 @@
 """Compile the paper over all studies, or the supplement of a study, with latexmk or tectonic.
 
-    python scripts/paper/compile_paper.py --text paper/main.tex --material findings --output paper/paper.pdf
-    python scripts/paper/compile_paper.py --text paper/supplement.tex --material mini \\
-    --output paper/mini/supplement.pdf
+    python scripts/paper/compile_paper.py --text paper/main.tex --material findings --output
+    paper/paper.pdf python scripts/paper/compile_paper.py --text paper/supplement.tex --material
+    mini \\ --output paper/mini/supplement.pdf
 
 The text finds its numbers, figures and tables in the folder that the macro \\study names
-(--material), beside the text. The macros \\authors, \\repository and \\commit are made of CITATION.cff
-and of git; \\repository is empty without the key repository-code.
+(--material). The values of \\authors, \\repository and \\commit come from CITATION.cff and git;
+\\repository is empty without the key repository-code.
 """
 
 from hardgrpo.report import latex
@@ -19,11 +19,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# Flaws that a reader sees: text outside the margins or below the page, references without a target,
-# missing fonts.
+# warnings about flaws that a reader sees: text outside the margins, references without a target,
+# missing fonts
 FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"
 
-MOST_EXCESS = {"h": 10.0, "v": 2.0}  # points by which a line or a page may be too large
+MOST_EXCESS = {"h": 10.0, "v": 2.0}  # points by which a line (h) or a page (v) may be too large
 
 
 def main() -> None:
@@ -45,7 +45,8 @@ def main() -> None:
     for path in (*folder.rglob("*.tex"), *folder.rglob("*.pdf")):  # the files that TeX reads
         seals.check(path)
     with tempfile.TemporaryDirectory() as build:
-        # The wrapper defines the macros of the text. It also omits dates, so that equal text gives equal bytes.
+        # The wrapper defines the macros of the text, and omits dates, so that equal text gives
+        # equal bytes.
         wrapper = Path(build) / "paper.tex"
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(
@@ -83,7 +84,7 @@ def main() -> None:
             raise errors.UserError(
                 f"{args.text}: {command[0]} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
             )
-        log = Path(build) / "paper.log"  # log of the last TeX run
+        log = Path(build) / "paper.log"  # of the last TeX run
         flaws = (
             find_flaws(log.read_text(encoding="utf-8", errors="replace"), args.text.name)
             if log.exists()
@@ -92,9 +93,9 @@ def main() -> None:
         for flaw in flaws:
             print(f"warning: {flaw}")
         print(f"{args.output}: {len(flaws)} warnings")
-        if lost := [flaw for flaw in flaws if is_lost(flaw)]:
+        if oversized := list(filter(is_oversized, flaws)):
             raise errors.UserError(
-                f"{args.output}: {len(lost)} places do not fit on their page, the first in {lost[0]}; make that figure or table smaller"
+                f"{args.output}: {len(oversized)} places do not fit on their page, the first in {oversized[0]}; make that figure or table smaller"
             )
         with files.atomic(args.output) as temporary:
             shutil.copyfile(Path(build) / "paper.pdf", temporary)
@@ -131,9 +132,8 @@ def find_flaws(log: str, name: str = "main.tex") -> list[str]:
     return flaws
 
 
-def is_lost(flaw: str) -> bool:
-    """Whether content is cut off: TeX's warning about a box that is larger than its place by more
-    than a reader overlooks."""
+def is_oversized(flaw: str) -> bool:
+    """Whether a warning is about a box that is too large by more than MOST_EXCESS."""
     excess = re.search(r"Overfull \\([hv])box \(([\d.]+)pt", flaw)
     return excess is not None and float(excess[2]) > MOST_EXCESS[excess[1]]
 

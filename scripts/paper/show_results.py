@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def show(text: str = "") -> None:
-    """Print lines. Control characters, which may be in names from tables, are printed as
+    """Print lines. Control characters, which names in tables may contain, are printed as
     numbers."""
     print("\n".join(map(errors.printable, text.split("\n"))))
 
@@ -192,8 +192,8 @@ def spread(row: dict, name: str) -> list[float]:
 
 
 def show_agreement(path: str, first_recipe: str) -> None:
-    """Show the local gains beside the gains of the committed reference, and count the cells and
-    seeds that were not compared."""
+    """Show the local gains beside the gains of the committed reference, and the numbers of cells
+    and of seeds that were not compared."""
     numbers = [
         "gain_reference",
         "gain_here",
@@ -236,8 +236,7 @@ def show_agreement(path: str, first_recipe: str) -> None:
 
 
 def show_compared(rows: list[dict]) -> None:
-    """Show the cells that both studies have, and the number of cells in which the interval excludes
-    zero."""
+    """Show the cells that both studies have, and the number of intervals that exclude zero."""
     header = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
     widths = {name: 2 + max(len(row[name]) for row in [header, *rows]) for name in header}
     widths["model"] *= len({row["model"] for row in rows}) > 1

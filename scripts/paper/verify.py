@@ -8,9 +8,8 @@ pytest and write a report.
 
 --config is the value of paths.of_study as JSON. --graders maps each test to its grader. The checks
 of the summaries always run. The checks against raw files (evaluations, completions, training logs)
-run only if the files exist; the report lists skipped checks. The message of a failed check names
-the table, the row and the number. After a failed check, the program writes no report file, so the
-workflow makes no paper.
+run if the files exist; the report lists skipped checks. After a failed check, the program writes no
+report, so that the workflow makes no paper.
 """
 
 from hardgrpo.runtime import errors, files, warm
@@ -94,33 +93,19 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()
 
-    # Run without the project's pytest settings, without installed plug-ins and without the user's
-    # options.
+    # without the project's pytest settings, installed plug-ins and the user's options
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     report = Report(args.study)
-    options = [
-        "-q",
-        "--no-header",
-        "--no-summary",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:warnings",
-        "-c",
-        os.devnull,
-    ]
-    status = pytest.main(
-        [*options, f"--rootdir={CHECKS[0].parent}", *map(str, CHECKS)],
-        plugins=[report, Arguments(args)],
-    )
+    options = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:warnings"]
+    options += ["-c", os.devnull, f"--rootdir={CHECKS[0].parent}"]
+    status = pytest.main([*options, *map(str, CHECKS)], plugins=[report, Arguments(args)])
     print(report.text())
     if status == pytest.ExitCode.TESTS_FAILED:
-        first_failure = next(
-            line for outcome, line in report.lines if outcome == "failed"
-        ).splitlines()
+        failure = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
+        message = failure[1].strip() if len(failure) > 1 else failure[0]
         raise errors.UserError(
-            f"study {args.study}: {first_failure[1].strip() if len(first_failure) > 1 else first_failure[0]}; correct its cause, or make the"
+            f"study {args.study}: {message}; correct its cause, or make the"
             f" summaries again: .venv/bin/snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:

@@ -1,5 +1,4 @@
-"""Write the page of answers of an analysis of published numbers (Markdown), and the verdicts on its
-claims.
+"""Write the page of answers of an analysis of published numbers, and the verdicts on its claims.
 
     python scripts/paper/write_answers.py --tables results/reference/probing/probe_sizes.csv \\
         --analysis '{"kind": "probe_sizes", ...}' --output paper/probing

@@ -5,10 +5,9 @@ and the provenance of each run.
         --files results/summaries/mini/*.csv \\
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
-Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow,
-which lists all results, and one action for each run, with the start and end times of the run's
-provenance.json. Runs whose files are not on this machine are omitted, for example the runs of a
-study of which only summaries are committed.
+Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate describes one action of the workflow with
+all results, and one action for each run with the times of its provenance.json. Runs whose files are
+not on this machine are omitted, such as the runs of a study with committed summaries alone.
 """
 
 from hardgrpo.runtime import errors, files, links
@@ -32,12 +31,8 @@ CONTEXT = [
     "https://w3id.org/ro/crate/1.1/context",
     "https://w3id.org/ro/terms/workflow-run/context",
 ]
-METADATA, WORKFLOW, TRAINER, LANGUAGE = (
-    "ro-crate-metadata.json",
-    "Snakefile",
-    "scripts/training/train_grpo.py",
-    "#snakemake",
-)
+METADATA, LANGUAGE = "ro-crate-metadata.json", "#snakemake"
+WORKFLOW, TRAINER = "Snakefile", "scripts/training/train_grpo.py"
 DESCRIPTIONS = {
     "README.md": "What the workflow does and how to run it",
     "LICENSE": "Licence of the workflow and of its results",
@@ -90,15 +85,14 @@ def main() -> None:
         *(folder / name for folder in runs for name in RUN_FILES),
     ]
     for path in crate_files:
-        # `results` and the folders directly in `results` may be links that the user made. Deeper
-        # links may come from another person's files, so deeper links must not lead out of these
-        # folders.
+        # `results` and the folders in it may be the user's links. Deeper links may come from
+        # another person's files and must not lead out of these folders.
         links.check_inside(path, Path(*path.parts[:-1][:2]))
     with (
         files.atomic(args.output) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate,
     ):
-        # `ZipInfo` without a date stores a constant date, so that equal results give equal crates.
+        # without a date, `ZipInfo` stores a constant date, so that equal results give equal crates
         crate.writestr(
             zipfile.ZipInfo(METADATA),
             json.dumps({"@context": CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False) + "\n",
@@ -112,7 +106,6 @@ def main() -> None:
 def entities_of(
     study: dict, results: list[Path], rules: list[Path], runs: list[Path]
 ) -> list[Entity]:
-    """The entities of the crate."""
     citation = yaml.safe_load(files.read_text("CITATION.cff"))
     authors = [
         {"@id": f"#author-{number}", "@type": "Organization", "name": author["name"]}
@@ -157,12 +150,7 @@ def entities_of(
         "conformsTo": [{"@id": "https://w3id.org/ro/crate/1.1"}, {"@id": list(PROFILES)[-1]}],
     }  # fmt: skip
     profiles = [
-        {
-            "@id": profile,
-            "@type": "CreativeWork",
-            "name": name,
-            "version": profile.rsplit("/", 1)[1],
-        }
+        {"@id": profile, "@type": "CreativeWork", "name": name, "version": Path(profile).name}
         for profile, name in PROFILES.items()
     ]
     language = {
@@ -188,14 +176,13 @@ def entities_of(
 
 
 def publication_date(citation: dict, ends: list[str]) -> str:
-    """The mandatory datePublished: the date of the workflow's release; without a release, the day
-    on which the crate's last run ended; without runs, today."""
+    """The mandatory datePublished: the date of the workflow's release; else the day on which the
+    crate's last run ended; without runs, today."""
     last_end = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
     return str(citation.get("date-released", last_end[:10]))
 
 
 def run_action(folder: Path, record: dict, author: Entity) -> Entity:
-    """The action that trained one run."""
     start, end = times_of(record)
     packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
     return {
@@ -208,7 +195,7 @@ def run_action(folder: Path, record: dict, author: Entity) -> Entity:
 
 
 def code_of(record: dict) -> str:
-    """The commit of a run and whether there were uncommitted changes, or that these are unknown."""
+    """The commit of a run, with a note about uncommitted changes."""
     if record["commit"] is None:
         return "commit unknown"
     changes = {True: ", with uncommitted changes", None: ", uncommitted changes unknown"}
@@ -216,7 +203,7 @@ def code_of(record: dict) -> str:
 
 
 def times_of(record: dict) -> tuple[str, str]:
-    """When a run started and ended."""
+    """(start, end) of a run, in ISO 8601."""
     start = datetime.datetime.fromisoformat(record["started"])
     return start.isoformat(), (start + datetime.timedelta(seconds=record["seconds"])).isoformat(
         timespec="seconds"

@@ -5,7 +5,7 @@ archive.
         --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
 
 --config is the part of the configuration that decides the study's files (paths.of_study), as JSON.
---graders maps each test to the grader that extracts the answers for the page. Grades are read from
+--graders maps each test to the grader that extracts the answers for the page. The grades come from
 the evaluation files.
 """
 

@@ -4,10 +4,10 @@ LaTeX macros.
     python scripts/paper/write_findings.py --text paper/main.tex --findings paper/findings.yaml \\
     --design '{...}' --output paper/findings/numbers.tex --examples paper/findings/examples.tex
 
-The program reads results/reference/STUDY/TABLE.csv and docs/TABLE.csv as paper/findings.yaml names
-them. It stops without output if a sentence is no longer supported. numbers.csv beside the output
-lists the file, lines and column of each macro. --design is a JSON object of the configuration's
-entries that the paper describes.
+The program reads the tables that paper/findings.yaml names (results/reference/STUDY/TABLE.csv and
+docs/TABLE.csv), and writes nothing if a sentence is not supported. numbers.csv beside the output
+lists the file, lines and column of each macro. --design holds the entries of the configuration that
+the paper describes, as JSON.
 """
 
 from hardgrpo.runtime import files, warm

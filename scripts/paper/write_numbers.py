@@ -5,9 +5,8 @@
         --output paper/mini/numbers.tex
 
 For example, `\\result{gain.tiny.swaps.swaps.hard.sampled}` prints '+3.1 [1.2, 5.0]'. numbers.csv
-lists the summary table, the line, the columns and the format (`written`) of each macro. The paper's
-sentences quote these macros. Numbers of the design (updates, seeds, K) come from the configuration
-and are listed without a table.
+lists the summary table, the line, the columns and the format (`written`) of each macro. Numbers of
+the design (updates, seeds, K) come from the configuration and have no table.
 """
 
 from hardgrpo.runtime import files, warm

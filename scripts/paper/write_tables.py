@@ -13,7 +13,6 @@ from hardgrpo.report import registry
 from hardgrpo.runtime import files, warm
 
 import argparse
-import importlib
 from pathlib import Path
 
 
@@ -39,19 +38,15 @@ def main() -> None:
         args.tables, registry.columns(*table_names), args.study["first_recipe"]
     )
     for name, table in registry.TABLES.items():
-        make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
-        frame, columns = make(
-            **{table_name: tables[table_name] for table_name in table.of},
-            **({"study": args.study} if table.design else {}),
-        )
+        frame, columns = registry.make_table(name, tables, args.study)
         files.write_text(args.output / f"{name}.csv", arms.drop_labels(frame).to_csv(index=False))
         files.write_text(args.output / f"{name}.tex", latex.table(columns))
         files.write_text(
             args.output / f"{name}.html",
             web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns, table.caption),
         )
-    folder = args.tables["gains"].parent  # of the summaries
-    path_of = lambda name: str(args.tables.get(name, folder / f"{name}.csv"))
+    summary_folder = args.tables["gains"].parent
+    path_of = lambda name: str(args.tables.get(name, summary_folder / f"{name}.csv"))
     modules = {
         "table": {name: f"tables/{entry.module}" for name, entry in registry.TABLES.items()},
         "figure": {name: f"figures/{name}" for name in registry.FIGURES},

@@ -5,8 +5,8 @@
         --reference results/reference/mini/decomposition_runs.csv \\
         --output results/agreement/mini.csv
 
-With --run-files, a list of checksums, the column `files` says whether the files of the runs are
-those of the reference, byte for byte, or names the first file that is not.
+With --run-files, a list of checksums, the column `files` says whether the files of the runs equal
+those of the reference byte for byte, or names the first file that differs.
 
 Differences are paired by seed. Their 95 % intervals are for new seeds and the same problems
 (src/hardgrpo/analysis/agreement.py).
@@ -37,10 +37,8 @@ def main() -> None:
     compared_files = checksums.compare(args.run_files) if args.run_files else ""
     rows = [row | {"files": compared_files} for row in agreement.compare(local, reference)]
     files.write_rows(args.output, agreement.COLUMNS, files.round_floats(rows))
-    cells, nonzero = (
-        sum(row["seeds"] > 0 for row in rows),
-        sum(row["leaves_zero_out"] for row in rows),
-    )
+    cells = sum(row["seeds"] > 0 for row in rows)
+    nonzero = sum(row["leaves_zero_out"] for row in rows)
     print(
         f"{args.output}: {cells} cells compared, {nonzero} intervals exclude 0; {len(rows) - cells} cells not compared"
         + (f"; files of the runs: {compared_files}" if compared_files else "")

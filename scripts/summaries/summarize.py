@@ -1,5 +1,4 @@
-"""Summarise a study: write the summary tables, from which figures, LaTeX tables and numbers are
-made.
+"""Write the summary tables of a study, from which figures, LaTeX tables and numbers are made.
 
     python scripts/summaries/summarize.py --study mini --config '{...}' \\
         --output results/summaries/mini

@@ -35,8 +35,8 @@ def main() -> None:
 
 
 def rounded(rows: list[dict]) -> list[dict]:
-    """The rows with floats rounded to ten significant digits and nine decimals, because differences
-    of nearly equal numbers have fewer digits that are the same on every machine."""
+    """The rows with floats rounded to ten significant digits and nine decimals. Ten digits alone
+    would differ between machines for differences of nearly equal numbers."""
     return [
         {
             key: round(value, 9) + 0.0 if isinstance(value, float) else value

@@ -155,7 +155,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
         " recipe `short`, in points by +4.0 at a gain of +25.0 and +6.0 at a gain of +25.0)."
         in recommended.short_finding(tmp_path, CONFIG)
     )
-    assert page.count("; nothing that needs a small labelled sample has been studied") == 1
+    assert page.count("; no way that needs a small labelled sample has been studied") == 1
     assert "| `hard` | `rule: hard` | the labels of the whole pool | 0, 1, 0 |" in page
     assert "| s | m, t | short | 5 % | unsure | 50 | +25.0 | +6.0 [+5.0, +8.0] | better |" in page
     monkeypatch.setattr(
@@ -163,7 +163,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
         "leads",
         lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1],
     )
-    assert "choose at random; of `" in recommended.page(tmp_path, CONFIG)
+    assert "choose at random: none of `" in recommended.page(tmp_path, CONFIG)
 
 
 def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():

@@ -191,8 +191,4 @@ def tables_of(study: str) -> Iterator[tuple[str, list[Column]]]:
             table in tables for table in entry.of
         ):
             frames = summaries.read_all(tables, registry.columns(*entry.of), design["first_recipe"])
-            function = getattr(
-                importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name
-            )
-            _, columns = function(**frames, **({"study": design} if entry.design else {}))
-            yield name, columns
+            yield name, registry.make_table(name, frames, design)[1]

@@ -25,7 +25,7 @@ def read(root: Path, study: str, *further_names: str) -> dict[str, pd.DataFrame]
 
 
 def judged(root: Path, study: ResolvedStudy) -> dict[str, pd.DataFrame]:
-    """Tables `claims` and `compared`, equal to those of scripts/summaries/judge_claims.py."""
+    """The tables `claims` and `compared` that scripts/summaries/judge_claims.py writes."""
     conditions = claim_conditions.conditions(study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
     tables = summaries.read_tables(

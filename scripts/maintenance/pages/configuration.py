@@ -7,7 +7,7 @@ from hardgrpo.study import configuration
 import re
 from collections.abc import Iterator
 
-# The definitions with their own section, in the order of the page.
+# {definition of the schema: heading of its section}, in the order of the page
 SECTIONS = {
     "Task": "A task: `tasks.NAME`",
     "Generated": "Problems that are generated: `tasks.NAME.source`",
@@ -112,16 +112,13 @@ def labels(rule: str) -> str:
 def keys(
     part: dict, json_schema: dict, place: str = "", optional_key: str = ""
 ) -> Iterator[tuple[str, dict, str]]:
-    """The keys of an object and of its nested objects: path, schema, and in words whether the key
-    is required.
-
-    `optional_key` is the optional key that contains them: a nested key is required only together
-    with it.
-    """
+    """(path, schema, requirement in words) of the keys of an object and of its nested objects.
+    `place` is the prefix of the paths. `optional_key` is the optional key that contains the object:
+    the object's required keys are required only with this key."""
     for name, key_schema in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
         objects = nested(key_schema, path, json_schema)
-        # A required object without a section needs no line of its own, because its keys have lines.
+        # a required object without a section has no line, because its keys have lines
         if not (required and [link for link, _ in objects] == [f"{path}."]):
             yield (
                 path,
@@ -133,8 +130,8 @@ def keys(
 
 
 def nested(part: dict, path: str, json_schema: dict) -> list[tuple[str, dict]]:
-    """The objects below a key that have no section, each with the prefix of its keys (`path.`,
-    `path.NAME.` or `path[].`)."""
+    """(prefix of keys, schema) of the objects below a key that have no section. The prefix is
+    `path.`, `path.NAME.` or `path[].`."""
     if "$ref" in part:
         name = part["$ref"].rsplit("/", 1)[1]
         return [] if name in SECTIONS else [(f"{path}.", json_schema["$defs"][name])]
@@ -193,7 +190,7 @@ def value(part: dict, json_schema: dict) -> str:
 
 
 def limits(part: dict) -> str:
-    """The range of a number: ' from 0 to 1', ' above 0', ' above 0 below 1', or nothing."""
+    """The range of a number, such as ' from 0 to 1' or ' above 0'; '' without limits."""
     words = {
         "minimum": "from",
         "exclusiveMinimum": "above",

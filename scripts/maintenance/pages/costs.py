@@ -1,5 +1,5 @@
-"""The tables of docs/costs.md: spending of studies, the cost model against published throughput,
-the plan for a job of each kind."""
+"""The tables of docs/costs.md: what studies spent, the cost model beside published throughput, and
+estimates for a job of each kind."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job, ResolvedJob
@@ -13,8 +13,8 @@ QWEN3_8B = {  # not among the studies' models
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
     "vocabulary": 151936, "tied": False,
 }  # fmt: skip
-# (model, sequences at once, output tokens/s): vLLM on one H100 in bf16, about 640 output tokens
-# each. Llama's source does not give the number of sequences; 512 is assumed.
+# (model, sequences at once, output tokens/s) of vLLM on one H100 in bf16, with about 640 output
+# tokens per sequence. The source for Llama does not give the number of sequences: 512 is assumed.
 PUBLISHED = [
     ("Qwen3-8B", 512, 8535),
     ("qwen3-14b", 256, 5760),
@@ -24,8 +24,8 @@ OUTPUT_TOKENS = 640
 
 
 def spent(root: Path, config: dict) -> str:
-    """The total spending of each study with committed summaries, from its spent.csv: means over
-    seeds, times the seeds."""
+    """The totals of each study with committed summaries: the means of its spent.csv times its
+    seeds."""
     lines = [
         "| study | runs | updates | rollouts | tokens sampled | hours of updates | minutes per run, least to most |",
         "|---|---|---|---|---|---|---|",

@@ -5,6 +5,7 @@ from hardgrpo.study import memory, settings
 
 import pandas as pd
 
+# {task: column of the memory that a run on the task needs}
 TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "1,024 tokens"}
 SHOWN = {"as_written": "adapter", "as_written_full": "all weights"}  # recipes of docs/gpus.md
 

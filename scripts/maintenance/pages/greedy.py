@@ -1,5 +1,5 @@
-"""Why greedy accuracy falls on arithmetic: the tables of study `mini_rates` and the margins of the
-models' steps."""
+"""The tables of study `mini_rates` in docs/results.md, about the fall of greedy accuracy on
+arithmetic."""
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.formats import change, change_interval
@@ -13,7 +13,6 @@ ARMS = [("", ""), ("random", "mini_100"), ("random", "mini_100_quarter")]  # (po
 
 
 def gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Sampled and greedy gain of each arm."""
     lines = []
     for (policy, recipe), rows in tables["gains"].groupby(["policy", "recipe"], sort=False):
         sampled, greedy = (
@@ -36,9 +35,9 @@ def text_of(row) -> str:
 
 
 def contrast(mcnemar: pd.DataFrame) -> str:
-    """The contrast that the study names before its runs: greedy gain of `random` by
-    `mini_100_quarter` minus that by `mini_100`, with its interval for new base models on the same
-    problems."""
+    """The contrast that the study named before its runs: the greedy gain of `random` by
+    `mini_100_quarter` minus the gain by `mini_100`, with its interval for new base models on the
+    same problems."""
     rows = mcnemar.query(
         "policy == 'random' and minus == 'random' and recipe == 'mini_100' and minus_recipe == 'mini_100_quarter'"
     )
@@ -47,8 +46,6 @@ def contrast(mcnemar: pd.DataFrame) -> str:
 
 
 def margins(root: Path) -> pd.DataFrame:
-    """Margins and right greedy results by operation, before and after training on random
-    prompts."""
     rows = pd.read_csv(root / "docs/margins.csv", keep_default_na=False).query("study == @RATES")
     lines = []
     for operation, group in rows.groupby("operation", sort=False):
@@ -69,8 +66,8 @@ def margins(root: Path) -> pd.DataFrame:
 
 
 def gains_by_model(labels: pd.DataFrame) -> dict[str, dict[str, str]]:
-    """{model: sampled and greedy gain of a random tenth on arithmetic, by recipe `mini_50`}.
-    `misled` is pretrained on arithmetic alone, `tiny` on swaps, too."""
+    """{model: {decoding: gain}} of a random tenth on arithmetic by recipe `mini_50`. `misled` is
+    pretrained on arithmetic alone, `tiny` on swaps, too."""
     rows = labels.query(
         "task == 'arithmetic' and eval_task == task and policy == 'random' and recipe == 'mini_50'"
     )

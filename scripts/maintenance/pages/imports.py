@@ -19,7 +19,7 @@ def modules(root: Path) -> dict[Path, set[Path]]:
 def packages(root: Path) -> dict[str, set[str]]:
     """{sub-package of the library: the sub-packages that it imports}."""
     graph: dict[str, set[str]] = defaultdict(set)
-    # `modules` returns imported files below `code.SOURCE`, which may be another clone than `root`.
+    # `modules` returns imported files below `code.SOURCE`, which may belong to another clone
     source, library = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"
     names = {path.parent.name for path in source.glob("*/__init__.py")}
     for path, imported in modules(root).items():
@@ -38,16 +38,9 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     """The graph without implied arrows: a -> b and b -> ... -> c imply a -> c."""
 
     def reach(name: str) -> set[str]:
-        return graph[name].union(*(reach(package) for package in graph[name]))
+        return graph[name].union(*map(reach, graph[name]))
 
-    return {
-        name: {
-            direct
-            for direct in imports
-            if not any(direct in reach(package) for package in imports - {direct})
-        }
-        for name, imports in graph.items()
-    }
+    return {name: imports.difference(*map(reach, imports)) for name, imports in graph.items()}
 
 
 def diagram(root: Path) -> str:

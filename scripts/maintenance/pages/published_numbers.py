@@ -29,13 +29,13 @@ def page(root: Path, config: dict) -> str:
 
 
 def choices_after(root: Path, config: dict) -> dict[str, dict]:
-    """{rule: row of table choices_after} of study before_after."""
+    """{rule: row of table `choices_after`} of the study before_after."""
     analysis = config["analyses"][BEFORE_AFTER]
     return tables(root, BEFORE_AFTER, analysis)["choices_after"].set_index("rule").to_dict("index")
 
 
 def samples(root: Path, config: dict) -> str:
-    """The answer to the question how many samples per prompt a choice needs."""
+    """The section of docs/which-prompts.md on the number of samples per prompt."""
     analysis = config["analyses"][PROBING]
     return templates.fill(
         "samples",

@@ -1,19 +1,19 @@
 """docs/which-prompts.md: the selection policy that the finished studies recommend, and the evidence
 for it.
 
-The rule was written in commit 467b161, before study `mini_labels`, which needs the rule, was
-summarised (d4a1dcc):
+The rule was written (commit 467b161) before study `mini_labels`, which needs the rule, was
+summarised (commit d4a1dcc):
 
 - In each case (hardgrpo.analysis.random_choice) of each study, every way of choosing is compared
-  with a random choice of as many prompts. Studies share runs: the same way in the same case counts
-  once, with the result of the study with the most replicates. Recipes that differ only in the times
-  at which they save checkpoints count as one recipe.
+  with a random choice of as many prompts. Studies share runs: a way that several studies compare in
+  the same case counts once, with the result of the study with the most replicates. Recipes that
+  differ only in when they save checkpoints count as one recipe.
 - A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of
   choosing that the case compares.
-- The ways open to a user depend on the labels before the choice: none, those of a small sample, or
-  those of the whole pool. Of the open ways, the rule recommends the way that was better in the most
-  cases and worse in none, if it was better in at least two cases. Otherwise it recommends a random
-  choice.
+- The ways that are open to a user depend on the labels before the choice: none, the labels of a
+  small sample, or the labels of the whole pool. Of the open ways, the rule recommends the way that
+  was better in the most cases and worse in none, if it was better in at least two cases; otherwise
+  a random choice.
 """
 
 from hardgrpo.analysis import random_choice, summaries
@@ -31,7 +31,7 @@ from pathlib import Path
 
 import pandas as pd
 
-CASES = 2
+CASES = 2  # a recommended way was better in at least so many
 SITUATIONS = {
     "none": "No prompt is labelled",
     "sample": "A small sample can be labelled first",
@@ -41,7 +41,7 @@ SITUATIONS = {
 
 @dataclass(frozen=True)
 class Lead:
-    """The lead of a way of choosing over a random choice, in a case. Shares; `p` is corrected."""
+    """The lead of a way of choosing over a random choice in a case, in shares. `p` is corrected."""
 
     way: str  # the name of a policy with this rule; the policy may have another budget
     needs: str
@@ -99,8 +99,7 @@ def leads_of_study(
     spent: pd.DataFrame,
     gains: pd.DataFrame,
 ) -> list[Lead]:
-    """The leads of a study, from its tables `differences`, `spent` and `gains`, and from sections
-    of the configuration."""
+    """The leads of a study, from its tables and from sections of the configuration."""
     labels = {
         (row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()
     }
@@ -180,13 +179,13 @@ def totals(all_leads: list[Lead]) -> list[int]:
 
 
 def advice(all_leads: list[Lead]) -> list[dict]:
-    """For each need (the labels before the choice): the open ways, and the recommended way with its
-    cases."""
+    """For each of NEEDS (the labels before the choice): the open ways, and the recommended way with
+    its cases."""
     lines = []
     for place, need in enumerate(NEEDS):
         open_leads = [lead for lead in all_leads if list(NEEDS).index(lead.needs) <= place]
         best = recommended_way(open_leads)
-        of_best = [lead for lead in open_leads if lead.way == best]
+        best_leads = [lead for lead in open_leads if lead.way == best]
         lines.append(
             {
                 "who": SITUATIONS[need],
@@ -194,8 +193,8 @@ def advice(all_leads: list[Lead]) -> list[dict]:
                 "ways": [lead.way for lead in open_leads],
                 "cases": len(cases_of(open_leads)),
                 "best": best,
-                "cases_of_best": len(of_best),
-                "better": [lead for lead in of_best if lead.verdict == "better"],
+                "cases_of_best": len(best_leads),
+                "better": [lead for lead in best_leads if lead.verdict == "better"],
                 "unstudied": bool(open_leads) and all(lead.needs != need for lead in open_leads),
             }
         )
@@ -203,7 +202,7 @@ def advice(all_leads: list[Lead]) -> list[dict]:
 
 
 def values(root: Path, config: dict) -> dict:
-    """The values that both templates show."""
+    """The values that the templates which-prompts and which-tenth show."""
     all_leads = leads(root, config)
     seeds = [lead.seeds for lead in all_leads]
     return {
@@ -226,15 +225,14 @@ def title(root: Path, config: dict) -> str:
     return f"{question} Choose by {best.replace('_', ' ')}: it was shown to beat a random choice"
 
 
-# Words of the picture for what the leads of real models are.
+# measures of the leads of real models, as the picture names them
 TRAINED_APART = "trained on\nthe chosen, tested\non other prompts"
 TRAINED_ON_ALL = "no choice: trained\non the whole pool,\ngain on these prompts"
 
 
 def real_models(root: Path) -> pd.DataFrame:
-    """Leads over a random choice of as many prompts for published models, with the columns
-    `measure`, `way`, `model`, `runs`, `difference`, `low` and `high` (shares), from the committed
-    tables of the studies `recordings` and `before_after`."""
+    """Leads of published models over a random choice of as many prompts, in the columns of `real`
+    of ways.draw, from the committed tables of the studies `recordings` and `before_after`."""
     rows = []
     recorded_runs = pd.read_csv(root / paths.reference("recordings") / "recorded_runs.csv")
     last = recorded.last_checkpoints(recorded_runs)
@@ -256,7 +254,8 @@ def real_models(root: Path) -> pd.DataFrame:
 
 
 def short_finding(root: Path, config: dict) -> str:
-    """A finding: how often a policy was better than a random choice, and the recommendation."""
+    """A finding of docs/results.md: how often a way of choosing was better than a random choice,
+    and the recommendation."""
     content = values(root, config)
     lines_by_way: dict[str | None, list[dict]] = {}
     for line in content["advice"]:
@@ -274,12 +273,17 @@ def page(root: Path, config: dict) -> str:
     content = values(root, config)
     ways = []
     for way in dict.fromkeys(lead.way for lead in content["leads"]):
-        of_way = [lead for lead in content["leads"] if lead.way == way]
+        way_leads = [lead for lead in content["leads"] if lead.way == way]
         rule = ", ".join(
             f"{key}: {value}" for key, value in rule_of(config["policies"][way]).items()
         )
         ways.append(
-            [f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))]
+            [
+                f"`{way}`",
+                f"`{rule}`",
+                NEEDS[way_leads[0].needs],
+                ", ".join(map(str, totals(way_leads))),
+            ]
         )
     columns = [
         "way of choosing",

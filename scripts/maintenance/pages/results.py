@@ -1,6 +1,7 @@
-"""docs/results.md, from the committed summaries of the reference studies: a table for each study,
-and the claims that it tests."""
+"""docs/results.md, from the committed summaries: a table for each study, and the claims that it
+tests."""
 
+from hardgrpo.analysis import columns
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.analysis.random_choice import BETTER, OPEN, WORSE, difference_row
@@ -44,8 +45,7 @@ PAPERS_OF = {REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}
 KINDS = ("finishing", "sharpening", "new_solving")
 
 
-# --- formatted values
-# -------------------------------------------------------------------------------------------------
+# --- formatted values ---
 
 
 def anchor(study: str) -> str:
@@ -53,18 +53,13 @@ def anchor(study: str) -> str:
     return f"results.md#{configuration.anchor(HEADINGS[study])}"
 
 
-def estimate(row, name: str, low: str | None = None) -> str:
+def estimate(row, name: str) -> str:
     """A share of a row in points, with its interval."""
-    value, ends = (
-        getattr(row, name),
-        [getattr(row, f"{low or name}_{end}") for end in ("low", "high")],
-    )
-    return interval(value, *ends)
+    return interval(*(getattr(row, column) for column in columns.interval(name)))
 
 
 def lead(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> str:
-    """The difference of two arms (policy, recipe) with its interval; empty where the table has
-    none."""
+    """The difference of two arms (policy, recipe) with its interval; "" if the table has none."""
     row = difference_row(differences, arm, minus)
     return interval(row["difference"], row["low"], row["high"]) if row else ""
 
@@ -106,12 +101,11 @@ def random_of(all_policies: dict, policy: str) -> str:
     return next(name for name, entry in all_policies.items() if entry == random_entry)
 
 
-# --- the table of each study
-# ------------------------------------------------------------------------------------------
+# --- the table of each study ---
 
 
 def primary_claims(rows: pd.DataFrame) -> pd.DataFrame:
-    """The primary claims, each in the study that tests it."""
+    """The rows of the primary claims, from the studies that test them."""
     lines = []
     for study, papers in PAPERS_OF.items():
         study_rows = rows[(rows.study == study) & rows.paper.isin(papers) & (rows.primary == 1)]
@@ -192,13 +186,10 @@ def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def gains_by_labels(study: ResolvedStudy, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The arms that choose as many prompts as policy `random`, with a pair of columns for each base
+    """The arms that choose as many prompts as policy `random`, with gain and lead for each base
     model and task. `tables` are the tables of `study`."""
-    gains, differences, spent = (
-        own_test_samples(tables["gains"]),
-        own_test_samples(tables["differences"]),
-        tables["spent"],
-    )
+    gains, spent = own_test_samples(tables["gains"]), tables["spent"]
+    differences = own_test_samples(tables["differences"])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
         if random_of(study.policies, row.policy) != "random":
@@ -217,12 +208,10 @@ def gains_by_labels(study: ResolvedStudy, tables: dict[str, pd.DataFrame]) -> pd
 
 
 def gains_by_selector(first_recipe: str, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Every arm; the lead is over plain GRPO (`first_recipe`) on the prompts of the same policy."""
-    gains, differences, spent = (
-        own_test_samples(tables["gains"]),
-        own_test_samples(tables["differences"]),
-        tables["spent"],
-    )
+    """Every arm with its gain, and its lead over plain GRPO (`first_recipe`) on the prompts of the
+    same policy."""
+    gains, spent = own_test_samples(tables["gains"]), tables["spent"]
+    differences = own_test_samples(tables["differences"])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
         arm = row.policy, row.recipe
@@ -316,16 +305,15 @@ def recorded_leads(table: pd.DataFrame, task: str, policy: str, minus: str) -> d
 
 
 def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
-    """Shares over all later epochs of the recorded training run, by policy."""
+    """Shares over all later epochs of the recorded run, by policy."""
     lines = []
     for row in table[table.stretch.isna()].itertuples():
-        stretches = (
-            table[(table.policy == row.policy) & table.stretch.notna()].sort_values("stretch").mixed
-        )
+        policy_rows = table[table.policy == row.policy]
+        stretches = policy_rows[policy_rows.stretch.notna()].sort_values("stretch").mixed
         lines.append(
             {
                 "policy": row.policy,
-                "prompts": f"{table[table.policy == row.policy].prompts.max():.0f}",
+                "prompts": f"{policy_rows.prompts.max():.0f}",
                 "learnable %": percent(row, "mixed"),
                 "all right %": percent(row, "all_right"),
                 "all wrong %": percent(row, "all_wrong"),
@@ -341,8 +329,7 @@ def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
     return {f"{tasks[row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
 
 
-# --- findings
-# ---------------------------------------------------------------------------------------------------------
+# --- findings ---
 
 
 def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
@@ -368,27 +355,27 @@ def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
 
 
 def under_limits(study: ResolvedStudy, frame: pd.DataFrame) -> list[pd.Series]:
-    """Two rows of policy `hard`, trained under the tight limit: its test under the tight limit, then
-    its test under the larger limit. `frame` is a table of `study`."""
+    """Two rows of policy `hard`, trained under the tight limit: tested under the tight limit, and
+    under the larger limit. `frame` is a table of `study`."""
     tight = next(task for task in study.task_names if "cut_from" in study.tasks[task])
     rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
     return [rows.loc[test] for test in (tight, study.tasks[tight]["cut_from"])]
 
 
 def primary(rows: pd.DataFrame, study: str, paper: str) -> str:
-    """The estimates of a paper's primary claim: 'arithmetic -0.8 [-2.2, +0.5], swaps ...'."""
+    """The estimates of a paper's primary claim, such as 'arithmetic -0.8 [-2.2, +0.5], swaps
+    ...'."""
     rows = primary_rows(rows, study, paper)
     return ", ".join(f"{place(rows, row)} {estimate_of(row)}" for row in rows.itertuples())
 
 
 def primary_rows(rows: pd.DataFrame, study: str, paper: str) -> pd.DataFrame:
-    """The rows of a paper's primary claim in a study."""
     return rows[(rows.study == study) & (rows.paper == paper) & (rows.primary == 1)]
 
 
 def by_verdict(verdicts: dict[str, str], preposition: str) -> str:
-    """Each verdict with its names: {'arithmetic': 'undecided', 'swaps': 'undecided'} with
-    preposition 'on' gives 'undecided on arithmetic and swaps'."""
+    """The names by verdict: {'arithmetic': 'undecided', 'swaps': 'undecided'} with preposition 'on'
+    gives 'undecided on arithmetic and swaps'."""
     groups: dict[str, list[str]] = {}
     for name, verdict in verdicts.items():
         groups.setdefault(verdict, []).append(name)
@@ -456,7 +443,6 @@ def values(root: Path, config: dict) -> dict:
 
 
 def page(root: Path, config: dict) -> str:
-    """The text of docs/results.md."""
     content = values(root, config)
     studies = content["studies"]
     return templates.fill(

@@ -1,5 +1,5 @@
-"""docs/tables.csv: each table and figure, its inputs and the function that makes it, from the
-registry."""
+"""docs/tables.csv, from the registry: each table and figure, its inputs, and the function that
+makes it."""
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
@@ -7,13 +7,12 @@ from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
 from pages import committed
 
-import importlib
 import re
 from pathlib import Path
 
 import pandas as pd
 
-# tables of HE with the same content
+# {table: number of the table in HE with the same content}
 HE = {"gain": 1, "learnable": 2, "weaker_signal": 3, "out_of_distribution": 4}
 COLUMNS = ["kind", "name", "number", "shows", "made_from", "function", "columns"]
 
@@ -24,16 +23,9 @@ def made_from(root: Path, config: dict) -> pd.DataFrame:
     lines = []
     for name, table in registry.TABLES.items():
         function = f"{name} in src/hardgrpo/report/tables/{table.module}.py"
+        number, inputs = numbers.get(name, ""), listed(table.of)
         lines.append(
-            [
-                "table of the paper",
-                name,
-                numbers.get(name, ""),
-                plain(table.caption),
-                listed(table.of),
-                function,
-                "",
-            ]
+            ["table of the paper", name, number, plain(table.caption), inputs, function, ""]
         )
     for name, figure in registry.FIGURES.items():
         function = f"draw in src/hardgrpo/report/figures/{name}.py"
@@ -61,8 +53,7 @@ def same_in_paper(root: Path, config: dict) -> pd.DataFrame:
 
 
 def numbered(root: Path, config: dict) -> dict[str, int]:
-    """Numbers of the tables in the reference study's PDF: in the order of the text, without empty
-    tables."""
+    """{table: number} in the PDF of the reference study, which leaves out empty tables."""
     text = (root / "paper/supplement.tex").read_text(encoding="utf-8")
     text_order = [
         name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES
@@ -78,17 +69,8 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
     design = designs.design(study)
-    filled = [name for name in order if len(rows(name, tables, design))]
+    filled = [name for name in order if len(registry.make_table(name, tables, design)[0])]
     return {name: number for number, name in enumerate(filled, start=1)}
-
-
-def rows(name: str, tables: dict, design: dict):
-    table = registry.TABLES[name]
-    make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
-    return make(
-        **{table_name: tables[table_name] for table_name in table.of},
-        **({"study": design} if table.design else {}),
-    )[0]
 
 
 def listed(names) -> str:

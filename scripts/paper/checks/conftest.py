@@ -21,7 +21,7 @@ def tables(arguments) -> dict[str, list[dict]]:
 
 @pytest.fixture(scope="session")
 def require_local_tables(arguments) -> None:
-    """Skip if the tables are the committed reference: raw files in this folder belong to different
+    """Skip if the tables are the committed reference, because local raw files belong to other
     runs."""
     if arguments.reference:
         pytest.skip("the tables are the committed reference, its raw files are not here")

@@ -1,8 +1,7 @@
 """Checks of a study's summaries against its raw files (evaluations, completions, training logs),
 run by scripts/paper/verify.py.
 
-The checks read a sample of the raw files. The study's name is the seed of the sample, so that every
-call reads the same sample.
+The checks read a sample of the raw files, drawn with the study's name as seed.
 """
 
 from conftest import at, check, close, rows_of
@@ -30,14 +29,8 @@ CELLS, FILES, COMPLETIONS = 8, 12, 200  # sizes of the samples
 
 def sample(arguments, items: list, count: int, key: str) -> list:
     """Up to `count` items in their order, drawn with the study's name and `key` as seed."""
-    return [
-        items[i]
-        for i in sorted(
-            random.Random(f"{arguments.study}:{key}").sample(
-                range(len(items)), min(count, len(items))
-            )
-        )
-    ]
+    rng = random.Random(f"{arguments.study}:{key}")
+    return [items[i] for i in sorted(rng.sample(range(len(items)), min(count, len(items))))]
 
 
 @cache  # runs may share a base model
@@ -102,7 +95,7 @@ def test_gains_again(tables, raw):
                     f"{place}: the runs were tested on other problems than the base model"
                 )
                 continue
-            gain = mean(mean(base_rates.values()) for base_rates in after) - mean(
+            gain = mean(mean(run_rates.values()) for run_rates in after) - mean(
                 mean(base_rates.values()) for base_rates in before
             )
             if not close(gain, row["gain"]):
@@ -133,22 +126,20 @@ def test_intervals_again(tables, raw):
             ]
             x = [[after[name] - before[name] for name in sorted(before)] for before, after in pairs]
             seeds, problems = len(x), len(x[0])
-            of_seeds, of_problems, grand_mean = (
-                [mean(values) for values in x],
-                [mean(values) for values in zip(*x)],
-                mean(map(mean, x)),
-            )
+            seed_means = [mean(values) for values in x]
+            problem_means = [mean(values) for values in zip(*x)]
+            grand_mean = mean(map(mean, x))
             residual = sum(
-                (x[s][i] - of_seeds[s] - of_problems[i] + grand_mean) ** 2
+                (x[s][i] - seed_means[s] - problem_means[i] + grand_mean) ** 2
                 for s in range(seeds)
                 for i in range(problems)
             )
-            shared = variance(of_problems) / problems - residual / (
+            shared = variance(problem_means) / problems - residual / (
                 (problems - 1) * (seeds - 1) * problems * seeds
             )
             t = lambda n: stats.t.ppf(0.975, n - 1)
             half = sqrt(
-                t(seeds) ** 2 * variance(of_seeds) / seeds + t(problems) ** 2 * max(shared, 0)
+                t(seeds) ** 2 * variance(seed_means) / seeds + t(problems) ** 2 * max(shared, 0)
             )
             for end, value in (("gain_low", grand_mean - half), ("gain_high", grand_mean + half)):
                 if not isclose(row[end], value, rel_tol=1e-6, abs_tol=1e-8):
@@ -186,10 +177,8 @@ def test_grades_again(arguments, study, require_local_tables):
             failures.append(f"{path}: its rows are not those of {texts}")
             continue
         for text in sample(arguments, text_rows, COMPLETIONS, str(path)):
-            grade, (number, row) = (
-                graders.grade(grader, text["completion"], answers[text["id"]]),
-                rows[key(text)],
-            )
+            grade = graders.grade(grader, text["completion"], answers[text["id"]])
+            number, row = rows[key(text)]
             for column in ("correct", "answered", "strict", "lenient"):
                 if int(row[column]) != int(getattr(grade, column)):
                     failures.append(
@@ -208,10 +197,8 @@ def test_recordings_again(arguments, study, runs, require_local_tables):
     }
     recordings = []
     for model, task in dict.fromkeys(cell[:2] for cell in runs if cell[0] in recorded):
-        path, recording = (
-            Path(paths.evaluation(f"{model}/base", task)),
-            Path(arguments.data) / recorded[model][task]["base"],
-        )
+        path = Path(paths.evaluation(f"{model}/base", task))
+        recording = Path(arguments.data) / recorded[model][task]["base"]
         if "repository" in study.models[model]["source"]:
             recording = Path(paths.recording(model, task, "base"))
         if path.exists() and recording.exists() and Path(paths.problems(task, "test")).exists():

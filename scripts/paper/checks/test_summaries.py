@@ -14,72 +14,25 @@ import io
 from collections import defaultdict
 from math import log, nan
 
-SHARES = {
-    "accuracy",
-    "base_accuracy",
-    "answered",
-    "base_answered",
-    "answered_mean",
-    "truncated",
-    "base_truncated",
-    "truncated_mean",
-}
-SHARES |= {
-    "accuracy_answered",
-    "base_accuracy_answered",
-    "pass",
-    "base",
-    "learnable",
-    "pass_rate",
-    "mean_pass_rate",
-    "zero_share",
-}
-SHARES |= {
-    "boundary_pass_rate",
-    "mixed",
-    "all_right",
-    "all_wrong",
-    "never_solved",
-    "r_squared",
-    "p",
-    "p_holm",
-    "target",
-    "published",
-    "alone",
-    "with_prompt",
-}
+SHARES = {"accuracy", "base_accuracy", "accuracy_answered", "base_accuracy_answered"}
+SHARES |= {"answered", "base_answered", "answered_mean"}
+SHARES |= {"truncated", "base_truncated", "truncated_mean"}
+SHARES |= {"pass", "base", "pass_rate", "mean_pass_rate", "boundary_pass_rate", "zero_share"}
+SHARES |= {"learnable", "mixed", "all_right", "all_wrong", "never_solved", "target"}
+SHARES |= {"r_squared", "p", "p_holm", "published", "alone", "with_prompt"}
 CHANGES = {"gain", "difference", "finishing", "correctness"}
-COUNTS = {
-    "problems",
-    "samples",
-    "seeds",
-    "updates",
-    "prompts",
-    "rollouts",
-    "completion_tokens",
-    "labels",
-    "cells",
-    "k",
-    "pool",
-}
-# POOLED: counts that may be means over seeds in every table. MEANS: all such counts of a table that
-# has further ones.
+COUNTS = {"problems", "samples", "seeds", "cells", "k", "pool", "prompts", "labels"}
+COUNTS |= {"updates", "rollouts", "completion_tokens"}
+# Counts that may be means over seeds, and therefore no whole numbers: in every table (POOLED), and
+# in the tables of MEANS.
 POOLED = {"problems", "pool", "prompts"}
 MEANS = {
     "spent": POOLED | {"updates", "rollouts", "labels"},
     "rollouts": POOLED | {"updates", "labels"},
 }
 MAY_BE_ZERO = {"labels"}  # the majority reward needs no labels
-MUST_BE_KNOWN = {
-    "accuracy",
-    "gain",
-    "difference",
-    "finishing",
-    "correctness",
-    "pass",
-    "learnable",
-    "pass_rate",
-} | COUNTS
+MUST_BE_KNOWN = COUNTS | {"accuracy", "gain", "difference", "finishing", "correctness"}
+MUST_BE_KNOWN |= {"pass", "learnable", "pass_rate"}
 
 
 def test_columns(arguments):
@@ -314,8 +267,8 @@ def test_paired_differences(tables):
             )
         odds = [logit(tier["accuracy"]) - logit(tier["base_accuracy"]) for tier in (easy, hard)]
         shares = [tier[name] for tier in (easy, hard) for name in ("accuracy", "base_accuracy")]
-        # The table rounds shares. Near 0 and 1 a small step of a share is a large step of its log
-        # odds.
+        # The table rounds shares; near 0 and 1, a small error of a share is a large error of its
+        # log odds.
         slack = TOLERANCE * sum(1 / (share * (1 - share)) for share in shares if 0 < share < 1)
         if is_known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
             failures.append(

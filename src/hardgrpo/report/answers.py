@@ -1,12 +1,11 @@
 """The page of answers of an analysis of published numbers, in Markdown, from its summary tables.
 
-The text of each kind of analysis is in templates/answers_{kind}.md.j2. A function of this module
-with the name of the kind computes the values of the text.
+The text of each kind of analysis is in templates/answers_{kind}.md.j2. VALUES names the function
+that computes the values of the text.
 """
 
 from collections.abc import Callable
 
-import jinja2
 import pandas as pd
 
 from hardgrpo.analysis import claims, count_tables, formats, summaries, verdicts
@@ -38,14 +37,8 @@ def judge(analysis: dict, tables: dict[str, pd.DataFrame]) -> list[dict]:
 
 
 def text(analysis: dict, tables: dict[str, pd.DataFrame]) -> str:
-    """The answers. `analysis` is the entry in the configuration, `tables` are the summary tables by
-    name."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(web.TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """The text of the answers. `analysis` is the analysis's entry in the configuration."""
+    environment = markdown.environment(web.TEMPLATES)
     environment.filters |= {"table": markdown.table, "points": points}
     template = environment.get_template(f"answers_{analysis['kind']}.md.j2")
     return template.render(analysis=analysis, **VALUES[analysis["kind"]](analysis, tables)).strip()
@@ -63,11 +56,11 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         file: probes.sufficient_sizes(group.to_dict("records"))
         for file, group in rows.groupby("file", sort=False)
     }
-    together = rows[rows.file == count_tables.ALL]
-    mixed = together[together.samples.isin(SHOWN_SIZES)].pivot(
+    all_files = rows[rows.file == count_tables.ALL]
+    mixed = all_files[all_files.samples.isin(SHOWN_SIZES)].pivot(
         index="rule", columns="samples", values="mixed"
     )
-    mixed = mixed.loc[[rule for rule in together.rule.unique() if rule in mixed.index]]
+    mixed = mixed.loc[[rule for rule in all_files.rule.unique() if rule in mixed.index]]
     columns = {"rule": [f"`{rule}`" for rule in mixed.index]} | {
         f"K = {size}": list(map(points, mixed[size])) for size in mixed
     }
@@ -78,13 +71,13 @@ def samples_per_prompt(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         ]
     )
     by_rule = {
-        rule: group.set_index("samples") for rule, group in together.groupby("rule", sort=False)
+        rule: group.set_index("samples") for rule, group in all_files.groupby("rule", sort=False)
     }
     return {
         "by_rule": by_rule,
         "several": len(file_sizes) > 1,
         "sufficient": sizes_by_file[count_tables.ALL],
-        "pool": int(together.pool.iloc[0]),
+        "pool": int(all_files.pool.iloc[0]),
         "least": probes.LEAST_IMPROVEMENT,
         "shown": pd.DataFrame(columns),
         "sizes": file_sizes.map(
@@ -133,8 +126,8 @@ def before_after(analysis: dict, tables: dict[str, pd.DataFrame]) -> dict:
         "prompts": f"{int(counts.prompts.iloc[0]):,}",
         "reach": formats.change_interval(*last[interval("gain")]),
         "gain_at_1": formats.change_interval(*first[interval("gain")]),
-        "again": unsolved.solved_before,
-        "solved": unsolved.solved,
+        "base_solved": unsolved.solved_before,
+        "trained_solved": unsolved.solved,
         "claims": judge(analysis, tables),
         "interval": formats.change_interval,
         "classes": pd.DataFrame(class_columns),
@@ -155,13 +148,10 @@ def shares(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def share_interval(share: float, low: float, high: float) -> str:
-    """'30.2 [27.1, 33.2]', in per cent; the interval does not leave 0 to 100."""
-    ends = (
-        f" [{points(max(low, 0.0))}, {points(min(high, 1.0))}]"
-        if formats.is_known(low, high)
-        else ""
-    )
-    return points(share) + ends
+    """'30.2 [27.1, 33.2]', in per cent. The interval is cut off at 0 and 100."""
+    if not formats.is_known(low, high):
+        return points(share)
+    return f"{points(share)} [{points(max(low, 0.0))}, {points(min(high, 1.0))}]"
 
 
 VALUES: dict[str, Callable[[dict, dict[str, pd.DataFrame]], dict]] = {

@@ -16,28 +16,24 @@ def are_many(frame: pd.DataFrame) -> bool:
 
 
 def order(frame: pd.DataFrame, column: str = "arm") -> list[str]:
-    """The arms, those of one hue and of one policy together, in the order of the table. `column`
-    names the arms, `arm` or `minus_arm`."""
+    """The arms in the order of the table, with arms of one hue together, and within a hue those of
+    one policy. `column` holds the arms: `arm` or `minus_arm`."""
     policy = "minus" if column == "minus_arm" else "policy"
     arms = frame.drop_duplicates(column)
     policies = list(dict.fromkeys(arms[policy]))
     hues = list(dict.fromkeys(map(plotting.hue, policies)))
     keys = [(hues.index(plotting.hue(name)), policies.index(name)) for name in arms[policy]]
-    return [
-        arm
-        for _, _, arm in sorted(
-            (key, place, arm) for place, (key, arm) in enumerate(zip(keys, arms[column]))
-        )
-    ]
+    return [arm for _, arm in sorted(zip(keys, arms[column]), key=lambda pair: pair[0])]
 
 
 def bands(names: list[list[str]]) -> list[list[int]]:
-    """Panels whose rows are mostly the same, which stand beside each other: numbers of panels."""
+    """Numbers of panels, in groups of panels that stand beside each other because most of their
+    rows are the same. `names` lists the rows of each panel."""
     result: list[list[int]] = []
     for number, rows in enumerate(names):
         for band in result:
-            union = set(rows).union(*(names[other] for other in band))
-            smallest = min(len(rows), *(len(names[other]) for other in band))
+            union = set(rows).union(*(names[panel] for panel in band))
+            smallest = min(len(rows), *(len(names[panel]) for panel in band))
             if len(union) <= max(1.5 * smallest, smallest + 2):
                 band.append(number)
                 break
@@ -47,12 +43,12 @@ def bands(names: list[list[str]]) -> list[list[int]]:
 
 
 def panels(names: list[list[str]], columns: int | None = None, row: float = ROW, order=()):
-    """A figure with a panel for each list of rows. Returns (figure, axes, places): `places` maps
-    the rows of each panel to the y axis. Panels with the same rows stand side by side and share
-    their names. `order` lists all rows from top to bottom.
+    """(figure, axes, places) of a figure with a panel for each list of row names. `places` maps the
+    rows of each panel to the y axis. Panels with the same rows stand side by side and share the
+    names. `order` lists all rows from top to bottom. Raise a `UserError` without panels.
     """
     if not names:
-        plotting.panels(0)
+        plotting.panels(0)  # raises
     band_panels = bands(names) if columns is None else [list(range(len(names)))]
     widest = max(map(len, band_panels))
     columns = columns or {1: 1, 2: 2, 4: 2}.get(widest, 3)
@@ -69,7 +65,7 @@ def panels(names: list[list[str]], columns: int | None = None, row: float = ROW,
         ]
         for line in lines
     ]
-    heights = [HEAD + row * len(of_line) for of_line in rows]
+    heights = [HEAD + row * len(row_names) for row_names in rows]
     shrink = min(1.0, (plotting.TALLEST - 0.5) / sum(heights))
     is_small = len(names) == 1 and len(names[0]) <= plotting.MOST_ARMS
     width = plotting.COLUMN if is_small else plotting.WIDE
@@ -83,17 +79,18 @@ def panels(names: list[list[str]], columns: int | None = None, row: float = ROW,
         gridspec_kw={"height_ratios": heights},
     )
     axes, places = [None] * len(names), [{}] * len(names)
-    for line, of_line, axes_of_line in zip(lines, rows, grid):
-        for column, axis in enumerate(axes_of_line):
+    for line, row_names, line_axes in zip(lines, rows, grid):
+        for column, axis in enumerate(line_axes):
             if column >= len(line):
                 axis.remove()
                 continue
-            axis.set_yticks(range(len(of_line)), of_line if column == 0 else [""] * len(of_line))
-            axis.set_ylim(len(of_line) - 0.4, -0.6)
+            labels = row_names if column == 0 else [""] * len(row_names)
+            axis.set_yticks(range(len(row_names)), labels)
+            axis.set_ylim(len(row_names) - 0.4, -0.6)
             axis.tick_params(axis="y", length=0)
             axis.grid(axis="y", linewidth=0.3)
             axes[line[column]] = axis
-            places[line[column]] = {name: place for place, name in enumerate(of_line)}
+            places[line[column]] = {name: place for place, name in enumerate(row_names)}
     return figure, axes, places
 
 
@@ -110,8 +107,8 @@ def dots(
 
 
 def early_dots(axis, rows: pd.DataFrame, name: str, label: str, scale: float = 100) -> None:
-    """Draw earlier values of the rows in grey, the later the darker: column `part` is the time
-    that passed, in 0 to 1."""
+    """Draw earlier values of the rows in grey; later values are darker. Column `part` is the share
+    of the training that has passed (1: the end)."""
     for place, line in rows.groupby("place"):
         values = scale * line[name]
         axis.plot(values, [place] * len(line), color=EARLY_COLOR, linewidth=0.8, zorder=1)
@@ -122,20 +119,20 @@ def early_dots(axis, rows: pd.DataFrame, name: str, label: str, scale: float = 1
 
 
 def numbers_beside(axis, places, numbers, label: str) -> None:
-    """Write a number at the right of each row, and what the numbers are."""
+    """Write a number at the right of each row, and `label` beside the last panel of the line."""
     right_axis = axis.secondary_yaxis("right")
     right_axis.set_yticks(list(places), [f"{number:,.0f}" for number in numbers])
     right_axis.tick_params(length=0)
     right_axis.spines[:].set_visible(False)
     spec = axis.get_subplotspec()
-    same_line = [other.get_subplotspec() for other in axis.figure.axes if other.get_subplotspec()]
-    same_line = [other for other in same_line if other.rowspan == spec.rowspan]
-    if spec.colspan.stop == max(other.colspan.stop for other in same_line):
+    specs = filter(None, (panel.get_subplotspec() for panel in axis.figure.axes))
+    line_ends = [panel.colspan.stop for panel in specs if panel.rowspan == spec.rowspan]
+    if spec.colspan.stop == max(line_ends):
         right_axis.set_ylabel(label)
 
 
 def base_line(axis, value: float, low: float, high: float, label: str = "base model") -> None:
-    """Draw the base model's value as a dashed line with a band for its interval (shares)."""
+    """Draw the base model's share as a dashed line, with its interval, if known, as a band."""
     axis.axvline(100 * value, label=label, **BASE)
     if low == low:
         low, high = (
@@ -145,9 +142,9 @@ def base_line(axis, value: float, low: float, high: float, label: str = "base mo
 
 
 def parts_figure(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda axis, group: None):
-    """A figure of the parts of gains, a panel for each test and a row for each arm. `note` returns
-    a line above a panel. `draw_more` adds to a panel; its argument `group` has the column `place`.
-    """
+    """A figure of the parts of gains, with a panel for each test and a row for each arm. `note`
+    takes the rows of a panel and returns a line of its title. `draw_more` adds to a panel; the
+    column `place` of its argument `group` is the place on the y axis."""
     models, groups = frame.model.nunique(), plotting.groups(frame, ["model", "task", "eval_task"])
     names = [list(dict.fromkeys(group.arm)) for _, group in groups]
     row = 0.05 + 0.075 * len(parts)

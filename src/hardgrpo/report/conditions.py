@@ -1,4 +1,5 @@
-"""Decide from the configuration of a study, before any run, whether the study has data for a figure."""
+"""Decide from the configuration of a study, before any run, whether the study has data for a
+figure."""
 
 import json
 
@@ -13,7 +14,6 @@ def has_training(study: ResolvedStudy) -> bool:
 
 
 def has_rollouts(study: ResolvedStudy) -> bool:
-    """Whether a run samples rollouts."""
     names = {run.recipe for run in study.runs} - {"recorded"}
     return any(not settings.is_supervised(study.recipes[name]) for name in names)
 
@@ -24,7 +24,6 @@ def tests(study: ResolvedStudy) -> set[tuple[str, str]]:
 
 
 def has_reach(study: ResolvedStudy) -> bool:
-    """Whether the reach of a base model is measured."""
     return any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs)
 
 
@@ -40,14 +39,14 @@ def is_compared(study: ResolvedStudy) -> bool:
 
 
 def has_tiers(study: ResolvedStudy) -> bool:
-    """Whether the configuration says that problems of a test have several tiers. Tiers in a user's
-    own rows are not known yet."""
+    """Whether the configuration says that problems of a test have several tiers. Tiers in the rows
+    of a user's file are unknown before the file is read."""
     return any(has_several_tiers(study.tasks[test]) for _, test in tests(study))
 
 
 def has_several_tiers(task: dict) -> bool:
-    """Whether the configuration of a task says that its test problems have several tiers. A dataset
-    of choices is one tier: its number of objects."""
+    """Whether the test problems of one task have several tiers (see `has_tiers`). A dataset of
+    choices is one tier: its number of objects."""
     source = task["source"]
     is_one_tier = source.get("format") == "choices" and len(source.get("test", ())) == 1
     return settings.has_tiers(task) and not is_one_tier
@@ -64,36 +63,36 @@ def has_budgets(study: ResolvedStudy) -> bool:
     return has_training(study) and len(pairs) > len({rule for rule, _ in pairs})
 
 
+def way_of_choosing(policy: dict) -> str:
+    """The settings of a policy except its budget, as text. Policies of one way differ only in the
+    budget."""
+    way = {key: value for key, value in policy.items() if key != "budget"}
+    return json.dumps(way, sort_keys=True)
+
+
+def budget_size(policy: dict) -> float:
+    """A number by which the budgets of one way of choosing are sorted."""
+    budget = policy.get("budget", 0)
+    if not isinstance(budget, dict):
+        return budget
+    return budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"]
+
+
 def budget_lines(study: ResolvedStudy) -> dict[str, str]:
     """{policy: name of the line that joins the policy's point to the points of other budgets}. A
-    line joins policies whose settings differ only in the budget, and has the name of the policy with
-    the largest budget."""
-    other_settings = lambda name: json.dumps(
-        {key: value for key, value in study.policies[name].items() if key != "budget"},
-        sort_keys=True,
-    )
-
-    def largest_first(name: str) -> tuple[bool, float]:
-        budget = study.policies.get(name, {}).get("budget", 0)
-        if isinstance(budget, dict):  # a number of prompts, or money
-            return False, -(
-                budget["prompts"]
-                if "prompts" in budget
-                else budget["money"] / budget["label_price"]
-            )
-        return True, -budget
-
-    policy_names = sorted(study.policy_names, key=largest_first)
+    line joins the policies of one way of choosing, and has the name of the policy with the largest
+    budget."""
+    ways = {name: way_of_choosing(study.policies[name]) for name in study.policy_names}
     largest_budget: dict[str, str] = {}
-    for name in policy_names:
-        largest_budget.setdefault(other_settings(name), name)
-    return {name: largest_budget[other_settings(name)] for name in study.policy_names}
+    for name in sorted(ways, key=lambda name: -budget_size(study.policies[name])):
+        largest_budget.setdefault(ways[name], name)
+    return {name: largest_budget[way] for name, way in ways.items()}
 
 
 def has_labels(study: ResolvedStudy) -> bool:
-    """Whether runs differ in the labels that they need: of the whole pool, of the chosen prompts,
-    or none. False if a run chooses prompts while it trains, because figure `rollouts` then shows
-    the labels."""
+    """Whether runs differ in the labels that they need (of the whole pool, of the chosen prompts,
+    or none). False if a run chooses prompts while it trains: figure `rollouts` then shows the
+    labels."""
     needs = {
         (
             policies.labels_before(study.policies[run.policy]),
@@ -102,13 +101,13 @@ def has_labels(study: ResolvedStudy) -> bool:
         for run in study.runs
         if run.recipe in study.recipes
     }
-    by = {
+    measures = {
         study.policies[name].get("by", "pass_rate")
         for name in study.policy_names
         if name in study.policies
     }
-    differ = len(needs) > 1 and by != {"pass_rate"}
-    return has_training(study) and differ and not chooses_while_training(study)
+    is_compared_by_labels = len(needs) > 1 and measures != {"pass_rate"}
+    return has_training(study) and is_compared_by_labels and not chooses_while_training(study)
 
 
 def chooses_while_training(study: ResolvedStudy) -> bool:
@@ -124,8 +123,8 @@ def chooses_at_equal_rollouts(study: ResolvedStudy) -> bool:
 
 
 def limits(study: ResolvedStudy) -> dict[str, int]:
-    """{test: completion limit} of all pairs of tests that grade the same completions, one test
-    truncated and the other uncut."""
+    """{test: completion limit} of all pairs of tests that grade the same completions: one test
+    grades them truncated (`cut_from`), its partner grades them whole."""
     token_limits = {}
     for model, task in {(run.model, run.task) for run in study.runs}:
         names = study.eval_tasks(task, model)

@@ -3,8 +3,8 @@ file.
 
 The file holds JSON, gzipped and in base64: an index with the problems and all grades, which the
 page reads when it opens, and a block of texts for each evaluation, which the page reads to show or
-search the evaluation. In this form, a browser cannot interpret a completion as HTML, and a file
-with tens of thousands of completions is small enough to mail.
+search the evaluation. Base64 keeps a browser from interpreting a completion as HTML. Compression
+keeps a file with tens of thousands of completions small enough to mail.
 """
 
 import base64
@@ -25,9 +25,8 @@ from hardgrpo.study.resolved import ResolvedStudy
 
 SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
 STYLE = ("explorer.css",)
-AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
-# stands for missing values of `truncated` and `tokens` in recordings, because JSON has no nan
-UNKNOWN = -1
+REMEDY = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
+UNKNOWN = -1  # in place of nan, which JSON lacks, in `truncated` and `tokens` of recordings
 
 
 def read_study(study: ResolvedStudy, graders: dict[str, str]) -> tuple[dict, list[dict]]:
@@ -45,7 +44,7 @@ def read_study(study: ResolvedStudy, graders: dict[str, str]) -> tuple[dict, lis
         unknown_ids = set(rows.id) - set(numbers)
         if unknown_ids:
             raise UserError(
-                f"{path}: id '{min(unknown_ids)}' is not in {paths.problems(key['test'], 'test')}; {AGAIN}"
+                f"{path}: id '{min(unknown_ids)}' is not in {paths.problems(key['test'], 'test')}; {REMEDY}"
             )
         rows = rows.assign(problem=rows.id.map(numbers)).sort_values(
             ["problem", "decoding", "sample"], ascending=[True, False, True]
@@ -98,16 +97,16 @@ def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
         key = (row["step"], str(row["id"]), row["decoding"], row["sample"])
         if key in texts:
             raise UserError(
-                f"{source}: row {line}: {_describe_key(key)} stands in the file twice; {AGAIN}"
+                f"{source}: row {line}: {_describe_key(key)} is in the file twice; {REMEDY}"
             )
         texts[key] = row["completion"]
     keys = list(graded[evaluations.KEY].itertuples(index=False, name=None))
     for key, is_duplicate in zip(keys, graded.duplicated(evaluations.KEY)):
         if is_duplicate:
-            raise UserError(f"{path}: {_describe_key(key)} stands in the file twice; {AGAIN}")
+            raise UserError(f"{path}: {_describe_key(key)} is in the file twice; {REMEDY}")
         if key not in texts:
             raise UserError(
-                f"{source}: {_describe_key(key)} is graded in {path} but has no text; {AGAIN}"
+                f"{source}: {_describe_key(key)} is graded in {path} but has no text; {REMEDY}"
             )
     # dtype=object, because the strings of some versions of pandas cannot hold surrogates.
     return graded.assign(
@@ -134,8 +133,8 @@ def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
 
 
 def page(title: str, index: dict, texts: list[dict]) -> str:
-    """The text of the HTML file. Its Content-Security-Policy allows only the explorer's script and
-    style, by their checksums."""
+    """The HTML file. Its Content-Security-Policy allows only the explorer's script and style, by
+    their checksums."""
     script, style = (
         "\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names)
         for names in (SCRIPT, STYLE)

@@ -1,8 +1,8 @@
 """The numbers of the paper over all studies, and the conditions under which its sentences hold.
 
 paper/findings.yaml lists both. A *number* becomes a LaTeX macro. A *condition* belongs to a
-sentence of paper/main.tex, which is marked as `\\claim{label}{sentence}`. `check` returns the first
-condition that the tables do not fulfil, so that no paper is made from results that contradict it.
+sentence of paper/main.tex that is marked as `\\claim{label}{sentence}`. `check` raises an error for
+the first condition that the tables do not fulfil, so that no paper contradicts its results.
 """
 
 import re
@@ -17,7 +17,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 
-DESIGN = "design"  # numbers of the configuration
+DESIGN = "design"  # key of numbers that come from the configuration
 FINDINGS = "paper/findings.yaml"
 
 # {`show` of a number: (suffixes of its columns, function of their values)}
@@ -37,8 +37,8 @@ ORIGIN = ["macro", "text", "file", "lines", "column", "show"]
 
 @dataclass(frozen=True)
 class Condition:
-    """What the rows of a table must fulfil. `test` receives the estimate, its interval (low, high)
-    and the limit; `words` says what was expected."""
+    """What the rows of a table must fulfil. `test` receives the estimate, the ends of its interval
+    and the limit; `words` is the expectation in an error message."""
 
     words: str
     test: object
@@ -81,11 +81,11 @@ class Committed:
             frame = pd.DataFrame(cells, columns=header)
             self.frames[table] = frame.assign(line=range(2, len(frame) + 2))
         frame = self.frames[table]
-        for column, wanted in entry.get("rows", {}).items():
+        for column, value in entry.get("rows", {}).items():
             if column not in frame:
                 raise UserError(f"{place}: {self.path(table)} has no column {column}")
-            wanted = [str(value) for value in (wanted if isinstance(wanted, list) else [wanted])]
-            frame = frame[frame[column].astype(str).isin(wanted)]
+            values = map(str, value if isinstance(value, list) else [value])
+            frame = frame[frame[column].astype(str).isin(list(values))]
         if frame.empty and "count" not in entry:
             raise UserError(
                 f"{place}: {self.path(table)} has no row with {words_of(entry)}; if the table is"
@@ -94,8 +94,7 @@ class Committed:
         return frame
 
     def values(self, row, column: str, suffixes: tuple[str, ...], place: str, table: str) -> list:
-        """The cells of an estimate and of the ends of its interval; texts of numbers become
-        numbers."""
+        """The cells of an estimate and of the ends of its interval, as numbers where possible."""
         cells = []
         for suffix in suffixes:
             name = next((n for n in (f"{column}{suffix}", ENDS[suffix]) if n and n in row), None)
@@ -106,7 +105,7 @@ class Committed:
 
 
 def as_number(cell: str) -> float | str:
-    """A cell as a number; nan for an empty cell, the text for a word."""
+    """A cell as a number: nan if it is empty, the text if it is not a number."""
     try:
         return float(cell) if cell != "" else float("nan")
     except ValueError:
@@ -120,8 +119,7 @@ def words_of(entry: dict) -> str:
     )
 
 
-# --- numbers
-# -------------------------------------------------------------------------------------------------
+# --- numbers ---
 
 
 def macros(tables: Committed, numbers: dict[str, dict]) -> list[dict]:
@@ -138,7 +136,7 @@ def define(tables: Committed, name: str, entry: dict) -> dict:
                 raise UserError(f"{place}: the configuration has no {entry[DESIGN]}")
             value = value[key]
         if not isinstance(value, int | float):
-            raise UserError(f"{place}: {entry[DESIGN]} in the configuration is no number")
+            raise UserError(f"{place}: {entry[DESIGN]} in the configuration is not a number")
         text = f"{100 * value:g}" if entry.get("show") == "percent" else formats.integer(value)
         return dict(zip(ORIGIN, (name, latex.number(text), DESIGN, "", entry[DESIGN], "")))
     frame = tables.rows(entry, place)
@@ -146,7 +144,7 @@ def define(tables: Committed, name: str, entry: dict) -> dict:
     if "count" in entry:
         return dict(zip(ORIGIN, (name, formats.integer(len(frame)), *origin, "", "count of rows")))
     column = entry["column"]
-    suffixes, shown = SHOWN[entry["show"]]
+    suffixes, format_values = SHOWN[entry["show"]]
     if column not in frame:
         raise UserError(f"{place}: {tables.path(entry['table'])} has no column {column}")
     if "at" in entry:  # the row with the least or the largest value
@@ -154,7 +152,7 @@ def define(tables: Committed, name: str, entry: dict) -> dict:
         frame = frame.loc[[values.idxmin() if entry["at"] == "least" else values.idxmax()]]
         origin[1] = str(frame.line.iloc[0])
     texts = {
-        shown(*tables.values(row, column, suffixes, place, entry["table"]))
+        format_values(*tables.values(row, column, suffixes, place, entry["table"]))
         for _, row in frame.iterrows()
     }
     if len(texts) > 1:
@@ -175,8 +173,7 @@ def commands(rows: list[dict]) -> str:
     )
 
 
-# --- conditions of sentences
-# -------------------------------------------------------------------------------------------------
+# --- conditions of sentences ---
 
 CLAIM = re.compile(r"\\claim\{([\w.]+)\}")
 
@@ -191,11 +188,8 @@ def claim_lines(text: str) -> dict[str, int]:
 
 
 def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name: str) -> int:
-    """The number of conditions, if the tables fulfil all of them and every marked sentence has one.
-
-    Raise a `UserError` that names the sentence and the row of the first condition that fails.
-    `text` is the paper's text, `name` its file.
-    """
+    """The number of conditions. Raise a `UserError` if the tables do not fulfil a condition, or if
+    a marked sentence has none. `text` is the paper's text, `name` its file."""
     lines = claim_lines(text)
     if missing := sorted(lines.keys() - conditions.keys()):
         raise UserError(
@@ -215,8 +209,8 @@ def check(tables: Committed, conditions: dict[str, list[dict]], text: str, name:
 
 
 def check_entry(tables: Committed, entry: dict, place: str) -> None:
-    """Raise a `UserError` if the rows of an entry do not fulfil its condition: each of them, or a
-    share or number of them that lies within `share` or `count` (least, most)."""
+    """Raise a `UserError` unless every row of an entry fulfils its condition, or with the keys
+    `share` or `count` (least, most) as many rows as they state."""
     table = entry["table"]
     frame = tables.rows(entry, place)
     tested = [name for name in CONDITIONS if name in entry]

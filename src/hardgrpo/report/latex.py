@@ -68,9 +68,9 @@ def allow_breaks(cell: str, column: Column) -> str:
 def table(columns: list[Column]) -> str:
     r"""A booktabs longtable, which may break over pages; "" if there are no rows.
 
-    The table has a caption if \tablecaption is defined. A column with a note and equal cells in all
-    rows moves into the caption, and a column without a known number is left out. A table of more
-    than MOST_ROWS rows is not printed: \filedtable tells the number of its rows.
+    The table has a caption if \tablecaption is defined. `printed_columns` says which columns move
+    into the caption. A table of more than MOST_ROWS rows is not printed: \filedtable prints its
+    number of rows.
     """
     if not columns or not columns[0].cells:
         return ""
@@ -79,12 +79,8 @@ def table(columns: list[Column]) -> str:
     caption_notes, shown_columns = printed_columns(columns)
     notes = "; ".join(caption_notes)
     # In the columns that name the row, a cell is left empty if it equals the cell above it.
-    names = sum(
-        1
-        for _ in itertools.takewhile(
-            lambda column: column.align == "l" and not column.width, shown_columns
-        )
-    )
+    is_name = lambda column: column.align == "l" and not column.width
+    names = len(list(itertools.takewhile(is_name, shown_columns)))
     lines, previous_row = [], [None] * len(shown_columns)
     for row in zip(
         *(
@@ -113,9 +109,9 @@ def table(columns: list[Column]) -> str:
 
 
 def printed_columns(columns: list[Column]) -> tuple[list[str], list[Column]]:
-    """(notes for the caption, columns to print): a column with equal cells in all rows is a note
-    (without a note of its own only from FEW rows on), and a column without a known number is left
-    out."""
+    """(notes for the caption, columns to print). A column whose cells are all equal becomes a note,
+    if it has a text for the note or the table has at least FEW rows. A column of numbers that are
+    all unknown is left out."""
     notes, shown_columns = [], []
     for column in known_columns(columns):
         values = list(filter(None, dict.fromkeys(column.cells)))
@@ -129,8 +125,8 @@ def printed_columns(columns: list[Column]) -> tuple[list[str], list[Column]]:
 
 
 def head_rows(headers: list[str]) -> str:
-    r"""The rows of a table's head: the headers, and below them their units ("gain, pp"), if there
-    are any, which keeps columns narrow."""
+    r"""The rows of a table's head. The part of a header after a comma ("gain, pp") is in a second
+    row, which keeps columns narrow."""
     names, units = zip(*(header.partition(", ")[::2] for header in headers))
     rows = [names, units] if any(units) else [names]
     return " ".join(" & ".join(row) + r" \\" for row in rows)
@@ -144,15 +140,15 @@ def alignment(column: Column) -> str:
     )
 
 
-FEW = 3  # rows: in fewer, equal cells say little
-MOST_ROWS = 40  # of a table that is printed: a page
+FEW = 3  # rows; in a shorter table, equal cells may be a coincidence
+MOST_ROWS = 40  # of a printed table: a page
 TEXT_WIDTH = 455  # points
 
 
 def font_command(columns: list[Column]) -> str:
-    """The command of the largest font in which a table's estimated width fits the paper's text
-    width, empty for the usual font; `\\tiny` with less space between the columns if none fits."""
-    # the arrow is not counted, to offset the narrow digits beside it
+    """The command of the largest font in which the estimated width of a table fits the paper's text
+    width ("" for the usual font). If none fits, `\\tiny` with less space between the columns."""
+    # arrows are not counted, because the digits beside them are narrow
     length = lambda cell: len(plain(cell).replace("→", ""))
     characters = sum(
         max(map(length, (column.header, *column.cells))) for column in columns if not column.width
@@ -164,7 +160,7 @@ def font_command(columns: list[Column]) -> str:
 
 
 def macros(values: dict[str, str]) -> str:
-    r"""Define `\result{key}` for every key. An unknown key stops the compilation."""
+    r"""LaTeX that defines `\result{key}` for every key. An unknown key stops the compilation."""
     header = (
         "% Made from the summaries by write_numbers.py; not to be edited.\n"
         r"\makeatletter"
@@ -177,8 +173,8 @@ def macros(values: dict[str, str]) -> str:
 
 
 def captions(kind: str, values: dict[str, str], sources: dict[str, str]) -> str:
-    r"""A command \register for every table or figure, with its caption and its source.
-    supplement.tex defines \register."""
+    r"""A command \register, which supplement.tex defines, for every table or figure: its caption
+    and source."""
     return "".join(
         f"\\register{{{kind}}}{{{name}}}{{{caption}}}{{{sources[name]}}}\n"
         for name, caption in values.items()
@@ -186,8 +182,8 @@ def captions(kind: str, values: dict[str, str], sources: dict[str, str]) -> str:
 
 
 def source(program: str, tables: list[str]) -> str:
-    r"""The program that makes a figure or table, and the tables that it reads, as links where the
-    repository holds them (\projectfile of supplement.tex)."""
+    r"""The program that makes a figure or table, and the tables that it reads. Files of the
+    repository are links (\projectfile of supplement.tex)."""
     return f"Made by {project_file(program)} from {', '.join(map(project_file, tables))}."
 
 

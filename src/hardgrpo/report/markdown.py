@@ -1,10 +1,23 @@
-"""Tables and lists of names in Markdown."""
+"""Tables, lists of names and templates in Markdown."""
 
+from pathlib import Path
+
+import jinja2
 import pandas as pd
 
 
+def environment(folder: Path) -> jinja2.Environment:
+    """The templates of a folder. A missing value raises `jinja2.UndefinedError`."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
 def table(frame: pd.DataFrame) -> str:
-    """A table in Markdown; an empty cell where a value is missing."""
+    """A table; a missing value is an empty cell."""
     rows = [frame.columns, ["---"] * len(frame.columns), *frame.fillna("").itertuples(index=False)]
     lines = [f"| {' | '.join(map(str, row))} |" for row in rows]
     return "\n".join([lines[0], lines[1].replace(" ", ""), *lines[2:]])

@@ -16,9 +16,7 @@ FORMATS = {
     "interval": formats.with_interval,
     "r squared": "{:.2f}".format,
     "slope": formats.hundredths,  # points of lead per point of the predictor
-    "p": lambda value: (
-        formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}"
-    ),  # after 'p': '=0.032'
+    "p": lambda value: ("=" if value >= 0.001 else "") + formats.probability(value),  # after 'p'
     "count": lambda value: f"{value:.0f}",
     # a part of a gain, rounded so that the rounded parts add up to the rounded gain
     **{f"part {index + 1}": functools.partial(formats.rounded_part, index) for index in range(3)},
@@ -41,7 +39,8 @@ def format_values(form: str, *values) -> str:
 
 
 class Numbers:
-    """Macros (`values`) and the origin of each macro (`origins`)."""
+    """The text of each macro (`values`), its origin (`origins`), and the summary tables
+    (`tables`)."""
 
     def __init__(self, tables: files.Tables, first_recipe: str):
         self.values: dict[str, str] = {}
@@ -52,8 +51,8 @@ class Numbers:
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
     def define(self, key: str, text: str, *origin) -> str:
-        """Define a macro and return the LaTeX that uses it. `origin` is (table, line, columns,
-        format)."""
+        """Define a macro and return the LaTeX that uses it. `origin`: table, line, columns,
+        format."""
         self.values[key] = text
         self.origins.append(dict.fromkeys(ORIGIN, "") | dict(zip(ORIGIN, (key, text, *origin))))
         return rf"\result{{{key}}}"
@@ -68,7 +67,7 @@ class Numbers:
 
 
 def texts(numbers: Numbers, study: dict) -> dict[str, str]:
-    """{macro: paragraph}. The paragraphs quote numbers by their macros."""
+    """{macro: paragraph}."""
     return {
         "abstract": paragraphs.abstract(numbers, study),
         "gains": paragraphs.gains(numbers, study["policy_settings"]),
@@ -78,6 +77,7 @@ def texts(numbers: Numbers, study: dict) -> dict[str, str]:
 
 
 def design(study: dict) -> dict[str, str]:
+    """{macro: text} of a study's design (designs.design)."""
     recipe = study["recipe"]
     return {
         "title": escape(study["title"]),
@@ -103,8 +103,8 @@ def design(study: dict) -> dict[str, str]:
         "shared.bases": "" if study["own_bases"] else "yes",
         "other.recipes": escape(
             "; ".join(
-                f"{name}: {describe_settings(differs)}"
-                for name, differs in study["other_recipes"].items()
+                f"{name}: {describe_settings(differences)}"
+                for name, differences in study["other_recipes"].items()
             )
         ),
         "recorded": "" if recipe or study["chosen_from"] else "yes",
@@ -113,7 +113,7 @@ def design(study: dict) -> dict[str, str]:
 
 def describe_settings(settings: dict) -> str:
     """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with
-    the value None, which the recipe does not have, are omitted."""
+    the value None (the recipe has no such setting) are omitted."""
     words = {
         key: f"({describe_settings(value)})" if isinstance(value, dict) else value
         for key, value in settings.items()
@@ -126,71 +126,39 @@ def define(numbers: Numbers) -> None:
     """Define a macro for each number that supplement.tex or a paragraph may quote."""
     tables, add = numbers.tables, numbers.add
     for row in tables["gains"].itertuples():
-        add(f"gain.{cell(row)}.{row.decoding}", "gains", row, interval("gain"), "gain")
-        add(
-            f"base.{row.model}.{row.eval_task}.{row.decoding}",
-            "gains",
-            row,
-            ["base_accuracy"],
-            "points",
-        )
-        add(f"detectable.{cell(row)}.{row.decoding}", "gains", row, ["mdd"], "points")
+        key = f"{cell(row)}.{row.decoding}"
+        base = f"{row.model}.{row.eval_task}.{row.decoding}"
+        add(f"gain.{key}", "gains", row, interval("gain"), "gain")
+        add(f"base.{base}", "gains", row, ["base_accuracy"], "points")
+        add(f"detectable.{key}", "gains", row, ["mdd"], "points")
     for row in tables["differences"].itertuples():
-        add(
-            f"difference.{cell(row)}.{row.minus_arm}",
-            "differences",
-            row,
-            interval("difference"),
-            "gain",
-        )
-        add(f"p.{cell(row)}.{row.minus_arm}", "differences", row, ["p_holm"], "p")
-        add(
-            f"detectable.difference.{row.model}.{row.task}.{row.eval_task}",
-            "differences",
-            row,
-            ["mdd"],
-            "points",
-        )
+        key, test = f"{cell(row)}.{row.minus_arm}", f"{row.model}.{row.task}.{row.eval_task}"
+        add(f"difference.{key}", "differences", row, interval("difference"), "gain")
+        add(f"p.{key}", "differences", row, ["p_holm"], "p")
+        add(f"detectable.difference.{test}", "differences", row, ["mdd"], "points")
     for row in tables["learnable"].itertuples():
-        add(
-            f"learnable.{row.model}.{row.task}.{row.arm}",
-            "learnable",
-            row,
-            interval("learnable"),
-            "interval",
-        )
+        key = f"{row.model}.{row.task}.{row.arm}"
+        add(f"learnable.{key}", "learnable", row, interval("learnable"), "interval")
     for row in tables["parts"].itertuples():
         for part in ("finishing", "correctness"):
             add(f"{part}.{cell(row)}", "parts", row, interval(part), "gain")
         for name in ("base_answered", "answered", "base_accuracy"):
             add(f"{name.replace('_', '.')}.{cell(row)}", "parts", row, [name], "points")
     for row in tables["subsets"].itertuples():
-        add(f"zero.{row.model}.{row.task}.{row.policy}", "subsets", row, ["zero_share"], "points")
-        add(f"tied.{row.model}.{row.task}.{row.policy}", "subsets", row, ["tied"], "count")
-    is_whole_run = tables["trajectories"].stretch.isna()
-    for row in tables["trajectories"][is_whole_run].itertuples():
+        key = f"{row.model}.{row.task}.{row.policy}"
+        add(f"zero.{key}", "subsets", row, ["zero_share"], "points")
+        add(f"tied.{key}", "subsets", row, ["tied"], "count")
+    trajectories = tables["trajectories"]
+    is_whole_run = trajectories.stretch.isna()
+    for row in trajectories[is_whole_run].itertuples():
+        key = f"{row.model}.{row.task}.{row.policy}"
         for name in ("mixed", "all_right", "all_wrong"):
-            add(
-                f"{name.replace('_', '.')}.{row.model}.{row.task}.{row.policy}",
-                "trajectories",
-                row,
-                interval(name),
-                "interval",
-            )
-        add(
-            f"never.solved.{row.model}.{row.task}.{row.policy}",
-            "trajectories",
-            row,
-            ["never_solved"],
-            "points",
-        )
-    for row in tables["trajectories"][~is_whole_run].itertuples():
-        for name, is_there in (("first", row.begin == 0), ("last", row.end == 1)):
-            if is_there:
-                add(
-                    f"mixed.{name}.{row.model}.{row.task}.{row.policy}",
-                    "trajectories",
-                    row,
-                    interval("mixed"),
-                    "interval",
-                )
+            macro = f"{name.replace('_', '.')}.{key}"
+            add(macro, "trajectories", row, interval(name), "interval")
+        add(f"never.solved.{key}", "trajectories", row, ["never_solved"], "points")
+    for row in trajectories[~is_whole_run].itertuples():
+        key = f"{row.model}.{row.task}.{row.policy}"
+        if row.begin == 0:
+            add(f"mixed.first.{key}", "trajectories", row, interval("mixed"), "interval")
+        if row.end == 1:
+            add(f"mixed.last.{key}", "trajectories", row, interval("mixed"), "interval")

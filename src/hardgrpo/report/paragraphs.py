@@ -2,8 +2,7 @@
 templates/paragraphs.tex.j2.
 
 Each function receives `numbers` (numbers.Numbers) and returns LaTeX, or '' if the study lacks the
-result. `numbers.tables` are the summaries, and `numbers.add` makes a LaTeX macro from a row. A
-paragraph quotes the smallest and the largest number of a table.
+result. `numbers.tables` are the summaries; `numbers.add` makes a LaTeX macro from a row.
 """
 
 import functools
@@ -19,11 +18,10 @@ from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
 
-# the abstract lists up to 4 estimates; if there are more, the abstract counts or omits them
-FEW = 4
-FEW_POLICIES = 6  # policies that the abstract names; more are counted
+FEW = 4  # the most estimates that the abstract lists; it counts or omits a larger number
+FEW_POLICIES = 6  # the most policies that the abstract names; it counts a larger number
 LEADING, RIVAL = "hard", "random"
-PROPERTIES = {  # {predictor in lead_regressions: words for this property of a base model}
+PROPERTIES = {  # {predictor in lead_regressions: the property of a base model in words}
     "base_accuracy": "accuracy",
     "greedy_gap": "gap between greedy and sampled accuracy",
     "zero_share": "share of the pool never solved",
@@ -31,8 +29,7 @@ PROPERTIES = {  # {predictor in lead_regressions: words for this property of a b
 }
 
 
-# --- text
-# ----------------------------------------------------------------------------------------------------------------
+# --- text ---
 
 
 def fill(paragraph: str, **values) -> str:
@@ -74,9 +71,8 @@ def cell(row) -> str:
 
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
-    """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}.
-    With one row, or if all round to zero, only one estimate; [] if there is no estimate.
-
+    """The smallest and the largest estimate of a column, each as {"number": macro, "arm": label}:
+    one estimate if there is one row or if all estimates round to zero, and [] if there is none.
     `key` returns the name of a row's macro.
     """
     rows = rows[rows[name].notna()]
@@ -98,8 +94,7 @@ def part_key(name: str) -> Callable:
     return lambda row: f"{name}.{cell(row)}"
 
 
-# --- the abstract
-# --------------------------------------------------------------------------------------------------------
+# --- the abstract ---
 
 
 def abstract(numbers, study: dict) -> str:
@@ -152,7 +147,7 @@ def largest_gains(numbers) -> list[dict]:
     for row in best if len(best) <= FEW else []:
         parts = []
         for place, name in enumerate(names, 1):
-            # needs all parts, because parts are rounded so that they add up
+            # all parts, because each is rounded so that the rounded parts add up to the gain
             columns = ["gain", *interval(name)[1:], *names]
             number = numbers.add(f"made.{name}.{cell(row)}", table, row, columns, f"part {place}")
             parts.append({"number": number, "name": name.replace("_", " ")})
@@ -169,8 +164,7 @@ def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
     return own_test_rows(kinds)[own_test_rows(kinds).tier.isna()]
 
 
-# --- results
-# -------------------------------------------------------------------------------------------------------------
+# --- results ---
 
 
 def judged(numbers) -> str:
@@ -219,8 +213,8 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
 
 
 def resolved_differences(pairs: pd.DataFrame) -> dict:
-    """{"compared": whether policies are compared, "resolved": the differences that are resolved
-    after Holm's correction, "detectable": the macro of the detectable difference}."""
+    """{"compared": whether there are pairs of policies, "resolved": the differences that are
+    resolved after Holm's correction, "detectable": the macro of the detectable difference}."""
     resolved_pairs = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
@@ -267,12 +261,12 @@ def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
     """Sharpening and new solving, and the share of problems out of reach of the base model's
     samples."""
     first_row = rows.iloc[0]
-    lost = numbers.add(f"out.of.reach.{key}", "kinds", first_row, ["out_of_reach"], "points")
+    share = numbers.add(f"out.of.reach.{key}", "kinds", first_row, ["out_of_reach"], "points")
     samples = numbers.add(f"reach.samples.{key}", "kinds", first_row, ["reach_samples"], "count")
     return {
         "sharpening": ends(numbers, "kinds", rows, "sharpening", part_key("sharpening")),
         "new_solving": ends(numbers, "kinds", rows, "new_solving", part_key("new.solving")),
-        "out_of_reach": lost,
+        "out_of_reach": share,
         "samples": samples,
     }
 
@@ -316,8 +310,7 @@ def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
 
 
 def leads(numbers) -> str:
-    """The property of the base model that best explains the lead of `hard` over `random`: the
-    largest R^2 over base models."""
+    """The property of the base model with the largest R^2 for the lead of `hard` over `random`."""
     table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
     has_several_models, lines = table.model.nunique() > 1, []
@@ -402,7 +395,7 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
                 for test in (tight, ample):
                     rows = group[group.eval_task == test]
                     if len(rows):
-                        halves = {
+                        gain_parts = {
                             name: ends(numbers, "parts", rows, name, part_key(name))
                             for name in ("finishing", "correctness")
                         }
@@ -413,14 +406,14 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
                                 "model": model,
                                 "key": cell(rows.iloc[0]),
                             }
-                            | halves
+                            | gain_parts
                         )
     return fill("limits_compared", cells=cells)
 
 
 def unsolved(numbers) -> str:
-    """Share of the hardest prompts that the base model never solved, by the samples by which the
-    prompts were chosen and by held-out samples."""
+    """Share of the hardest prompts that the base model never solved: in the samples that chose the
+    prompts, and in held-out samples."""
     table, rows = numbers.tables["subsets"], []
     for row in table[table.policy == LEADING].itertuples():
         key, held_out = f"{row.model}.{row.task}.{row.policy}", ""
@@ -433,8 +426,8 @@ def unsolved(numbers) -> str:
 
 
 def followed(numbers) -> str:
-    """Recorded training runs: the policies with the largest and the smallest learnable share over
-    all later epochs, `hard` and `all`."""
+    """Recorded training runs: learnable shares over all later epochs of `all`, `hard` and the
+    policies with the largest and the smallest share."""
     table, runs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(
         ["model", "task"], sort=False
@@ -443,14 +436,14 @@ def followed(numbers) -> str:
         policies = dict.fromkeys(
             [shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()]
         )
-        moved = [policy for policy in ("hard", "easy") if policy in shares]
+        trends = [policy for policy in ("hard", "easy") if policy in shares]
         runs.append(
             {
                 "model": model,
                 "key": f"{model}.{prompts}",
                 "policies": policies,
                 "has_all": "all" in shares,
-                "moved": moved,
+                "trends": trends,
             }
         )
     return fill("followed", runs=runs)

@@ -1,13 +1,14 @@
-"""The style of all figures: safe for colour-blind readers, readable in grey and at column width.
-Drawn rows are saved as CSV."""
+"""The style of all figures: safe for colour-blind readers, readable in grey and at column width."""
 
 import contextlib
+import itertools
 import json
 import os
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from hardgrpo.report.conditions import budget_size, way_of_choosing
 from hardgrpo.runtime import files, user_settings
 from hardgrpo.runtime.errors import UserError
 
@@ -43,7 +44,8 @@ FAMILIES = {
 }  # fmt: skip
 FAMILY = {rule: family for family, (*_, rules) in FAMILIES.items() for rule in rules}
 NO_RULE = "#999999"  # colour of names that are neither a policy nor a rule, such as "base"
-MARKERS = ("<", ">", "h", "p", "d", "H", "8", "1")  # of further ways with the same hue
+# markers of policies whose family's own marker is taken
+MARKERS = ("<", ">", "h", "p", "d", "H", "8", "1")
 DASHES = ("-", "--", ":", "-.")
 MARKER_SIZE, SIZE_STEP = 4.5, 0.7  # points: of the largest budget, and less for each smaller one
 MOST_ARMS = 8  # more arms than this are drawn as rows
@@ -63,51 +65,52 @@ _policies: dict[str, dict] = {}  # set by `use_policies`
 
 
 def use_policies(settings: dict[str, dict]) -> None:
-    """Set the configuration of the study's policies, from which `style` takes rule and budget. The
-    next call replaces it."""
+    """Set the configuration of the study's policies, from which `style` takes rule and budget. Each
+    call replaces the policies of the last call."""
     _policies.clear()
     _policies.update(looks(settings))
 
 
 def looks(settings: dict[str, dict]) -> dict[str, dict]:
-    """{policy: colour, marker, dashes, fill and size}: the hue is the rule; policies that differ in
-    the budget alone differ in fill and size; other policies of a hue differ in marker and dashes.
+    """{policy: colour, marker, dashes, fill and size}. The rule sets the hue. Policies that differ
+    in the budget alone differ in fill and size; other policies of a hue differ in marker and
+    dashes.
     """
     ways: dict[str, list[str]] = {}
     for name, policy in settings.items():
-        way = {key: value for key, value in policy.items() if key != "budget"}
-        ways.setdefault(json.dumps(way, sort_keys=True), []).append(name)
+        ways.setdefault(way_of_choosing(policy), []).append(name)
     rules = {way: json.loads(way)["rule"] for way in ways}
-    # the plainest way of a family gets the family's own marker
+    # the way with the fewest settings gets the marker of its family
     plain_first = sorted(ways, key=lambda way: (way.count(":"), rules[way] not in FAMILIES, way))
-    further, result, families = further_marks(), {}, set()
+    spare_marks, styles, drawn_families = further_marks(), {}, set()
     for way in plain_first:
         names, family = ways[way], FAMILY[rules[way]]
         color, marker, dashes, _ = FAMILIES[family]
-        if family in families:
-            marker, further_dashes = next(further)
-            dashes = other_dashes(family, further_dashes)
-        families.add(family)
+        if family in drawn_families:
+            marker, spare_dashes = next(spare_marks)
+            dashes = shift_dashes(family, spare_dashes)
+        drawn_families.add(family)
         largest_first = sorted(names, key=lambda name: -budget_size(settings[name]))
         for place, name in enumerate(largest_first):
-            result[name] = {
+            styles[name] = {
                 "color": color,
                 "marker": marker,
                 "linestyle": DASHES[(DASHES.index(dashes) + place // len(FILLS)) % len(DASHES)],
                 "markerfacecolor": FILLS[place % len(FILLS)] or color,
                 "markersize": MARKER_SIZE - SIZE_STEP * (place % len(FILLS)),
             }
-    return result
+    return styles
 
 
-def other_dashes(family: str, further_dashes: str) -> str:
-    """Dashes of a further way of a family, which begin with other dashes than the family's own."""
+def shift_dashes(family: str, dashes: str) -> str:
+    """An entry of DASHES, counted from the entry after the family's own dashes. The first mark of
+    `further_marks` thus differs from the family's own dashes."""
     own = DASHES.index(FAMILIES[family][2])
-    return DASHES[(own + 1 + DASHES.index(further_dashes)) % len(DASHES)]
+    return DASHES[(own + 1 + DASHES.index(dashes)) % len(DASHES)]
 
 
 def further_marks() -> Iterator[tuple[str, str]]:
-    """Pairs of marker and dashes, all different; a `UserError` after the last pair."""
+    """Different pairs of marker and dashes. Raise a `UserError` after the last pair."""
     for turn in range(len(DASHES)):
         for index, marker in enumerate(MARKERS):
             yield marker, DASHES[(index + turn) % len(DASHES)]
@@ -116,28 +119,19 @@ def further_marks() -> Iterator[tuple[str, str]]:
     )
 
 
-def budget_size(policy: dict) -> float:
-    """A number by which the budgets of one way of choosing are sorted."""
-    budget = policy.get("budget", 0)
-    if not isinstance(budget, dict):
-        return budget
-    return budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"]
-
-
 def style(name: str, names: list[str]) -> dict:
     """Colour, marker, dashes, fill and size of a policy, a rule or an arm ("policy, recipe"). Arms
-    with a recipe, and names that are neither, get a marker by their position in `names`."""
+    with a recipe, and other names such as "base", get a marker by their position in `names`."""
     if look := _policies.get(name):
         return dict(look)
     if name in FAMILIES:
         color, marker, dashes, _ = FAMILIES[name]
         look = {"color": color, "marker": marker, "linestyle": dashes}
     else:
-        others = [other for other in names if other not in _policies and other not in FAMILIES]
-        pairs = further_marks()
-        marker, dashes = [next(pairs) for _ in range(others.index(name) + 1)][-1]
+        unstyled = [label for label in names if label not in _policies and label not in FAMILIES]
+        marker, dashes = next(itertools.islice(further_marks(), unstyled.index(name), None))
         if (rule := name.split(", ")[0]) in FAMILY:
-            dashes = other_dashes(FAMILY[rule], dashes)
+            dashes = shift_dashes(FAMILY[rule], dashes)
         look = {"color": hue(name.split(", ")[0]), "marker": marker, "linestyle": dashes}
     return look | {"markerfacecolor": look["color"], "markersize": MARKER_SIZE}
 
@@ -150,14 +144,13 @@ def hue(policy: str) -> str:
 
 
 def family(policy: str) -> str:
-    """The family of a policy's rule, whose name stands for its hue; the policy itself without a
-    rule."""
+    """The name of the family of a policy's rule; the policy itself if it has no rule."""
     return next((name for name, (color, *_) in FAMILIES.items() if color == hue(policy)), policy)
 
 
 def mark(policy: str, policies: list[str], group: int = 0, model: int | None = None) -> dict:
-    """A policy's style for single points. The number of the task, `group`, sets the fill of the
-    marker. With several models, the number of the model, `model`, sets the shape of the marker."""
+    """A policy's style for single points. The number of the task (`group`) sets the fill of the
+    marker. The number of the model (`model`, None for a single model) sets its shape."""
     look = style(policy, policies) | (
         {} if model is None else {"marker": MODELS[model % len(MODELS)]}
     )
@@ -166,8 +159,8 @@ def mark(policy: str, policies: list[str], group: int = 0, model: int | None = N
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
-    """A figure with `count` panels, and the panels' axes row by row. Panels have `height` inches,
-    or less if they do not fit on a page. Raise a `UserError` if `count` is 0."""
+    """A figure with `count` panels, and the panels' axes row by row. Panels are `height` inches
+    high, or lower if they do not fit on a page. Raise a `UserError` if `count` is 0."""
     if not count:
         raise UserError("no rows to draw in this figure; the study has no data for this figure")
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
@@ -200,7 +193,7 @@ def outer_labels(axes, x: str, y: str) -> None:
             axis.set_ylabel(y)
         if axes.index(axis) + columns >= len(axes):
             axis.set_xlabel(x)
-            # also for a panel above an empty place in the last row
+            # shared axes hide the labels of a panel above an empty place in the last row
             axis.tick_params(labelbottom=True)
 
 
@@ -218,10 +211,12 @@ def policy_ticks(axis, names: list[str]) -> None:
 
 def same_ticks_once(axes) -> None:
     """Label only the bottom panels if all panels have the same policies."""
-    names = [[text.get_text() for text in axis.get_xticklabels()] for axis in axes]
+    labels_of_panels = [[text.get_text() for text in axis.get_xticklabels()] for axis in axes]
     columns = axes[0].get_subplotspec().get_gridspec().ncols
     for index, axis in enumerate(axes):
-        if index + columns < len(axes) and all(labels == names[0] for labels in names):
+        if index + columns < len(axes) and all(
+            labels == labels_of_panels[0] for labels in labels_of_panels
+        ):
             axis.tick_params(labelbottom=False)
 
 
@@ -232,8 +227,8 @@ def spread(index: int, count: int, width: float) -> float:
 
 
 def legend(figure, axes) -> None:
-    """Draw a legend above all panels, with each label once. A legend inside a panel would hide
-    data. A legend of more than four rows makes the figure higher."""
+    """Draw a legend above all panels, with each label once. A legend of more than four rows makes
+    the figure higher."""
     entries = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels()):
@@ -271,8 +266,8 @@ def marks_legend(
 
 
 def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
-    """Write the figure to each path, or the rows drawn to a path that ends in .csv. Writes are
-    atomic; files have no time stamp."""
+    """Write the figure to each path, or the drawn rows to a path that ends in .csv. Writes are
+    atomic; the files have no time stamp."""
     for path in paths:
         kind = path.rsplit(".", 1)[1]
         if kind == "csv":
@@ -289,8 +284,7 @@ def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
 
 
 def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
-    """[(values of the keys, rows)] in the table's order, but tests on the training task come
-    first."""
+    """[(values of the keys, rows)] in the table's order. Tests on the training task come first."""
     panel_groups = list(frame.groupby(keys, sort=False))
     if {"task", "eval_task"} <= set(keys):
         task, test = keys.index("task"), keys.index("eval_task")
@@ -304,16 +298,12 @@ def panel_title(
     """Task and test of a panel, the model if there are several, and the recipe of `group` if not
     the study's first recipe."""
     name = task if test == task else f"{task}, tested on {test}"
-    name += (
-        f", {group.recipe.iloc[0]}"
-        if group is not None and (group.arm != group.policy).all()
-        else ""
-    )
+    if group is not None and (group.arm != group.policy).all():
+        name += f", {group.recipe.iloc[0]}"
     return name if models == 1 else f"{model}: {name}"
 
 
 def sizes(group: pd.DataFrame) -> str:
-    """Numbers of problems and seeds of a panel."""
     return f"{int(group.problems.max()):,} problems, {seeds(group)}"
 
 
@@ -323,15 +313,15 @@ def seeds(group: pd.DataFrame) -> str:
 
 
 def format_range(numbers, form: str = ",.0f", word: str = "") -> str:
-    """'3 to 5', or '3' if all numbers are equal, followed by `word` in the singular or plural."""
+    """'3 to 5', or '3' if all numbers are equal; then `word` in the singular or plural."""
     smallest, largest = (format(end, form) for end in (min(numbers), max(numbers)))
     text = smallest if smallest == largest else f"{smallest} to {largest}"
     return f"{text} {word}{'' if largest == '1' else 's'}" if word else text
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100, share: bool = False) -> list:
-    """Lengths of the error bars below and above the values of column `name`, for `errorbar`; nan
-    without an interval. With `share`, the bars stay within 0 and 1."""
+    """Lengths of the error bars below and above the values of column `name`, for `errorbar`; nan if
+    there is no interval. With `share`, the bars stay within 0 and 1."""
     low, high = frame[f"{name}_low"], frame[f"{name}_high"]
     if share:
         low, high = limit_share(frame[name], low, high)
@@ -363,6 +353,5 @@ def series(
     share: bool = False,
     **look,
 ) -> None:
-    """Draw a column with its intervals at `places` of the x axis."""
     lengths = bars(frame, name, scale, share)
     axis.errorbar(places, scale * frame[name], yerr=lengths, elinewidth=bar_width, **look)

@@ -9,14 +9,15 @@ To add a table or a figure, add an entry here and write its function:
 - a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords
   are the summary tables in `of`. It returns the rows for the CSV and the columns to show.
 - a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the
-  summary tables in `of` and the keywords that `design` returns. It returns the figure and the drawn
-  rows.
+  summary tables in `of` and the keywords that `design` returns. It returns the figure and the rows
+  that the figure shows ("drawn rows"), for the CSV.
 
 The workflow, the programs, the checks and the paper read these entries. Tables and figures that the
 supplement's text does not place are printed at its end.
 """
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hardgrpo.analysis.columns import CELL, MINUS, RUNS, SUBSET_NUMBERS, interval, intervals
@@ -24,8 +25,7 @@ from hardgrpo.report import conditions
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import ResolvedStudy
 
-# --- summary tables
-# ----------------------------------------------------------------------------------------------------
+# --- summary tables ---
 
 # Inputs of summary tables that are not summary tables themselves. scripts/summaries/summarize.py
 # reads them.
@@ -46,14 +46,18 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. The columns are fixed, so that a table without rows also has a header."""
+    """A summary table. With fixed columns, a table without rows has a header, too."""
 
     module: str
     of: list[str]
     columns: list[str]
 
 
-POLICY = ["model", "task", "policy"]  # keys of tables of subsets, which do not depend on the recipe
+POLICY = [
+    "model",
+    "task",
+    "policy",
+]  # keys of tables of subsets, because all recipes share a subset
 ANSWERED = [
     "base_answered",
     "answered",
@@ -198,7 +202,7 @@ NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
-    """{name: columns} of summary and judged tables; [] for a table that is written by hand
+    """{name: columns} of summary and judged tables; [] for the table that is written by hand
     (results/published/deviations.csv)."""
     tables = {
         **SUMMARIES,
@@ -208,8 +212,7 @@ def columns(*names: str) -> dict[str, list[str]]:
     return {name: tables[name].columns if name in tables else [] for name in names}
 
 
-# --- tables of the paper
-# -----------------------------------------------------------------------------------------------
+# --- tables of the paper ---
 
 
 @dataclass(frozen=True)
@@ -219,8 +222,7 @@ class Table:
     module: str
     of: list[str]
     caption: str
-    # whether the function also needs the study's design, as the keyword `study`
-    design: bool = False
+    design: bool = False  # whether the function also takes the study's design, as keyword `study`
 
 
 TABLES = {
@@ -290,8 +292,7 @@ TABLES = {
 }  # fmt: skip
 
 
-# --- figures
-# -----------------------------------------------------------------------------------------------------------
+# --- figures ---
 
 
 @dataclass(frozen=True)
@@ -367,7 +368,7 @@ FIGURES = {
         r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals. Dashed grey line: the base"
         " model, counting only samples in which every step is right. Where each policy is a row, the dashed line is the base model, in its interval.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
-        " after training by policy. Where the lines meet, training has only made answers likelier that the base model also reaches."
+        " after training by policy. Where the lines meet, training has only raised the probability of answers that the base model also reaches."
         " More than eight arms are rows, at the smallest and the largest k.",
         when=conditions.has_reach,
     ),
@@ -520,21 +521,28 @@ COUNT_FIGURES = {
 }  # fmt: skip
 
 
+def make_table(name: str, tables: Mapping, study: dict) -> tuple:
+    """(rows for the CSV, columns to show) of a table of the paper. `tables` holds the summary
+    tables by name, `study` is the study's design (designs.design)."""
+    entry = TABLES[name]
+    function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
+    design = {"study": study} if entry.design else {}
+    return function(**{source: tables[source] for source in entry.of}, **design)
+
+
 def all_figures() -> dict[str, Figure]:
-    """The figures of trained studies and of analyses of published numbers, by name."""
+    """{name: figure} of trained studies and of analyses of published numbers."""
     return FIGURES | {
         name: figure for group in COUNT_FIGURES.values() for name, figure in group.items()
     }
 
 
 def summary_tables(study: ResolvedStudy) -> list[str]:
-    """Names of the summary tables of a study."""
     return list(COUNT_TABLES[study.entry["kind"]] if study.is_analysis else SUMMARIES)
 
 
 def figures_of(study: ResolvedStudy) -> list[str]:
-    """Figures for which the study has data. A study of recordings may lack training logs or the
-    pool's probe."""
+    """Names of the figures for which the study has data."""
     if study.is_analysis:
         return list(COUNT_FIGURES[study.entry["kind"]])
     return [name for name, figure in FIGURES.items() if figure.when(study)]

@@ -1,4 +1,4 @@
-"""Tables as columns of cells, which latex.py and web.py print. A cell is text, a formula, a marked
+"""Columns of a table's cells, which latex.py and web.py print. A cell is text, a formula, a marked
 number, or a tuple of cells."""
 
 from collections.abc import Callable
@@ -36,14 +36,14 @@ P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
 @dataclass(frozen=True)
 class Column:
     """A column of a table. If all cells are equal and there is a `note`, LaTeX prints the note in
-    the caption, not the column."""
+    the caption instead of the column."""
 
     header: Cell
     cells: list[Cell]
     align: str = "l"
-    note: Cell = ""  # e.g. "model {}"
-    number: bool = False  # whether LaTeX sets + and < as math
-    width: float = 0.0  # share of the line at which text wraps; 0: text does not wrap
+    note: Cell = ""  # such as "model {}", where {} stands for the cell
+    number: bool = False  # LaTeX sets + and < of a number as math
+    width: float = 0.0  # share of the line at which the text wraps; 0: no wrapping
 
 
 def text(
@@ -91,7 +91,7 @@ def change(frame: pd.DataFrame, name: str, header: Cell) -> Column:
 
 
 def known_columns(columns: list[Column]) -> list[Column]:
-    """The columns without those in which every cell is unknown."""
+    """The columns without columns of numbers that are all unknown."""
     return [
         column
         for column in columns
@@ -114,7 +114,7 @@ def key_columns(frame: pd.DataFrame, *columns: str) -> list[Column]:
         columns = tuple(name for name in columns if name != "eval_task")
     if "eval_task" not in columns:
         headers["task"] = "task"
-    shown = {"model": lambda name: str(name).removesuffix("-recorded")}
+    formats = {"model": lambda name: str(name).removesuffix("-recorded")}
     notes = {
         "model": "model {}",
         "task": "task {}",
@@ -124,7 +124,7 @@ def key_columns(frame: pd.DataFrame, *columns: str) -> list[Column]:
         "policy": "policy {}",
     }
     return [
-        text(frame, name, headers.get(name, name), shown.get(name, str), notes.get(name, ""))
+        text(frame, name, headers.get(name, name), formats.get(name, str), notes.get(name, ""))
         for name in columns
     ]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from hardgrpo.data import generated
 from hardgrpo.report import latex
 
-SEED, STEPS = 1, 2  # any seed; a number of steps with which an example fits on a line
+SEED, STEPS = 1, 2  # any seed; few steps, so that an example fits on a line
 
 
 @dataclass(frozen=True)
 class Example:
-    """A problem, a demonstration without a mistake and a demonstration with a mistake."""
+    """A problem with a demonstration without mistakes and a demonstration with a wrong answer."""
 
     task: str
     question: str
@@ -20,7 +20,6 @@ class Example:
 
 
 def examples() -> list[Example]:
-    """An example of `swaps` and of `arithmetic`."""
     swaps = generated.draw_swaps(random.Random(SEED), [3], [STEPS])
     arithmetic = generated.draw_arithmetic(random.Random(SEED), [STEPS])
     slips = dict.fromkeys("+-*/", 0.5)
@@ -37,8 +36,8 @@ def examples() -> list[Example]:
 
 
 def make(task: str, chain: generated.Chain, demonstrate) -> Example:
-    """The example of a problem. Its wrong completion is the first demonstration with slips whose
-    answer is wrong."""
+    """The example of a problem. `demonstrate` maps a random generator and a share of slips to a
+    demonstration."""
     answer = lambda text: text.rpartition("#### ")[2]
     right = demonstrate(random.Random(SEED), 0.0)
     wrong = next(

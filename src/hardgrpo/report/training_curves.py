@@ -1,13 +1,14 @@
-"""Draw figures of training curves."""
+"""Figures of training curves."""
 
 import pandas as pd
 
+from hardgrpo.analysis.columns import interval
 from hardgrpo.report import plotting
 
 
 def first_and_last(curves: pd.DataFrame) -> pd.DataFrame:
-    """The first and the last stretch of updates of each run that has several, with the column
-    `stretch`: "first" or "last"."""
+    """The first and the last stretch of updates of each arm, with the column `stretch`: "first" or
+    "last"."""
     runs = curves.groupby(["model", "task", "policy", "recipe"]).step
     is_first, is_last = (
         curves.step == ends for ends in (runs.transform("min"), runs.transform("max"))
@@ -18,10 +19,9 @@ def first_and_last(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(curves, series: list[tuple[str, float, str]]):
-    """Return (figure, drawn rows, {column of `curves`: axes of the column}). The figure has a stack
-    of panels for each model, task and recipe, with a panel for each of `series`: (column of
-    `curves`, scale, label of the axis).
-    """
+    """(figure, drawn rows, {column of `curves`: its axes}). The figure has a stack of panels for
+    each model, task and recipe, with a panel for each entry of `series`: (column of `curves`,
+    scale, label of the axis)."""
     columns_drawn = drawn_columns([name for name, *_ in series])
     models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
     groups = plotting.groups(curves, ["model", "task", "recipe"])
@@ -52,7 +52,7 @@ def draw(curves, series: list[tuple[str, float, str]]):
         plotting.title(
             stack[0], plotting.panel_title(model, task, task, models, group), plotting.seeds(group)
         )
-    axes_drawn = [axis for of_column in panels.values() for axis in of_column]
+    axes_drawn = [axis for column_axes in panels.values() for axis in column_axes]
     for axis in axes:
         if axis not in axes_drawn:
             axis.remove()
@@ -61,6 +61,6 @@ def draw(curves, series: list[tuple[str, float, str]]):
 
 
 def drawn_columns(names: list[str]) -> list[str]:
-    """Columns of the rows beside a figure of training curves."""
-    estimates = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+    """The columns that a figure of training curves saves for the curves `names`."""
+    estimates = [column for name in names for column in interval(name)]
     return ["model", "task", "policy", "recipe", "first", "step", *estimates, "seeds"]

@@ -12,7 +12,7 @@ COLORS = {
     random_choice.OPEN: "0.6",
     random_choice.WORSE: "#D55E00",
 }
-# labels that must be known before the choice, from the fewest: {value of the column `needs`: words}
+# {value of the column `needs`: labels that must be known before the choice}, from the fewest
 NEEDS = {
     "none": "no label",
     "sample": "a small labelled sample",
@@ -24,9 +24,9 @@ ROW = 0.3  # inches
 
 
 def draw(cases: pd.DataFrame, title: str, real: pd.DataFrame | None = None):
-    """The figure. `cases` has the columns of docs/which-prompts.csv. `real` holds
-    the leads of published models, with the columns `measure`, `way`, `model`, `runs`, `difference`,
-    `low` and `high`; without it there is no panel of these models."""
+    """The figure. `cases` has the columns of docs/which-prompts.csv. `real` holds the leads of
+    published models, with the columns `measure`, `way`, `model`, `runs`, `difference`, `low` and
+    `high`; if None, there is no panel of these models."""
     plt.style.use(plotting.STYLE)
     groups = [
         (words, cases[cases.needs == need])
@@ -47,14 +47,8 @@ def draw(cases: pd.DataFrame, title: str, real: pd.DataFrame | None = None):
         previous = words
         places.append(place)
         draw_way(axis, place, rows.sort_values("difference", ascending=False))
-    axis.axvline(0, color="black", linewidth=0.8)
-    axis.set_xlim(-FARTHEST, FARTHEST)
+    set_scales(axis, places, [way for _, way, _ in ways])
     axis.set_ylim(places[-1] - 0.7, places[0] + 1.5)
-    axis.set_yticks(places, [way.replace("_", " ") for _, way, _ in ways])
-    axis.tick_params(axis="y", length=0, labelsize=8)
-    axis.grid(visible=False)
-    axis.spines["left"].set_visible(False)
-    axis.set_xlabel(LEAD_AXIS)
     to_axis = axis.get_yaxis_transform()
     heads = {1.16: "labels", 1.30: "better", 1.41: "open", 1.53: "worse"}
     for x, head in heads.items():
@@ -84,15 +78,16 @@ def draw(cases: pd.DataFrame, title: str, real: pd.DataFrame | None = None):
                 x, place, str(count), transform=to_axis, ha="right", va="center", fontsize=8, **look
             )
     for words in dict.fromkeys(words for words, _, _ in ways):
-        of_group = [place for place, (name, _, _) in zip(places, ways) if name == words]
-        axis.axhspan(min(of_group) - 0.5, max(of_group) + 0.5, color="0.965", zorder=0, linewidth=0)
+        group_places = [place for place, (need, _, _) in zip(places, ways) if need == words]
+        ends = min(group_places) - 0.5, max(group_places) + 0.5
+        axis.axhspan(*ends, color="0.965", zorder=0, linewidth=0)
         text = f"needs {words}".replace("needs no label", "needs no label\nto choose").replace(
             " of the whole pool", "\nof the whole pool"
         )
         text = text.replace("a small labelled sample", "a small\nlabelled sample")
         axis.text(
             -0.75,
-            sum(of_group) / len(of_group),
+            sum(group_places) / len(group_places),
             text,
             transform=to_axis,
             ha="left",
@@ -127,21 +122,32 @@ def draw(cases: pd.DataFrame, title: str, real: pd.DataFrame | None = None):
 
 def set_places(figure, axes: list) -> None:
     """Set the size of the figure and the places of the panels, so that all rows are ROW inches
-    high. Beside the panels are words and counts."""
+    high, with space for words and counts beside the panels."""
     heights = [ROW * (axis.get_ylim()[1] - axis.get_ylim()[0]) for axis in axes]
     # inches: title; ticks, label and heading; ticks and label
     top, between, bottom = 0.3, 0.85, 0.45
-    height = top + sum(heights) + between * (len(axes) - 1) + bottom
-    figure.set_size_inches(plotting.WIDE, height)
-    end = height - top
-    for axis, of_axis in zip(axes, heights):
-        axis.set_position([0.33, (end - of_axis) / height, 0.43, of_axis / height])
-        end -= of_axis + between
+    figure_height = top + sum(heights) + between * (len(axes) - 1) + bottom
+    figure.set_size_inches(plotting.WIDE, figure_height)
+    end = figure_height - top
+    for axis, height in zip(axes, heights):
+        axis.set_position([0.33, (end - height) / figure_height, 0.43, height / figure_height])
+        end -= height + between
+
+
+def set_scales(axis, places: list[float], ways: list[str]) -> None:
+    """Set the axis of leads, and write the names of the ways at their places on the y axis."""
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set_xlim(-FARTHEST, FARTHEST)
+    axis.set_yticks(places, [way.replace("_", " ") for way in ways])
+    axis.tick_params(axis="y", length=0, labelsize=8)
+    axis.grid(visible=False)
+    axis.spines["left"].set_visible(False)
+    axis.set_xlabel(LEAD_AXIS)
 
 
 def draw_real(axis, real: pd.DataFrame) -> None:
-    """The panel of published models: a row for each way of choosing, in groups by what is
-    measured, with the model and its number of runs at the right."""
+    """Draw the panel of published models: a row for each way of choosing, in groups by measure,
+    with the model and its number of runs at the right."""
     to_axis, place = axis.get_yaxis_transform(), 0.0
     places = []
     beside = {"transform": to_axis, "va": "center", "fontsize": 7}
@@ -159,20 +165,14 @@ def draw_real(axis, real: pd.DataFrame) -> None:
         place += 1.0
         axis.axhspan(place - 0.5, first + 0.5, color="0.965", zorder=0, linewidth=0)
         axis.text(-0.75, (place + first) / 2, measure, color="0.25", ha="left", **beside)
-    axis.axvline(0, color="black", linewidth=0.8)
-    axis.set_xlim(-FARTHEST, FARTHEST)
+    set_scales(axis, places, list(real.way))
     axis.set_ylim(min(places) - 0.7, max(places) + 0.9)
-    axis.set_yticks(places, [way.replace("_", " ") for way in real.way])
-    axis.tick_params(axis="y", length=0, labelsize=8)
-    axis.grid(visible=False)
-    axis.spines["left"].set_visible(False)
     axis.set_title("Real models, from published runs", loc="left", fontsize=8, fontweight="bold")
-    axis.set_xlabel(LEAD_AXIS)
 
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
-    """A dot with its interval for each case: coloured if the way is better or worse than a random
-    choice, hollow if the trained model is no better than its base."""
+    """Draw a dot with its interval for each case: coloured if the way is better or worse than a
+    random choice, hollow if the trained model is no better than its base."""
     for index, row in enumerate(rows.itertuples()):
         y = place + plotting.spread(index, len(rows), 0.7)
         is_decided = row.verdict != random_choice.OPEN

@@ -1,4 +1,4 @@
-"""Tables as web pages for the report."""
+"""Tables as web pages, for Snakemake's report."""
 
 import base64
 import hashlib
@@ -24,8 +24,8 @@ TEX = {  # commands of captions: (pattern, plain text)
 
 
 def page(title: str, columns: list[Column], caption: str = "") -> str:
-    """A table that can be sorted by each column. `caption` is LaTeX and says what the table shows,
-    and in which unit."""
+    """The page of a table that can be sorted by each column. `caption` is the table's caption in
+    LaTeX."""
     columns = known_columns(columns)
     rows = list(zip(*(column.cells for column in columns)))
     script = Markup((TEMPLATES / "table.js").read_text(encoding="utf-8"))

@@ -28,7 +28,7 @@ UNKNOWN_WORTH = "cannot be said"
 
 
 def page(study: dict, tables: dict[str, pd.DataFrame], prices: dict) -> str:
-    """The page. `study` comes from designs.design, `tables` are those of registry.WORTH,
+    """The page of a study. `study` comes from designs.design, `tables` are those of registry.WORTH,
     `prices` come from designs.prices."""
     groups = of_models_and_tasks(study["policy_settings"], **tables, prices=prices)
     return web.template("worth.html").render(
@@ -45,8 +45,8 @@ def of_models_and_tasks(
     contamination: pd.DataFrame,
     prices: dict,
 ) -> list[dict]:
-    """The page's entries for each model and task. `policies` holds the settings of the study's
-    policies by name."""
+    """The page's entries for each model and task. `policies` holds the settings of policies by
+    name."""
     own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
     rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
     # recorded runs have no costs
@@ -90,7 +90,7 @@ def of_models_and_tasks(
 
 def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
     """Numbers of test questions that equal or are near a question of the task's pool, and of
-    repeated questions; None if unknown."""
+    repeated questions of the pool; None if unknown."""
     rows = contamination[(contamination.task == task) & (contamination.eval_task == task)]
     return (
         {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")}
@@ -116,7 +116,7 @@ def arm(row, prices: dict) -> dict:
         "mark": {YES: "yes"}.get(worth, "no" if worth.startswith("no,") else "open"),
         "order": (worth != YES, -points_per_label if is_known(points_per_label) else 0.0, row.arm),
         "before": points(row.base_accuracy),
-        # the sum of the printed numbers
+        # the sum of the rounded numbers, so that the printed numbers add up
         "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",
         "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
         "gain_alone": signed(row.gain),
@@ -158,9 +158,9 @@ def printed_points(share: float) -> float:
 
 
 def worth_it(row) -> str:
-    """The answer for an arm. `yes` needs a gain over no training, no fall of greedy accuracy and,
-    where the study compares the arm with a random choice of as many prompts, a lead over it (Holm's
-    correction within the case)."""
+    """The answer for an arm. The answer YES needs a gain over no training and no fall of greedy
+    accuracy. If the study compares the arm with a random choice of as many prompts, YES also needs
+    a lead over this choice (Holm's correction within the case)."""
     if not is_known(row.gain_low, row.gain_high) or row.gain_low == row.gain_high:
         return UNKNOWN_WORTH
     if row.gain_high < 0:
@@ -176,8 +176,8 @@ def worth_it(row) -> str:
 
 
 def answer(arms: list[dict]) -> str:
-    """The page's first sentence about a model and a task. `arms` are sorted: those worth it first,
-    then by points per label, descending."""
+    """The page's first sentence about a model and a task. `arms` are sorted: arms that are worth it
+    first, then by points per label, descending."""
     worth = [entry for entry in arms if entry["worth_it"] == YES]
     if not worth:
         fell = sum(entry["worth_it"] == GREEDY_FELL for entry in arms)
@@ -187,19 +187,13 @@ def answer(arms: list[dict]) -> str:
     sentence = f"{best['name']}: {best['gain_alone']} points"
     if best["labels"] != UNKNOWN:
         sentence += f" for {best['labels']} labels"
-    # worth it only if shown to be better
-    better_than_random = [entry for entry in worth if entry["lead"] != UNKNOWN]
-    if better_than_random:
-        best_of_these = better_than_random[0]
-        lead_text = f"{best_of_these['lead_alone']} points more than a random choice"
-        return (
-            f"{sentence}, {lead_text}."
-            if best_of_these is best
-            else f"{sentence}; {best_of_these['name']} gains {lead_text}, for {best_of_these['labels']} labels."
-        )
-    compared = any(entry["lead"] != UNKNOWN for entry in arms)
-    return (
-        f"{sentence}; no way of choosing was shown to beat a random choice."
-        if compared
-        else f"{sentence}."
-    )
+    # an arm that is compared with a random choice is worth it only if it was shown to be better
+    leader = next((entry for entry in worth if entry["lead"] != UNKNOWN), None)
+    if leader:
+        lead_text = f"{leader['lead_alone']} points more than a random choice"
+        if leader is best:
+            return f"{sentence}, {lead_text}."
+        return f"{sentence}; {leader['name']} gains {lead_text}, for {leader['labels']} labels."
+    if any(entry["lead"] != UNKNOWN for entry in arms):
+        return f"{sentence}; no way of choosing was shown to beat a random choice."
+    return f"{sentence}."

@@ -36,12 +36,9 @@ class Arguments(Entries):
         self.studies, self.workflow = studies, workflow
 
     def code(self, program: str, *modules: str) -> str:
-        """Checksum of a program of scripts/, of the library modules that the program loads by name
-        (`modules`), and of all project code that the program and these modules import.
-
-        Cheap rules have the checksum as a parameter, so that they run again when their code
-        changes. Expensive rules do not have this parameter.
-        """
+        """Checksum of a program of scripts/, of the modules that it loads by name (`modules`), and
+        of all project code that these import. Cheap rules have this parameter, so that they run
+        again when their code changes."""
         library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
         return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
 
@@ -69,12 +66,12 @@ class Arguments(Entries):
         return [path for _, path in self._parts(wildcards, split)]
 
     def task_in_ids(self, wildcards: Wildcards) -> str:
-        """The task whose name is in the ids of the problems."""
+        """The task whose name is part of the problems' ids."""
         return settings.sampled_task(self.config["tasks"], wildcards.task)
 
     def grader_and_policies(self, wildcards: Wildcards) -> str:
-        """The grader that must read the answers, and the policies that must be able to choose from
-        the pool."""
+        """The grader that must read the answers, and the policies for which the pool must be large
+        enough."""
         study, targets = self.studies[self.config["study"]], self.workflow.dag_settings.targets
         choosing = (
             pool_sizes.choosing_policies(study, self.config["subset"], wildcards.task, targets)
@@ -104,14 +101,11 @@ class Arguments(Entries):
         return as_json(settings.pretraining(self._model(wildcards), self.config["tasks"]))
 
     def chat(self, wildcards: Wildcards) -> str:
-        """Arguments of the model's chat template."""
         return as_json(settings.chat(self._model(wildcards)))
 
     # --- probe and subsets ---
 
     def sampling(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: the engine, and the arguments of the model's chat
-        template."""
         return f"--engine {settings.engine(self._model(wildcards))} --chat {shlex.quote(self.chat(wildcards))}"
 
     def probe(self, wildcards: Wildcards) -> dict:
@@ -122,7 +116,6 @@ class Arguments(Entries):
         return settings.probe_samples(self._task(wildcards)["probe"])
 
     def expected_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that say how many completions per prompt a probe must have."""
         if wildcards.model in self.names.recorded:
             return "--recorded"
         probe = self._task(wildcards)["probe"]
@@ -132,8 +125,8 @@ class Arguments(Entries):
         return f"--samples {probe['samples']}{held_out}{stopped}"
 
     def fewer_samples(self, wildcards: Wildcards) -> str:
-        """Arguments that cut a probe to the task's number of samples, if the task in `cut_from` has
-        more samples."""
+        """Arguments that reduce a probe to the task's number of samples, if the task in `cut_from`
+        has more."""
         task = self._task(wildcards)
         samples = task["probe"]["samples"]
         longer_samples = self.config["tasks"][task["cut_from"]]["probe"]["samples"]
@@ -150,9 +143,8 @@ class Arguments(Entries):
         )
 
     def recording_code(self, wildcards: Wildcards) -> str:
-        """For recordings: the checksum of the program that measures difficulty. For models with
-        weights: an empty string, because otherwise a change of this code would rerun every
-        training."""
+        """For recordings, the checksum of the program that measures difficulty. Empty for models
+        with weights, so that a change of this code does not rerun their trainings."""
         return (
             self.code("probe/measure_difficulty.py")
             if wildcards.model in self.names.recorded
@@ -160,7 +152,6 @@ class Arguments(Entries):
         )
 
     def original_repository(self, wildcards: Wildcards) -> str:
-        """Arguments that name the repository of a recording or trajectory."""
         source = self._model(wildcards)["source"]
         return f"--repository {source['repository']} --commit {source['commit']}"
 
@@ -169,29 +160,26 @@ class Arguments(Entries):
         return " ".join(f"--{name} {shlex.quote(path)}" for name, path in input.items())
 
     def policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses a subset. With `rounds`, the budget is the budget of round
-        one."""
+        """The policy that chooses a subset, or the first of two rounds."""
         return as_json(self._first_policy(wildcards.policy))
 
     def second_policy(self, wildcards: Wildcards) -> str:
-        """The policy that chooses in round two, with the budget of both rounds."""
+        """The policy that chooses in the second round, with the budget of both rounds."""
         budget = self._policy(wildcards)["budget"]
         return as_json(self._first_policy(wildcards.policy) | {"budget": budget})
 
     def _first_policy(self, name: str) -> dict:
         """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget
-        is the budget of round one."""
+        is that of the first round."""
         policy = self.config["policies"][name]
         rule = {
             key: value
             for key, value in policy.items()
             if key not in ("probed_on", "probed_by", "rounds")
         }
-        return rule | (
-            {"budget": policies.halve_budget(policy["budget"])}
-            if settings.has_rounds(policy)
-            else {}
-        )
+        if settings.has_rounds(policy):
+            rule["budget"] = policies.halve_budget(policy["budget"])
+        return rule
 
     def annotation_column(self, wildcards: Wildcards) -> str:
         """The argument that adds an empty column for the answer, named as in the pool's file."""
@@ -205,7 +193,6 @@ class Arguments(Entries):
         return as_json(self._spec(wildcards).fields())
 
     def first_spec(self, wildcards: Wildcards) -> str:
-        """The specification of the first of two rounds."""
         return as_json(self._spec(wildcards, first=True).fields())
 
     def first_checkpoint(self, wildcards: Wildcards) -> str:
@@ -225,14 +212,12 @@ class Arguments(Entries):
     # --- evaluation ---
 
     def test(self, wildcards: Wildcards) -> str:
-        """Arguments that determine how a test is sampled."""
         task = self._test_task(wildcards)
         greedy = " --greedy" if task["test"]["greedy"] else ""
         sampling = f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']}"
         return f"{sampling} --completion-tokens {task['completion_tokens']}"
 
     def reach(self, wildcards: Wildcards) -> str:
-        """Arguments that determine how a base model's reach on a test is sampled."""
         task = self._test_task(wildcards)
         reach = task["test"]["reach"]
         return f"--samples {reach['samples']} --seed {reach['seed']} --completion-tokens {task['completion_tokens']}"
@@ -243,7 +228,6 @@ class Arguments(Entries):
     # --- analyses of published numbers ---
 
     def analysis(self, wildcards: Wildcards) -> dict:
-        """The entry of an analysis in the configuration."""
         return settings.sorted_slice(self.config["analyses"][wildcards.study])
 
     def analysis_as_json(self, wildcards: Wildcards) -> str:
@@ -252,11 +236,10 @@ class Arguments(Entries):
     # --- summaries and papers ---
 
     def study(self, wildcards: Wildcards) -> str:
-        """The part of the configuration that decides which files a study has."""
+        """The part of the configuration that decides a study's files."""
         return as_json(paths.of_study(self._study(wildcards)))
 
     def design(self, wildcards: Wildcards) -> str:
-        """The design of a study, for the text of its paper."""
         return as_json(designs.design(self._study(wildcards)))
 
     def first_recipe(self, wildcards: Wildcards) -> str:
@@ -264,20 +247,17 @@ class Arguments(Entries):
         return self._study(wildcards).first_recipe
 
     def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
-        """The part of a study's design that a figure shows."""
         return lambda wildcards: as_json(entry.design(self._study(wildcards)))
 
     def design_of_figure(self, wildcards: Wildcards) -> str:
-        """The same for the figure `wildcards.figure`."""
         return self.figure_design(registry.all_figures()[wildcards.figure])(wildcards)
 
     def code_of_figure(self, wildcards: Wildcards) -> str:
-        """The checksum of the code that draws the figure `wildcards.figure`."""
         return self.code("figures/draw_figure.py", f"report/figures/{wildcards.figure}")
 
     def committed_design(self, wildcards: Wildcards) -> str:
-        """What the paper over all studies describes: the designs of the committed studies, and the
-        models and tasks that are generated here."""
+        """The configuration that the paper over all studies describes: the designs of the committed
+        studies, the pretrained models, the generated tasks, and the analyses."""
         studies = {
             name: designs.design(study)
             for name, study in self.studies.items()
@@ -297,12 +277,10 @@ class Arguments(Entries):
         return as_json({"studies": studies, "models": models, "tasks": tasks, "analyses": analyses})
 
     def policies(self, wildcards: Wildcards) -> str:
-        """The configuration of a study's policies; none for an analysis."""
         study = self._study(wildcards)
         return as_json({name: study.policies[name] for name in study.policy_names})
 
     def comparisons(self, wildcards: Wildcards) -> str:
-        """The pools and tests of a study that are compared."""
         return json.dumps(pools.comparisons(self._study(wildcards)))
 
     def graders(self, wildcards: Wildcards) -> str:
@@ -311,12 +289,10 @@ class Arguments(Entries):
         return as_json({test: self.config["tasks"][test]["grader"] for test in tests})
 
     def prices(self, wildcards: Wildcards) -> str:
-        """The prices and counts from which a study's costs are computed."""
         gpu_hour, annotating_policy = self.config["plan"]["price"], self.config["subset"]["policy"]
         return as_json(designs.prices(self._study(wildcards), gpu_hour, annotating_policy))
 
     def conditions(self, wildcards: Wildcards) -> str:
-        """Facts that decide which claims a study can test."""
         return as_json(claim_conditions.conditions(self._study(wildcards)))
 
     def title(self, wildcards: Wildcards) -> str:

@@ -18,7 +18,6 @@ DEFAULT_GRADER = "number_lenient"  # of prompts without answers
 
 
 def add_command(commands) -> None:
-    """Add the command to the parser of `hardgrpo`."""
     choose = commands.add_parser(
         "choose", help="choose the prompts to annotate, by a model behind a server"
     )
@@ -64,12 +63,12 @@ def add_command(commands) -> None:
         "--format",
         choices=[*settings.TRAINER_FILES, "csv"],
         default="csv",
-        help="also write the chosen prompts for this trainer; csv (the default): only the rows of the file",
+        help="also write the chosen prompts for this trainer (default: csv, only the rows of the file)",
     )
     choose.add_argument(
         "--dry-run",
         action="store_true",
-        help="only write the configuration, and say requests, tokens and money",
+        help="only write the configuration, and print the expected requests, tokens and money",
     )
 
 
@@ -89,8 +88,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def describe_choice(args: argparse.Namespace) -> dict:
-    """The configuration of a choice: the task of the prompts, the model, the policy and the
-    subset."""
     path = Path(args.prompts).absolute()
     if not path.is_file():
         raise UserError(f"{args.prompts}: no such file; expected JSON Lines, CSV or TSV")

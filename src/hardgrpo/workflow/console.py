@@ -1,4 +1,5 @@
-"""`hardgrpo`: first results from own files, without a configuration by hand. Called in any folder."""
+"""`hardgrpo`: first results from your own files, without writing a configuration. Works in any
+folder."""
 
 import argparse
 

@@ -26,25 +26,21 @@ PAPER, FINDINGS = "paper/main.tex", "paper/findings.yaml"  # of the paper over a
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
 BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
-PICTURES = (
-    "labels",
-    "rollouts",
-    "trajectories",
-    "truncation",
-    "accuracy",
-)  # of the report's first page
+# figures for the first page of Snakemake's report, the preferred ones first
+PICTURES = ("labels", "rollouts", "trajectories", "truncation", "accuracy")
 PICTURES += ("samples_per_prompt", "before_after_training")
+# the answers of the page "Was it worth it?"
 ANSWER, TAG = re.compile(r'<p class="answer">(.*?)</p>', re.DOTALL), re.compile(r"<[^>]*>")
 
 
 def tables_of_entries(entries: Mapping) -> dict[str, None]:
-    """Names of all tables that the given entries of the registry need."""
     return dict.fromkeys(name for entry in entries.values() for name in entry.of)
 
 
 class Drawing:
     """The drawings of the resolved studies of a configuration. `workflow` is Snakemake's object of
-    this name in a Snakefile; `has_tex` says whether jobs have TeX."""
+    this name in a Snakefile. `has_tex`: whether jobs have TeX. `is_report`: whether Snakemake is
+    called with `--report`."""
 
     def __init__(
         self,
@@ -54,7 +50,6 @@ class Drawing:
         has_tex: bool,
         is_report: bool = False,
     ):
-        """`is_report`: whether Snakemake is called with `--report`."""
         self.config, self.studies, self.workflow = config, studies, workflow
         self.has_tex, self.is_report = has_tex, is_report
         self.folder = functools.cache(self._folder)
@@ -63,7 +58,7 @@ class Drawing:
     # --- inputs of drawings ---
 
     def is_drawing_only(self) -> bool:
-        """Whether all targets are figures, tables, papers or crates. In this case no study is run,
+        """Whether all targets are figures, tables, papers or crates, for which no study is run,
         even if results are missing."""
         is_drawing = lambda name: (
             name in ("figures", "paper", "supplement", "crate")
@@ -75,14 +70,14 @@ class Drawing:
         return all(map(is_drawing, targets))
 
     def _reports_drawings(self) -> bool:
-        """Whether a report is made of a study that was only drawn: it has no explorer, because its
-        completions are not here."""
+        """Whether a report is made of a study that was only drawn: the study has no explorer,
+        because its completions are not on this machine."""
         explorer = self.explorer(self.config["study"])
         return self.is_report and not all(map(os.path.exists, explorer))
 
     def results(self, wildcards: Wildcards) -> list[str] | str:
-        """Inputs of a study's summaries. If all targets are drawings, return a path that cannot
-        exist, so that Snakemake uses the existing summaries and plans no run."""
+        """Inputs of a study's summaries. If all targets are drawings, a path that cannot exist, so
+        that Snakemake uses the existing summaries and plans no run."""
         if self.is_drawing_only():
             return NO_SUMMARIES
         study = self.studies[wildcards.study]
@@ -100,9 +95,9 @@ class Drawing:
     def _folder(self, study: str) -> str:
         """Folder of the summary tables for a study's figures and paper.
 
-        A run draws the tables that it computes. The targets `figures` and `supplement` draw the tables
-        that `draw` in the configuration names. If these tables are missing, return a path that says
-        what to do; Snakemake reports the path as a missing file.
+        A run draws the tables that it computes. The targets `figures` and `supplement` draw the
+        tables that `draw` in the configuration names. If these are missing, the result is a
+        message, which Snakemake reports as a missing file.
         """
         computed, reference = paths.computed(study), paths.reference(study)
         if not self.is_drawing_only():
@@ -127,7 +122,6 @@ class Drawing:
         return folder
 
     def origin(self, wildcards: Wildcards) -> str:
-        """`--reference` if the committed reference is drawn, else an empty string."""
         return (
             "--reference"
             if self.folder(wildcards.study) == paths.reference(wildcards.study)
@@ -135,7 +129,6 @@ class Drawing:
         )
 
     def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
-        """An input function that returns the tables with these names."""
         names = list(names)
 
         def files(wildcards: Wildcards) -> list[str]:
@@ -158,13 +151,11 @@ class Drawing:
         return [folder] if is_message else [f"{folder}/{name}.csv" for name in names]
 
     def analysis_tables(self, wildcards: Wildcards) -> list[str]:
-        """All summary tables of an analysis of published numbers."""
         return self._all_summaries(wildcards.study)
 
     def configured_summaries(self, wildcards: Wildcards) -> list[str]:
-        """The configured study's tables. The tables are inputs of the targets `figures` and
-        `paper`, because Snakemake does not report a missing input of a figure that already
-        exists."""
+        """The configured study's tables. They are inputs of the targets `figures` and `paper`,
+        because Snakemake reports no missing input of a figure that already exists."""
         return self._all_summaries(self.config["study"])
 
     def _all_summaries(self, study: str) -> list[str]:
@@ -197,7 +188,6 @@ class Drawing:
         return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
 
     def worth(self, study: str) -> list[str]:
-        """The page "Was it worth it?" (gains and costs), unless all runs are recorded."""
         has_runs = any(run.recipe != "recorded" for run in self.studies[study].runs)
         return [f"paper/{study}/worth.html"] if has_runs else []
 
@@ -214,7 +204,6 @@ class Drawing:
         )
 
     def pdf(self, study: str) -> list[str]:
-        """The paper as PDF, if TeX is installed."""
         return (
             [f"paper/{study}/supplement.pdf"]
             if self.has_tex and not self.studies[study].is_analysis
@@ -222,23 +211,20 @@ class Drawing:
         )
 
     def explorer(self, study: str) -> list[str]:
-        """The explorer, if the study has completions."""
         has_completions = paths.evaluations(self.studies[study])
         return [f"paper/{study}/explorer.html"] if has_completions else []
 
     def crate(self, study: str) -> str:
-        """The crate, or for an analysis a path that cannot exist and says why there is none."""
+        """The crate; for an analysis a message, which Snakemake reports as a missing file."""
         if self.studies[study].is_analysis:
             return f"config.yaml: analyses.{study} has no runs, so there is no crate"
         return f"paper/{study}/crate.zip"
 
     def agreement(self, study: str) -> list[str]:
-        """The comparison with the committed reference, if the study has runs and a reference."""
         has_reference = paths.has_tables(paths.reference(study), ["decomposition_runs"])
         return [paths.agreement(study)] if has_reference and self.studies[study].runs else []
 
     def run_files(self, wildcards: Wildcards) -> list[str]:
-        """The checksums of the files of the reference's runs, where they are committed."""
         path = f"{paths.reference(wildcards.study)}/{checksums.NAME}"
         return [path] if Path(path).exists() else []
 
@@ -255,10 +241,8 @@ class Drawing:
     def workflow_files(self) -> list[str]:
         """The files of a study's crate that describe the workflow: rules, their functions, and the
         catalogue of the configuration."""
-        root, patterns = (
-            Path(self.workflow.basedir),
-            ("rules/*.smk", "src/hardgrpo/workflow/*.py", "config/**/*.yaml"),
-        )
+        root = Path(self.workflow.basedir)
+        patterns = ("rules/*.smk", "src/hardgrpo/workflow/*.py", "config/**/*.yaml")
         return sorted(
             str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)
         )
@@ -276,7 +260,6 @@ class Drawing:
         return [paths.committed_table(table) for table in tables]
 
     def committed_inputs(self, wildcards: Wildcards) -> list[str]:
-        """The committed tables of a figure of the paper."""
         names = registry.all_figures()[wildcards.figure].of
         return [f"{paths.reference(wildcards.study)}/{name}.csv" for name in names]
 
@@ -297,14 +280,14 @@ class Drawing:
     # --- Snakemake's report ---
 
     def in_report(self, path: str) -> bool:
-        """Whether a table of the configured study is part of the report: if it has rows, or is not
+        """Whether a table of the configured study is part of the report: it has rows, or was not
         made yet. `path` has the wildcard {study}."""
         rows = Path(path.format(study=self.config["study"])).with_suffix(".csv")
         return not rows.exists() or len(rows.read_text(encoding="utf-8").splitlines()) > 1
 
     def landing(self) -> dict:
-        """What the report opens with: the answers of the page "Was it worth it?", and the first of
-        PICTURES that the study has, as a data URI."""
+        """The first page of the report: the answers of the page "Was it worth it?", and the first
+        of PICTURES that the study has, as a data URI."""
         folder = Path("paper", self.config["study"])
         worth = folder / "worth.html"
         text = worth.read_text(encoding="utf-8") if worth.exists() else ""
@@ -319,11 +302,8 @@ class Drawing:
     # --- a study that is finished ---
 
     def finished(self, study: str) -> list[str]:
-        """All files of a finished study.
-
-        A study that was finished without TeX stays finished when TeX is installed later; a message
-        says how to make its PDF.
-        """
+        """All files of a finished study. A study that was finished without TeX stays finished when
+        TeX is installed later (`suggest_pdf` says how to make the PDF)."""
         if self.studies[study].is_analysis:
             return self.paper(study)
         if self.is_report and self._reports_drawings():
@@ -346,8 +326,8 @@ class Drawing:
             )
 
     def note_missing_pdf(self, study: str) -> None:
-        """Called after each run: if the study is finished without a PDF, write a note that says how
-        to make the PDF."""
+        """Write or remove the note that says how to make the PDF of a finished study without PDF.
+        Called after each call of Snakemake."""
         if self.studies[study].is_analysis:
             return
         note = _note(study)
@@ -361,7 +341,6 @@ class Drawing:
             )
 
     def show_results_command(self, name: str) -> str:
-        """The command that prints the results of a study."""
         study = self.studies[name]
         if study.is_analysis:
             page = f"paper/{name}/answers.md"

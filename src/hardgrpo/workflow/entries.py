@@ -30,7 +30,6 @@ class Entries:
         return self.config["recipes"][wildcards.recipe]
 
     def _run(self, wildcards: Wildcards) -> Run:
-        """The run that the wildcards of a path identify."""
         return Run(
             settings.model_of(wildcards.model),
             wildcards.task,

@@ -13,9 +13,8 @@ P, T = ParamSpec("P"), TypeVar("T")
 
 
 def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
-    """A function like `function` that raises `WorkflowError` instead of `UserError`. For a
-    `WorkflowError`, Snakemake prints the message and the lines of the rules from which the function
-    was called."""
+    """`function`, but raising `WorkflowError` instead of `UserError`. Snakemake prints the message
+    of a `WorkflowError` with the place in the rules, and no traceback."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -24,5 +23,5 @@ def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
         except UserError as error:
             raise WorkflowError(str(error)) from None
 
-    run.__signature__ = inspect.signature(function)  # Snakemake asks for it once per job
+    run.__signature__ = inspect.signature(function)  # Snakemake reads the signature once per job
     return run

@@ -1,8 +1,8 @@
 """Input functions of rules: functions that map the wildcards of a job to the files that the job
 reads.
 
-For an input that the configuration lacks, a function returns a path that cannot exist and that says
-what is wrong. Snakemake reports the path as a missing file, but only if a job needs the input.
+For an input that the configuration lacks, a function returns a message instead of a path. Snakemake
+reports the message as a missing file, but only if a job needs the input.
 """
 
 import functools
@@ -42,7 +42,6 @@ class InputFiles(Entries):
         return [file for file, _ in self._parts(wildcards, "train")]
 
     def annotated_rows(self, wildcards: Wildcards) -> str:
-        """The user's file with the answers to the chosen prompts."""
         name = self._task(wildcards).get(
             "annotated", f"config.yaml: tasks.{wildcards.task}.annotated"
         )
@@ -96,17 +95,15 @@ class InputFiles(Entries):
         return pools.questions(*self._models_and_tasks, *self._deciding_probe(wildcards))
 
     def pass_rates(self, wildcards: Wildcards) -> str:
-        """The pass rates that decide a subset."""
         return paths.difficulty(*self._deciding_probe(wildcards))
 
     def measures(self, wildcards: Wildcards) -> dict[str, str]:
-        """The files that a policy chooses by, as named inputs: pass rates, or signals (with the
-        labelled sample if the policy predicts pass rates), or only the questions (with the
-        annotated problems for rule `annotated`)."""
+        """The files that a policy chooses by, as named inputs: pass rates, or signals (and the
+        labelled sample if the policy predicts pass rates), or only the questions (and the annotated
+        problems for rule `annotated`)."""
         base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
         policy = self._policy(wildcards)
-        # A subset that exists is not checked again: Snakemake keeps an output whose inputs are
-        # missing.
+        # An existing subset needs no check: Snakemake keeps an output whose inputs are missing.
         is_chosen = os.path.exists(paths.subset(base, task, name, seed))
         if not is_chosen and (problem := self.too_small(name, task)):
             return {"pool": problem}
@@ -134,8 +131,7 @@ class InputFiles(Entries):
         return base, policy.get("probed_on", wildcards.task)
 
     def _too_small(self, policy: str, task: str) -> str | None:
-        """A path that does not exist and says why a pool is too small for a policy; None if the
-        pool is large enough."""
+        """A message that says why a pool is too small for a policy; None if it is large enough."""
         # prompts of a trajectory belong to no task
         if task not in self.config["tasks"] or not self.workflow.is_main_process:
             return None
@@ -156,7 +152,6 @@ class InputFiles(Entries):
         return paths.training_problems(wildcards.task, self._task(wildcards))
 
     def training_subset(self, wildcards: Wildcards) -> str:
-        """The prompts that a run is trained on."""
         return paths.subset_of_run(self._run(wildcards), self._policy(wildcards))
 
     def training_extras(self, wildcards: Wildcards) -> list[str]:
@@ -170,7 +165,6 @@ class InputFiles(Entries):
     # --- evaluation ---
 
     def test_problems(self, wildcards: Wildcards) -> str:
-        """The problems that a model is tested on."""
         return pools.problems(*self._models_and_tasks, wildcards.model, wildcards.eval_task, "test")
 
     def longer_grades(self, wildcards: Wildcards) -> str:
@@ -191,7 +185,8 @@ class InputFiles(Entries):
 
     @functools.cached_property
     def _configured_runs(self) -> frozenset[settings.Run]:
-        """The runs of the configured study. A set, because each pruning job looks its run up."""
+        """The runs of the configured study, as a set, in which each pruning job looks up its
+        run."""
         return frozenset(self.studies[self.config["study"]].runs)
 
     def recorded_base(self, wildcards: Wildcards) -> str:
@@ -201,11 +196,9 @@ class InputFiles(Entries):
         return list(self.recorded_steps(wildcards).values())
 
     def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
-        """{step: file} of the recorded checkpoints of a run.
-
-        Without recorded checkpoints, the file is a path that does not exist. This is no error here,
-        because committed summaries can be drawn without recordings.
-        """
+        """{step: file} of the recorded checkpoints of a run. Without recorded checkpoints, a path
+        that does not exist, and no error, because committed summaries can be drawn without
+        recordings."""
         model, task, policy = wildcards.model, wildcards.task, wildcards.policy
         if "repository" in self._source(model):
             steps = self.original_checkpoints(model, task, policy)
@@ -265,8 +258,8 @@ class InputFiles(Entries):
         return questions | ({"scores": scores[split]} if split in scores else {})
 
     def converted(self, name: str) -> list[str]:
-        """The files of a study that are converted from files of other authors. For an analysis,
-        which converts nothing, the files of the authors."""
+        """The files of a study that are converted from files of other authors. An analysis converts
+        nothing: the files of the authors."""
         study = self.studies[name]
         if study.is_analysis:
             return self.originals(Wildcards(fromdict={"study": name}))
@@ -314,8 +307,8 @@ class InputFiles(Entries):
 
     def _original_checkpoints(self, model: str, task: str, policy: str) -> dict[int, str]:
         """{step: name in the repository} of a run's checkpoints, from inputs.lock and from the
-        folder `local`, by step. Empty files are left out and logged: two files of HE's repository
-        are empty."""
+        folder `local`, in the order of steps. Empty files are left out and logged (two of HE's are
+        empty)."""
         source, pattern = self._source(model), self._recording(model, task)["runs"][policy]
         pinned = self._pinned_originals(source)
         before, after = pattern.split("{step}")

@@ -50,8 +50,9 @@ def early_stop(
 class Names:
     """The values that the wildcards of a rule may take.
 
-    The wildcard `model` of a path is the name of a base: the model's name, or a name such as
-    tiny-seed0 if each replicate has its own base.
+    The wildcard `model` is the name of a base: the model's name, or a name such as tiny-seed0 if
+    each replicate has its own base. `stopped_probe` and `stop_obstacle` are the result of
+    `early_stop`.
     """
 
     def __init__(self, config: dict, studies: dict[str, ResolvedStudy]):
@@ -77,6 +78,4 @@ class Names:
             name for name, policy in config["policies"].items() if settings.has_rounds(policy)
         ]
         self.analyses = list(config.get("analyses", {}))
-        # (base, task) of the probe that stops early, or (); the reason why `probe.stop` is ignored,
-        # or None.
         self.stopped_probe, self.stop_obstacle = early_stop(config, studies)

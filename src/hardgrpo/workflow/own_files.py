@@ -1,5 +1,5 @@
-"""What the commands of `hardgrpo` share: columns that are found by their names, a grader that reads
-the answers, and a configuration that is written and run."""
+"""Functions that the commands of `hardgrpo` share: find columns by their names, find a grader that
+reads the answers, write a configuration and run it."""
 
 import importlib.util
 import os
@@ -28,7 +28,7 @@ ANSWER_COLUMNS = (
     "output",
     "response",
 )
-# The first grader that reads almost all answers is used.
+# in the order in which they are tried
 GRADERS = ("choice_letter", "number_lenient", "final_word", "math")
 READABLE_SHARE = 0.99
 
@@ -43,8 +43,8 @@ def check_clone() -> None:
 
 def write_configuration(changes: dict, name: str) -> tuple[Path, dict]:
     """(path of the written file below the clone, the whole configuration). `changes` are laid over
-    config.yaml. Raise a `UserError` and write nothing if the result is wrong. Changes to the
-    clone's folder."""
+    config.yaml. Raise a `UserError` and write nothing if the result is invalid. The clone becomes
+    the current folder."""
     os.chdir(ROOT)
     complete = load.complete(load.lay_over(files.read_yaml("config.yaml"), changes))
     checks.check(complete, "the command")
@@ -55,7 +55,7 @@ def write_configuration(changes: dict, name: str) -> tuple[Path, dict]:
 
 
 def run_workflow(configuration: Path, *targets: str) -> None:
-    """Make the targets. Exits with Snakemake's status if this fails."""
+    """Make the targets. Exit with Snakemake's status if Snakemake fails."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.getenv("PYTHONPATH")]))
     }
@@ -69,8 +69,8 @@ def run_workflow(configuration: Path, *targets: str) -> None:
 def find_column(
     path: str, columns: list[str], name: str | None, usual_names: tuple[str, ...]
 ) -> str | None:
-    """The column `name`, or without a name the first column with a usual name; None if there is
-    none."""
+    """The column `name` (a `UserError` if it is missing). If `name` is None, the first column with
+    a usual name, or None."""
     if name is not None:
         if name not in columns:
             raise UserError(
@@ -88,7 +88,7 @@ def columns_of(rows: list[dict]) -> list[str]:
 def readers(answers: list[str]) -> Iterator[str]:
     """The graders of GRADERS that read almost all answers, in their order."""
     for name in GRADERS:
-        # it would read the formula x^2 as a word
+        # `final_word` would read the formula x^2 as a word
         if name == "final_word" and not all(map(str.isalpha, answers)):
             continue
         if name == "math" and importlib.util.find_spec("math_verify") is None:
@@ -110,7 +110,6 @@ def find_grader(path: str, answers: list[str]) -> str:
 
 
 def as_name(text: str) -> str:
-    """A text as a name in the configuration."""
     return (
         re.sub(r"[^A-Za-z0-9_.-]+", "-", text.rpartition("/")[2] or text).strip("-.") or "prompts"
     )

@@ -1,5 +1,5 @@
-"""`hardgrpo worth`: whether a training elsewhere was worth it, from own recordings of completions
-before and after."""
+"""`hardgrpo worth`: say whether a training outside of this project was worth it, from recorded
+completions before and after the training."""
 
 import argparse
 import json
@@ -31,9 +31,8 @@ COMPLETION_COLUMNS = (
 TOKENS_COLUMNS = ("tokens", "completion_tokens", "output_tokens")
 FINISH_COLUMNS = ("finish_reasons", "finish_reason")
 FORM = "expected JSON Lines, CSV or TSV"
-# number of completions by which graders are compared
-GRADED = 400
-RUN, STEP = "after", 1  # names of the recorded run
+GRADED = 400  # completions by which graders are compared
+RUN, STEP = "after", 1  # policy and step of the recorded run
 
 
 @dataclass
@@ -47,19 +46,35 @@ class Record:
 
 @dataclass
 class Recording:
-    """A file of completions. `questions` and `answers` hold those of its rows that have one."""
+    """A file of completions: records by prompt id, and the questions and answers that it holds."""
 
     path: str
     records: dict[str, Record]
     questions: dict[str, str]
     answers: dict[str, str]
 
+    @property
+    def samples(self) -> int:
+        """The number of completions of each prompt."""
+        return len(next(iter(self.records.values())).completions)
+
+
+@dataclass
+class Columns:
+    """The names of a file's columns. Only `identity` and `completion` are in every file."""
+
+    identity: str
+    completion: str
+    question: str | None
+    answer: str | None
+    tokens: str | None
+    finish: str | None
+
 
 def add_command(commands) -> None:
-    """Add the command to the parser of `hardgrpo`."""
     worth = commands.add_parser(
         "worth",
-        help="say whether a training elsewhere was worth it, from completions before and after",
+        help="say whether your own training was worth it, from completions before and after it",
     )
     worth.set_defaults(run=run)
     worth.add_argument("before", help="completions of the base model: JSON Lines, CSV or TSV")
@@ -85,7 +100,7 @@ def add_command(commands) -> None:
     worth.add_argument(
         "--grader",
         choices=list(graders.GRADERS),
-        help="default: that which finds most answers in the completions",
+        help="default: the grader that finds most answers in the completions",
     )
 
 
@@ -96,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
     grader = args.grader or find_grader(problems, before, after)
     stems = [Path(path).name.partition(".")[0] for path in (args.before, args.after)]
     name = as_name("-".join(["worth", *stems]))
-    samples = len(next(iter(before.records.values())).completions)
+    samples = before.samples
     print(
         f"{len(problems)} prompts, {samples} completions of each before and after, grader {grader}",
         flush=True,
@@ -118,48 +133,10 @@ def read(path: str, args: argparse.Namespace) -> Recording:
     """A recording: a prompt in each row with a list of completions, or a completion in each row.
     Raise a `UserError` if the prompts have different numbers of completions."""
     rows = read_rows(path)
-    columns = columns_of(rows.rows)
-    completion = find_column(path, columns, args.completion, COMPLETION_COLUMNS)
-    question = find_column(path, columns, args.question, own_files.QUESTION_COLUMNS)
-    identity = find_column(path, columns, args.id, ID_COLUMNS) or question
-    if completion is None or identity is None:
-        what, option = ("completions", "--completion") if completion is None else ("ids", "--id")
-        raise UserError(
-            f"{path}: which column holds the {what}? name it with {option}: {', '.join(map(str, columns))}"
-        )
-    # `response` and the like hold the completions here
-    usual = tuple(name for name in own_files.ANSWER_COLUMNS if name != completion)
-    if args.answer:  # may be in another of the files alone
-        answer = args.answer if args.answer in columns else None
-    else:
-        answer = find_column(path, columns, None, usual)
-    if answer in (completion, question, identity):
-        answer = None
-    tokens = find_column(path, columns, None, TOKENS_COLUMNS)
-    finish = find_column(path, columns, None, FINISH_COLUMNS)
+    columns = find_columns(path, columns_of(rows.rows), args)
     recording = Recording(path, {}, {}, {})
     for place, row in zip(rows.places, rows.rows):
-        key = text_of(row.get(identity))
-        if not key:
-            raise UserError(f"{path}, {place}: '{identity}' is empty; every row needs it")
-        texts = row.get(completion)
-        texts = texts if isinstance(texts, list) else [texts]
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise UserError(
-                f"{path}, {place}: '{completion}' is {printable(json.dumps(row.get(completion)))[:60]}; expected a text, or a list of texts"
-            )
-        record = recording.records.setdefault(key, Record([], [], []))
-        record.completions += texts
-        record.tokens += numbers_of(row.get(tokens), len(texts))
-        record.finish_reasons += [
-            str(reason) for reason in as_list(row.get(finish)) if reason not in (None, "")
-        ]
-        for values, column in ((recording.questions, question), (recording.answers, answer)):
-            value = text_of(row.get(column)) if column else ""
-            if value and values.setdefault(key, value) != value:
-                raise UserError(
-                    f"{path}, {place}: '{column}' of prompt '{printable(key)}' differs from that of an earlier row; correct the ids"
-                )
+        add_row(recording, columns, place, row)
     counts = {key: len(record.completions) for key, record in recording.records.items()}
     most = max(counts.values())
     for key, count in counts.items():
@@ -174,6 +151,60 @@ def read(path: str, args: argparse.Namespace) -> Recording:
         if len(record.finish_reasons) != most:
             record.finish_reasons = []
     return recording
+
+
+def find_columns(path: str, columns: list[str], args: argparse.Namespace) -> Columns:
+    """The columns of a recording. Raise a `UserError` if there is none of completions or of ids."""
+    completion = find_column(path, columns, args.completion, COMPLETION_COLUMNS)
+    question = find_column(path, columns, args.question, own_files.QUESTION_COLUMNS)
+    identity = find_column(path, columns, args.id, ID_COLUMNS) or question
+    if completion is None or identity is None:
+        what, option = ("completions", "--completion") if completion is None else ("ids", "--id")
+        raise UserError(
+            f"{path}: which column holds the {what}? name it with {option}: {', '.join(map(str, columns))}"
+        )
+    # a column such as `response` may hold the completions instead of the answers
+    answer_columns = tuple(name for name in own_files.ANSWER_COLUMNS if name != completion)
+    if args.answer:  # only one of the files needs this column
+        answer = args.answer if args.answer in columns else None
+    else:
+        answer = find_column(path, columns, None, answer_columns)
+    if answer in (completion, question, identity):
+        answer = None
+    tokens = find_column(path, columns, None, TOKENS_COLUMNS)
+    finish = find_column(path, columns, None, FINISH_COLUMNS)
+    return Columns(identity, completion, question, answer, tokens, finish)
+
+
+def add_row(recording: Recording, columns: Columns, place: str, row: dict) -> None:
+    """Add a row of the file to a recording. Raise a `UserError` that names the row's `place` if the
+    row is invalid."""
+    key = text_of(row.get(columns.identity))
+    if not key:
+        raise UserError(
+            f"{recording.path}, {place}: '{columns.identity}' is empty; every row needs it"
+        )
+    texts = as_list(row.get(columns.completion))
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise UserError(
+            f"{recording.path}, {place}: '{columns.completion}' is {printable(json.dumps(row.get(columns.completion)))[:60]};"
+            " expected a text, or a list of texts"
+        )
+    record = recording.records.setdefault(key, Record([], [], []))
+    record.completions += texts
+    record.tokens += numbers_of(row.get(columns.tokens), len(texts))
+    record.finish_reasons += [
+        str(reason) for reason in as_list(row.get(columns.finish)) if reason not in (None, "")
+    ]
+    for values, column in (
+        (recording.questions, columns.question),
+        (recording.answers, columns.answer),
+    ):
+        value = text_of(row.get(column)) if column else ""
+        if value and values.setdefault(key, value) != value:
+            raise UserError(
+                f"{recording.path}, {place}: '{column}' of prompt '{printable(key)}' differs from that of an earlier row; correct the ids"
+            )
 
 
 def read_rows(path: str) -> sources.Rows:
@@ -191,7 +222,7 @@ def text_of(value: object) -> str:
 
 
 def numbers_of(value: object, number: int) -> list[int]:
-    """Numbers of tokens; empty if these are not `number` whole numbers from 0."""
+    """The numbers of tokens in a cell; [] unless the cell holds `number` whole numbers."""
     texts = [str(entry) for entry in as_list(value)]
     is_complete = len(texts) == number and all(map(str.isdecimal, texts))
     return [int(text) for text in texts] if is_complete else []
@@ -200,55 +231,36 @@ def numbers_of(value: object, number: int) -> list[int]:
 def compare(before: Recording, after: Recording) -> None:
     """Raise a `UserError` unless both recordings have the same prompts and numbers of
     completions."""
-    for recording, whole in ((after, before), (before, after)):
-        if missing := [key for key in whole.records if key not in recording.records]:
+    for recording, reference in ((after, before), (before, after)):
+        if missing := [key for key in reference.records if key not in recording.records]:
             raise UserError(
-                f"{recording.path}: {len(missing)} of {len(whole.records)} prompts of {whole.path} are missing, the first is"
+                f"{recording.path}: {len(missing)} of {len(reference.records)} prompts of {reference.path} are missing, the first is"
                 f" '{printable(missing[0])[:60]}'; expected completions of the same prompts with the same ids in both files"
             )
-    numbers = [len(next(iter(item.records.values())).completions) for item in (before, after)]
-    if numbers[0] != numbers[1]:
+    if before.samples != after.samples:
         raise UserError(
-            f"{after.path}: {numbers[1]} completions of each prompt, but {numbers[0]} in {before.path}; expected the same number in both files:"
+            f"{after.path}: {after.samples} completions of each prompt, but {before.samples} in {before.path}; expected the same number in both files:"
             " sample the missing ones, or remove some"
         )
 
 
 def find_problems(before: Recording, after: Recording, args: argparse.Namespace) -> list[dict]:
     """[{id, question, answer}] of the recorded prompts, in the order of `before`. Raise a
-    `UserError` if a prompt has no answer, or two."""
+    `UserError` if a prompt has no answer or different answers."""
     questions, answers, places = dict(after.questions), dict(after.answers), [after.path]
     for key, question in before.questions.items():
         if questions.setdefault(key, question) != question:
             raise UserError(
                 f"{after.path}: the question of prompt '{printable(key)}' differs from that in {before.path}; correct the ids"
             )
-    added = [(before.path, before.answers)]
+    answers_of_files = [(before.path, before.answers)]
     if args.problems:
-        rows = read_rows(args.problems)
-        columns = columns_of(rows.rows)
-        question_option = args.question if args.question in columns else None
-        id_option = args.id if args.id in columns else None
-        question = find_column(args.problems, columns, question_option, own_files.QUESTION_COLUMNS)
-        answer = find_column(args.problems, columns, args.answer, own_files.ANSWER_COLUMNS)
-        identity = find_column(args.problems, columns, id_option, ID_COLUMNS) or question
-        if identity is None or answer is None:
-            raise UserError(
-                f"{args.problems}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
-                f" one of answers, or its name with --answer; the columns are {', '.join(map(str, columns))}"
-            )
-        added.append(
-            (
-                args.problems,
-                {text_of(row.get(identity)): text_of(row.get(answer)) for row in rows.rows},
-            )
-        )
-        if question:
-            texts = {text_of(row.get(identity)): text_of(row.get(question)) for row in rows.rows}
-            questions = texts | questions
-    for path, more in added:
+        problem_questions, problem_answers = read_problems(args.problems, args)
+        questions = problem_questions | questions
+        answers_of_files.append((args.problems, problem_answers))
+    for path, file_answers in answers_of_files:
         places.append(path)
-        for key, value in more.items():
+        for key, value in file_answers.items():
             if key in before.records and value and answers.setdefault(key, value) != value:
                 raise UserError(
                     f"{path}: the answer of prompt '{printable(key)}' is '{printable(value)[:40]}', elsewhere '{printable(answers[key])[:40]}';"
@@ -263,6 +275,25 @@ def find_problems(before: Recording, after: Recording, args: argparse.Namespace)
         {"id": key, "question": questions.get(key, key), "answer": answers[key]}
         for key in before.records
     ]
+
+
+def read_problems(path: str, args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
+    """({id: question}, {id: answer}) of the file of problems. Raise a `UserError` if it has no
+    column of ids or of answers."""
+    rows = read_rows(path).rows
+    columns = columns_of(rows)
+    question_option = args.question if args.question in columns else None
+    id_option = args.id if args.id in columns else None
+    question = find_column(path, columns, question_option, own_files.QUESTION_COLUMNS)
+    answer = find_column(path, columns, args.answer, own_files.ANSWER_COLUMNS)
+    identity = find_column(path, columns, id_option, ID_COLUMNS) or question
+    if identity is None or answer is None:
+        raise UserError(
+            f"{path}: expected a column of ids or questions ({', '.join(ID_COLUMNS[:2])}, {', '.join(own_files.QUESTION_COLUMNS[:2])}) and"
+            f" one of answers, or its name with --answer; the columns are {', '.join(map(str, columns))}"
+        )
+    texts_of = lambda column: {text_of(row.get(identity)): text_of(row.get(column)) for row in rows}
+    return texts_of(question) if question else {}, texts_of(answer)
 
 
 def find_grader(problems: list[dict], before: Recording, after: Recording) -> str:

@@ -37,9 +37,9 @@ def read_cluster(default_resources) -> dict[str, str]:
     """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if
     one is invalid.
 
-    Snakemake evaluates these entries as Python, and a partition may be called `open` or `all`. They
-    are quoted in `default_resources`, so that they stay text, also for the Snakemake that runs
-    inside each job.
+    Snakemake evaluates default-resources as Python, in which the partition `open` is a function.
+    This function therefore quotes the entries in `default_resources`, also for the Snakemake of
+    each job.
     """
     entries = {}
     for name in set(default_resources) & set(CLUSTER_ENTRIES):
@@ -55,7 +55,7 @@ def read_cluster(default_resources) -> dict[str, str]:
 
 
 def request_of(job, qos: str | None) -> cluster.Request:
-    """The resources that a job of Snakemake requests. `qos` is the profile's quality of service."""
+    """The resources that a job of Snakemake requests. `qos` is the profile's."""
     value = job.resources.get
     return cluster.Request(
         job.rule.name,
@@ -73,16 +73,16 @@ def request_of(job, qos: str | None) -> cluster.Request:
 
 
 class Machine(Entries):
-    """The machine or cluster that runs the jobs: functions that map the wildcards of a job to the
+    """The machine or cluster that runs the jobs: functions from the wildcards of a job to the
     resources that the job requests.
 
-    `cluster_entries` is the result of `read_cluster`, an empty dictionary without a cluster.
+    `cluster_entries` is the result of `read_cluster`; it is empty without a cluster.
     """
 
     def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
         super().__init__(config, names)
         self.cluster = cluster_entries
-        # The kind of GPU that walltimes and plans assume.
+        # the kind of GPU that walltimes and plans assume
         self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
 
     def setting(self, workflow) -> dict:
@@ -101,11 +101,11 @@ class Machine(Entries):
     # --- any job ---
 
     def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
-        """Resources of jobs that may use GPUs: number, kind and partition. `count` takes the
-        wildcards and returns the number.
+        """Resources of jobs that may use GPUs: number, kind and partition. `count` maps the
+        wildcards to the number.
 
-        A resource that is None is not set. Without GPUs, gpu_model must be None, because Snakemake
-        would request zero GPUs of that kind.
+        A resource that is None is not set. Without GPUs, gpu_model must be None: otherwise
+        Snakemake requests zero GPUs of that kind.
         """
 
         def entry(for_gpus: str, for_cpus: str = "") -> Callable[[Wildcards], str | None]:
@@ -119,7 +119,7 @@ class Machine(Entries):
             "slurm_partition": ("gpu_partition", "slurm_partition"),
             "constraint": ("gpu_constraint", "constraint"),
         }
-        # Snakemake calls each function for each job, so resources that are never set are left out.
+        # Snakemake calls each function for each job; resources that are never set would waste calls
         entries = {name: entry(*of) for name, of in keys.items() if any(map(self.cluster.get, of))}
         return entries | {
             "gpu": count,
@@ -165,15 +165,12 @@ class Machine(Entries):
     # --- pretraining and sampling ---
 
     def for_pretraining(self) -> dict[str, Callable | int]:
-        """Resources of a rule that pretrains a model, without GPUs."""
         return self.for_gpus(lambda wildcards: 0) | {
             "mem_mb": 2000,
             "runtime": self.minutes("pretrain_model"),
         }
 
     def for_sampling(self, rule: str) -> dict[str, Callable]:
-        """Resources of a rule that samples completions."""
-
         def place(wildcards: Wildcards) -> str:
             model = self._model(wildcards)
             if not settings.is_served(model):
@@ -192,8 +189,8 @@ class Machine(Entries):
         return settings.gpus(self._model(wildcards), "sampling")["count"]
 
     def _sampling_arguments(self, wildcards: Wildcards) -> str:
-        """Arguments of a program that samples: its GPUs, or the address of a server. A changed
-        address triggers no rerun."""
+        """Arguments of a program that samples: its GPUs, or the address of a server. As a resource,
+        a changed address triggers no rerun."""
         model = self._model(wildcards)
         if settings.is_served(model):
             return f"--server {shlex.quote(json.dumps(settings.server(model)))}"
@@ -210,8 +207,7 @@ class Machine(Entries):
         )
 
     def _memory_without_gpus(self, wildcards: Wildcards, estimate: Callable[[dict], float]) -> int:
-        """Main memory in MB of a job that computes on the CPU. `estimate` takes the shape of a
-        model and returns GiB."""
+        """Main memory in MB of a job on the CPU. `estimate` maps the shape of a model to GiB."""
         model = self._model(wildcards)
         if wildcards.model in self.names.pretrained or settings.is_served(model):
             return 2000
@@ -221,11 +217,8 @@ class Machine(Entries):
     # --- training ---
 
     def for_training(self) -> dict[str, Callable]:
-        """Resources of a rule that trains a model.
-
-        `hardware` holds arguments about the machine, which do not determine the result of a run. As
-        a resource, `hardware` never triggers a rerun.
-        """
+        """Resources of a rule that trains a model. `hardware` holds the program's arguments about
+        the machine: they are a resource, because they must trigger no rerun."""
         return self.for_gpus(self._training_gpus) | {
             "gpu_gib": self._training_gpu_memory,
             "mem_mb": self._training_memory,
@@ -241,7 +234,7 @@ class Machine(Entries):
         return self._training_entry(wildcards)["count"]
 
     def _training_gpu_memory(self, wildcards: Wildcards) -> int:
-        """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
+        """The estimated need of a run on each GPU in GiB; 0 on a CPU."""
         if not self._training_gpus(wildcards):
             return 0
         need = memory.run_memory(

@@ -1,9 +1,8 @@
 """Prepare the workflow before its first job: complete and check the configuration, set the
 environment of jobs, and refuse jobs that would fail later.
 
-`workflow` is Snakemake's object of this name in a Snakefile. The Snakemake processes that run
-single jobs (on a cluster) also read the rules; in these processes `workflow.is_main_process` is
-False.
+`workflow` is Snakemake's object of this name in a Snakefile. Snakemake processes that run a single
+job (on a cluster) also read the rules; in them `workflow.is_main_process` is False.
 """
 
 import gc
@@ -61,8 +60,8 @@ def report_ignored_stop(subset: dict, names: Names, workflow) -> None:
 
 
 def results_obstacle(workflow) -> str | None:
-    """The reason why existing results cannot be used as they are, with a remedy; None if they can.
-    The reason is also logged as a warning."""
+    """The reason why existing results cannot be used unchanged, with a remedy, or None. The reason
+    is also logged as a warning."""
     obstacle = _explain_results() if workflow.is_main_process else None
     if obstacle:
         logger.warning(obstacle)
@@ -70,8 +69,8 @@ def results_obstacle(workflow) -> str | None:
 
 
 def _explain_results() -> str | None:
-    """The reason why Snakemake has no records of how the results were made, with a remedy. None if
-    there are records or no results."""
+    """The reason why Snakemake has no records of the jobs that made the results, with a remedy.
+    None if there are records or no results."""
     is_recorded = any(
         any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete")
     )
@@ -111,15 +110,14 @@ def has_tex(workflow) -> bool:
 
 
 def is_report() -> bool:
-    """Whether Snakemake is called with `--report`."""
     return any(argument.split("=")[0] == "--report" for argument in sys.argv)
 
 
 def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
-    """Set the environment variables of jobs, and how often this process looks for garbage.
+    """Set the environment variables of jobs and Python's garbage collection in this process.
     `bound_folders` are the folders that containers need in addition to the current folder."""
-    # A plan of thousands of jobs keeps nearly all of its objects, so a search for garbage after
-    # every 700 new ones (Python's default) finds little and takes a tenth of the time.
+    # A plan of thousands of jobs keeps nearly all of its objects. A collection after every 700 new
+    # objects (Python's default) would free few and take a tenth of the time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     for name, value in environments.ALLOCATOR.items():
@@ -127,8 +125,8 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     if os.getenv(warm.SOCKET) != warm.OFF:
         runs_jobs = workflow.local_exec and workflow.is_main_process
         os.environ[warm.SOCKET] = os.getenv(warm.SOCKET, warm.place()) if runs_jobs else warm.OFF
-    # Programs import the package of this clone, even if their environment (a container, an
-    # environment of several clones) has another.
+    # Programs import the package of this clone, even if their environment (a container, or one that
+    # several clones share) has the package of another clone.
     source = os.path.join(workflow.basedir, "src")
     if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
         _prepend("PYTHONPATH", source)
@@ -137,12 +135,12 @@ def prepare_environment(workflow, bound_folders: Collection[str] = ()) -> None:
     if shutil.which("sbatch"):
         _prepend("PATH", os.path.join(workflow.basedir, "slurm/bin"))
     if has_containers(workflow):
-        # the server of hardgrpo.runtime.warm is outside the container
+        # the server of hardgrpo.runtime.warm runs outside of the container
         os.environ[warm.SOCKET] = warm.OFF
         # Containers import this clone's package even if --cleanenv removes PYTHONPATH.
         os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
-        # Add the folders that jobs need to the user's bind list, under the variable's new and old
-        # name. Jobs on other nodes do the same.
+        # Add the folders to the user's list, under the variable's new and old name. Jobs on other
+        # nodes do the same.
         for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
             os.environ[name] = ",".join(filter(None, [os.getenv(name), *bound_folders]))
 
@@ -156,15 +154,15 @@ def _prepend(variable: str, folder: str) -> None:
 
 
 def write_plan_facts(config: dict, setting: dict) -> None:
-    """Write the configuration and the machine (`setting`) for scripts/plan/plan.py, if plan.py
-    started this dry-run."""
+    """Write the configuration and the machine (`setting`) to a file for scripts/plan/plan.py, if
+    plan.py started this dry-run."""
     if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
         Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
 
 
 def plan_arguments(workflow, setting: dict) -> str:
-    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, on
-    the machine of this call."""
+    """Arguments of scripts/plan/plan.py that plan the jobs of this call of Snakemake on its
+    machine."""
     call = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting)]
     for name in call.configfiles:
@@ -192,7 +190,7 @@ def check_jobs(policies: dict, tasks: dict, workflow, obstacle: str | None) -> N
 
 def _check_cluster(jobs: list, workflow) -> None:
     """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose the command
-    that reports the states of jobs, and resubmit jobs that Slurm refuses temporarily."""
+    that reports the states of jobs, and make Snakemake repeat submissions that Slurm delays."""
     remote_jobs = (
         [job for job in jobs if not job.is_local]
         if workflow.executor_plugin.name == "slurm"
@@ -215,8 +213,7 @@ def _check_cluster(jobs: list, workflow) -> None:
 
 
 def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
-    """Raise a `UserError` if a pool that was prepared before is too small for a subset that is to
-    be chosen."""
+    """Raise a `UserError` if a pool from an earlier call is too small for a subset of this call."""
     preparing = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
     choosing = [
         job.wildcards
@@ -234,10 +231,9 @@ def _check_pools(policies: dict, tasks: dict, jobs: list) -> None:
 def lift_job_rate_limit(workflow) -> None:
     """Remove Snakemake's default limit of 100 job starts a second.
 
-    The limit starts a timer after each finished job, and each timer starts another timer a second
-    later (9.27, scheduling/job_scheduler.py): after 365 jobs the timers took a third of a core. The
-    option --max-jobs-per-timespan, also in a profile, cannot say "no limit": with a limit of any
-    size, timers run and delay the exit.
+    With a limit of any size, each finished job starts a timer, and each timer starts another timer
+    a second later (9.27, scheduling/job_scheduler.py). After 365 jobs, the timers took a third of a
+    core. The option --max-jobs-per-timespan cannot say "no limit".
     """
     limit = workflow.scheduling_settings.max_jobs_per_timespan
     # the default; keep a limit that the user sets
@@ -246,8 +242,8 @@ def lift_job_rate_limit(workflow) -> None:
 
 
 def quiet_scheduler() -> None:
-    """Drop the scheduler's two lines about every job that it starts. No option of Snakemake does,
-    and the job's own lines follow."""
+    """Drop the scheduler's two lines about each job that starts, for which Snakemake has no option.
+    The job's own lines follow."""
     logger.addFilter(
         lambda record: not re.match(r"Select jobs to execute|Execute \d+ jobs", str(record.msg))
     )

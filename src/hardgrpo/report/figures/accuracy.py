@@ -2,20 +2,10 @@
 
 import pandas as pd
 
+from hardgrpo.analysis.columns import CELL, interval
 from hardgrpo.report import arm_rows, plotting
 
-COLUMNS = [
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "recipe",
-    "step",
-    "accuracy",
-    "accuracy_low",
-    "accuracy_high",
-]
-COLUMNS += ["problems", "samples", "seeds"]
+COLUMNS = [*CELL, "step", *interval("accuracy"), "problems", "samples", "seeds"]
 
 
 def draw(accuracy):
@@ -34,10 +24,9 @@ def draw_lines(frame: pd.DataFrame):
         span = group.step.max() - group.step.min()
         for index, policy in enumerate(panel_policies):
             line = group[group.policy == policy].sort_values("step")
-            # Bars side by side: bands of several policies would hide each other.
-            steps = line.step + plotting.spread(index, len(panel_policies), 0.05 * span) * (
-                line.step > 0
-            )
+            # side by side, so that the bars of the policies do not hide each other
+            offset = plotting.spread(index, len(panel_policies), 0.05 * span)
+            steps = line.step + offset * (line.step > 0)
             look = plotting.style(policy, policies)
             plotting.series(axis, steps, line, "accuracy", 100, 0.7, True, label=policy, **look)
         plotting.title(

@@ -3,11 +3,13 @@ rows."""
 
 import pandas as pd
 
+from hardgrpo.analysis.columns import CELL, interval
 from hardgrpo.analysis.hard_leads import LEADING
 from hardgrpo.report import arm_rows, plotting
 
-CELL = ["model", "task", "eval_task"]
-LEAD = ["lead", "lead_low", "lead_high"]
+TEST = ["model", "task", "eval_task"]
+COLUMNS = [*TEST, "policy", "recipe", "arm", "minus", "minus_arm", "step", *interval("lead")]
+COLUMNS += ["problems", "seeds"]
 
 
 def draw(paired, differences, gains):
@@ -20,7 +22,7 @@ def draw(paired, differences, gains):
 def draw_lines(frame: pd.DataFrame):
     """A panel for each model, task, test and recipe, a line for each other policy."""
     rivals, models = list(dict.fromkeys(frame.minus)), frame.model.nunique()
-    groups = plotting.groups(frame, [*CELL, "recipe"])
+    groups = plotting.groups(frame, [*TEST, "recipe"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test, _), group) in zip(axes, groups):
         panel_rivals = list(dict.fromkeys(group.minus))
@@ -50,7 +52,7 @@ def draw_lines(frame: pd.DataFrame):
 
 def draw_rows(frame: pd.DataFrame):
     """A panel for each model, task and test, a row for each arm over which `hard` leads."""
-    models, groups = frame.model.nunique(), plotting.groups(frame, CELL)
+    models, groups = frame.model.nunique(), plotting.groups(frame, TEST)
     names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]
     order = arm_rows.order(frame, "minus_arm")
     figure, axes, places = arm_rows.panels(names, order=order)
@@ -67,29 +69,28 @@ def draw_rows(frame: pd.DataFrame):
 
 
 def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
-    """Rows with `step`, `minus` and `lead`: at earlier checkpoints from `paired`, at the last one
-    from `differences`."""
-    arm = [*CELL, "policy", "recipe"]
-    ends = gains[gains.decoding == "sampled"].groupby(arm, sort=False).step.max()
+    """Rows with the columns COLUMNS: from `paired` at earlier checkpoints, and from `differences`
+    at the last checkpoint."""
+    ends = gains[gains.decoding == "sampled"].groupby(CELL, sort=False).step.max()
     early = paired[paired["what"] == "checkpoint"]
     early = early.assign(step=early["at"].astype(int))
     last_rows = differences.assign(
-        step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)]
+        step=[ends[tuple(key)] for key in differences[CELL].itertuples(index=False)]
     )
     rows = pd.concat([early, last_rows], ignore_index=True)
     # panels in the order of the other figures
-    cells = {key: place for place, key in enumerate(dict.fromkeys(zip(*map(gains.get, CELL))))}
-    rows = rows.assign(place=[cells.get(key, len(cells)) for key in zip(*map(rows.get, CELL))])
+    tests = {key: place for place, key in enumerate(dict.fromkeys(zip(*map(gains.get, TEST))))}
+    rows = rows.assign(place=[tests.get(key, len(tests)) for key in zip(*map(rows.get, TEST))])
     rows = rows.sort_values("place", kind="stable", ignore_index=True)
     rows = rows[rows.recipe == rows.minus_recipe]
-    turned = rows[rows.minus == LEADING].rename(
+    swapped = rows[rows.minus == LEADING].rename(
         columns={"policy": "minus", "minus": "policy", "arm": "minus_arm", "minus_arm": "arm"}
     )
-    turned = turned.assign(
-        lead=-turned.difference, lead_low=-turned.difference_high, lead_high=-turned.difference_low
+    swapped = swapped.assign(
+        lead=-swapped.difference,
+        lead_low=-swapped.difference_high,
+        lead_high=-swapped.difference_low,
     )
-    names = {"difference": "lead", "difference_low": "lead_low", "difference_high": "lead_high"}
-    rows = pd.concat([rows[rows.policy == LEADING].rename(columns=names), turned])
-    return rows[rows.minus != LEADING].sort_index()[
-        [*CELL, "policy", "recipe", "arm", "minus", "minus_arm", "step", *LEAD, "problems", "seeds"]
-    ]
+    names = dict(zip(interval("difference"), interval("lead")))
+    rows = pd.concat([rows[rows.policy == LEADING].rename(columns=names), swapped])
+    return rows[rows.minus != LEADING].sort_index()[COLUMNS]

@@ -1,5 +1,4 @@
-"""What training on all prompts does to prompts of each difficulty: gain, mixed groups, and
-pass@k."""
+"""Pass rate, mixed groups and pass@k before and after training on all prompts, by difficulty."""
 
 import pandas as pd
 
@@ -10,8 +9,8 @@ AFTER = {"color": "#D55E00", "marker": "o", "linestyle": "-", "markersize": 3, "
 
 
 def draw(difficulty_classes, pass_at_each_k):
-    """Draw three panels: pass rate and mixed groups by the share of right answers among the samples
-    by which prompts are chosen, and pass@k by k."""
+    """Three panels: pass rate and mixed groups by the share of right answers among the samples that
+    choose prompts, and pass@k by k."""
     over_seeds = pass_at_each_k[pass_at_each_k.seed.isna()]
     figure, axes = plotting.panels(3, columns=3, height=2.6)
     classes = difficulty_classes.assign(
@@ -45,5 +44,5 @@ def draw(difficulty_classes, pass_at_each_k):
         axis.set_ylim(-4, 104)
     axes[0].set_ylabel("share (%)")
     plotting.legend(figure, axes)
-    drawn = [classes.assign(panel="classes"), over_seeds.assign(panel="pass@k")]
-    return figure, pd.concat(drawn, ignore_index=True).drop(columns=["seed"])
+    drawn_rows = [classes.assign(panel="classes"), over_seeds.assign(panel="pass@k")]
+    return figure, pd.concat(drawn_rows, ignore_index=True).drop(columns=["seed"])

@@ -3,35 +3,28 @@ way of choosing together, with 95 % intervals."""
 
 import pandas as pd
 
+from hardgrpo.analysis.columns import interval
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report import arm_rows, plotting
 
 KEYS = ["model", "task", "policy"]
-SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
-COLUMNS = [
-    "model",
-    "task",
-    "line",
-    "policy",
-    "recipe",
-    "rule",
-    "budget",
-    "prompts",
-    "pool",
-    "share",
-]
+SIZES = ["rule", "budget", "prompts", "pool"]
+COLUMNS = ["model", "task", "line", "policy", "recipe", *SIZES, "share", "step", *interval("gain")]
+COLUMNS += ["problems", "seeds"]
 
 
 def draw(gains, subsets, lines):
     """`lines` maps each policy to its line: policies that differ only in the budget share a line.
-    In the rows drawn, `share` is prompts / pool, and `line` also names the recipe of a bar that has
-    not the study's first recipe, and the policy where they do not tell bars apart."""
+    In the drawn rows, `share` is prompts / pool. `line` also names the recipe if it is not the
+    study's first; bars with equal line and share have the name of their arm."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
-    points = gains.merge(subsets[SUBSETS], on=KEYS)  # a policy's subset is the same for all recipes
+    points = gains.merge(
+        subsets[[*KEYS, *SIZES]], on=KEYS
+    )  # a policy's subset is the same for all recipes
     points["share"] = points.prompts / points.pool
     line = points.policy.map(lines)
     line = line.where(points.arm == points.policy, line + ", " + points.recipe)
-    # A second bar of a line at the same share gets its own name.
+    # a second bar of a line at the same share
     is_repeated = points.assign(line=line).duplicated(["model", "task", "line", "share"])
     points["line"] = line.where(~is_repeated, points.arm)
     points["row"] = [
@@ -45,7 +38,7 @@ def draw(gains, subsets, lines):
     figure, axes, places = arm_rows.panels(names, order=list(dict.fromkeys(points.row)))
     for axis, place, ((model, task), group) in zip(axes, places, groups):
         rows, colors = group.row.map(place), list(map(plotting.hue, group.policy))
-        # bars in a light tone, so that intervals are seen on black, too
+        # light bars, so that intervals are visible on black bars
         axis.barh(rows, 100 * group.gain, 0.7, color=colors, alpha=0.45, linewidth=0)
         lengths = plotting.bars(group, "gain")
         axis.errorbar(100 * group.gain, rows, xerr=lengths, ecolor="0.2", **arm_rows.LAST)
@@ -53,6 +46,5 @@ def draw(gains, subsets, lines):
         pool = f"pool of {group.pool.max():,.0f}; {plotting.sizes(group)}"
         plotting.title(axis, plotting.panel_title(model, task, task, models), pool)
     figure.supxlabel("gain in accuracy (points), by policy and share of the pool", fontsize=8)
-    columns = [*COLUMNS, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
     drawn_rows = [group for _, group in groups]
-    return figure, pd.concat(drawn_rows, ignore_index=True)[columns]
+    return figure, pd.concat(drawn_rows, ignore_index=True)[COLUMNS]

@@ -1,5 +1,5 @@
-"""Published numbers and those of the study, with the study's 95 % intervals: a row for each number,
-or, where a quantity has many, a point, which is on the diagonal where the two agree."""
+"""Published numbers and the numbers of the study with their 95 % intervals. Each is a row or, if a
+quantity has many numbers, a point (on the diagonal, both numbers are equal)."""
 
 import pandas as pd
 
@@ -8,7 +8,7 @@ from hardgrpo.report import arm_rows, plotting
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
 COLUMNS += ["here", "low", "high", "inside", "seeds"]
 OVER_ALL = "all cells"  # in place of a policy, for numbers over all policies
-MOST_ROWS = 12  # of a panel; more numbers are points
+MOST_ROWS = 12  # a panel with more numbers shows points
 SINGLE = "single numbers"
 UNIT = "per cent, or points for gains"
 
@@ -27,12 +27,12 @@ def draw(compared):
 
 
 def draw_rows(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
-    """A row for each number: the published one as a hollow diamond, that of the study as a dot."""
+    """A row for each number: a hollow diamond (published) and a dot (the study)."""
     models = frame.model.nunique()
     names = [row_names(quantity, group, models) for quantity, group in panels]
     figure, axes, places = arm_rows.panels(names)
-    for axis, place, of_rows, (quantity, group) in zip(axes, places, names, panels):
-        rows = group.assign(place=[place[name] for name in of_rows])
+    for axis, place, panel_names, (quantity, group) in zip(axes, places, names, panels):
+        rows = group.assign(place=[place[name] for name in panel_names])
         rows = rows.assign(here_low=rows.low, here_high=rows.high)
         look = {"fmt": "o", "markersize": 3, "color": "black", "elinewidth": 0.9, "zorder": 3}
         lengths = plotting.bars(rows, "here")
@@ -47,7 +47,8 @@ def draw_rows(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
 
 
 def row_names(quantity: str, group: pd.DataFrame, models: int) -> list[str]:
-    """A name for each row of the group: the test, the policy, and what differs besides."""
+    """A name for each row of the group: test and policy; paper and place if several rows have both
+    in common."""
     names = []
     for row in group.itertuples():
         model = row.model.removesuffix("-recorded")
@@ -62,7 +63,7 @@ def row_names(quantity: str, group: pd.DataFrame, models: int) -> list[str]:
 
 
 def draw_points(panels: list[tuple[str, pd.DataFrame]], frame: pd.DataFrame):
-    """A point for each number: the published one along the x axis."""
+    """A point for each number, with the published number along the x axis."""
     policies, tasks = list(dict.fromkeys(frame.policy)), list(dict.fromkeys(frame.task))
     figure, axes = plotting.panels(len(panels), height=2.5)
     for axis, (quantity, group) in zip(axes, panels):

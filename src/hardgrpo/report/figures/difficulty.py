@@ -1,4 +1,4 @@
-"""Pass rates of the base model on the pool, and the pass rates that each policy chooses. Many
+"""Pass rates of the base model on the pool, and on the prompts that each policy chooses. Many
 policies are rows."""
 
 import pandas as pd
@@ -9,10 +9,8 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
 def draw(difficulty):
-    """Draw a panel for each model and task. In the table of drawn rows, `share` is `problems`
-    divided by the problems of the group."""
-    # Draw shares of problems: the counts of a subset of 12 problems would be invisible beside a
-    # pool of 1,000.
+    """In the drawn rows, `share` is `problems` divided by the problems of the group."""
+    # Counts of a subset of 12 problems would be invisible beside those of a pool of 1,000.
     sums = difficulty.groupby(["model", "task", "group"]).problems.transform("sum")
     shares = difficulty.assign(share=difficulty.problems / sums)
     policies = [name for name in dict.fromkeys(difficulty.group) if name != "pool"]
@@ -40,8 +38,7 @@ def draw_lines(shares: pd.DataFrame, policies: list[str]):
         panel_policies = [name for name in policies if name in set(table.group)]
         for index, policy in enumerate(panel_policies):
             line = table[table.group == policy].sort_values("pass_rate")
-            # Offset the points of each policy, because policies may choose prompts with the same
-            # pass rate.
+            # side by side, because policies may choose prompts with the same pass rate
             places = line.pass_rate + plotting.spread(index, len(panel_policies), 0.04)
             look = plotting.style(policy, policies)
             look |= {} if len(rates) > 2 else {"linestyle": "none"}
@@ -54,7 +51,7 @@ def draw_lines(shares: pd.DataFrame, policies: list[str]):
 
 
 def draw_rows(shares: pd.DataFrame, policies: list[str]):
-    """A panel for each model and task, a row for the pool and for each policy: the area of a disc
+    """A panel for each model and task, a row for the pool and for each policy. The area of a disc
     is the share of the row's problems with this pass rate."""
     models, groups = shares.model.nunique(), plotting.groups(shares, ["model", "task"])
     names = [list(dict.fromkeys(table.group)) for _, table in groups]
@@ -72,7 +69,6 @@ def draw_rows(shares: pd.DataFrame, policies: list[str]):
 
 
 def pool_size(table: pd.DataFrame) -> str:
-    """Numbers of problems of the pool and of the subsets."""
     is_pool = table.group == "pool"
     sizes = table[~is_pool].groupby("group").problems.sum()
     subsets = f", subsets of {plotting.format_range(sizes)}" if len(sizes) else ""

@@ -29,7 +29,7 @@ def draw(curves):
 
 
 def draw_shares(ends: pd.DataFrame):
-    """A panel for each model, task and end of the training, a row for each arm."""
+    """A panel for each model, task and stretch (first and last updates), a row for each arm."""
     models, groups = ends.model.nunique(), plotting.groups(ends, ["model", "task", "stretch"])
     names = [list(dict.fromkeys(group.arm)) for _, group in groups]
     shares = [entry for entry in SHARES if ends[entry[0]].notna().any()]

@@ -1,24 +1,12 @@
 """Gains split into finishing, sharpening and new solving, by arm, with 95 % intervals. The line
 is the gain, the diamond the greedy gain."""
 
+from hardgrpo.analysis.columns import CELL, interval
 from hardgrpo.report import arm_rows, plotting
 
-COLUMNS = [
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "recipe",
-    "step",
-    "reach_samples",
-    "out_of_reach",
-]
-COLUMNS += [
-    f"{part}{end}"
-    for part in ("gain", *(name for name, *_ in plotting.KINDS), "greedy_gain")
-    for end in ("", "_low", "_high")
-]
-COLUMNS += ["problems", "seeds"]
+COLUMNS = [*CELL, "step", "reach_samples", "out_of_reach", *interval("gain")]
+COLUMNS += [column for part, *_ in plotting.KINDS for column in interval(part)]
+COLUMNS += [*interval("greedy_gain"), "problems", "seeds"]
 DIAMOND = {
     "fmt": "D",
     "markersize": 3.6,

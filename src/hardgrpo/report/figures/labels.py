@@ -1,25 +1,25 @@
-"""Gain against the labels that were bought for it, with 95 % intervals. Many arms are rows, in the
-order of their labels."""
+"""Gain against the number of labels that a run buys, with 95 % intervals. Many arms are rows, in
+the order of their labels."""
 
 import pandas as pd
 
-from hardgrpo.analysis.columns import RUNS
+from hardgrpo.analysis.columns import RUNS, interval
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report import arm_rows, plotting
 
 
 def draw(gains, spent, lines):
     """`lines` maps each policy to its line: policies that differ only in the budget share a line.
-    In the rows drawn, `labels` counts the answers that a run needed, to choose its prompts and to
-    train on them."""
+    In the drawn rows, `labels` counts the labels for choosing the prompts and for training on
+    them."""
     gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     points = gains.merge(spent[[*RUNS, "labels"]], on=RUNS)
     line = points.policy.map(lines)
     points = points.assign(
         line=line.where(points.arm == points.policy, line + ", " + points.recipe)
     )
-    columns = ["model", "task", "line", "policy", "recipe", "labels", "step"]
-    columns += ["gain", "gain_low", "gain_high", "problems", "seeds"]
+    columns = ["model", "task", "line", "policy", "recipe", "labels", "step", *interval("gain")]
+    columns += ["problems", "seeds"]
     figure = draw_rows(points) if arm_rows.are_many(points) else draw_lines(points)
     return figure, points[columns]
 
@@ -49,7 +49,7 @@ def draw_lines(points: pd.DataFrame):
         counts = sorted(group.labels.unique())
         smallest = min((count for count in counts if count > 0), default=1.0)
         # Points at the same count stand side by side, offset by a factor, because the axis is
-        # logarithmic. Zero is drawn at `least / 4`.
+        # logarithmic. Zero is drawn at `smallest / 4`.
         group = group.assign(order=group.line.map(names.index)).sort_values(
             ["order", "labels"], kind="stable"
         )
@@ -58,7 +58,7 @@ def draw_lines(points: pd.DataFrame):
         group["place"] = group.labels.where(group.labels > 0, smallest / 4) * offset
         for name in dict.fromkeys(group.line):
             rows = group[group.line == name]
-            # no line: all budgets cost the whole pool's labels
+            # no line if several budgets cost equally many labels: those of the whole pool
             no_line = {} if rows.labels.is_unique else {"linestyle": "none"}
             plotting.series(
                 axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | no_line

@@ -1,17 +1,18 @@
-"""The lead of `hard` over each other policy against properties of the base model. A point is a
-replicate with its own base model, or a model. For many policies, rows show the slopes."""
+"""The lead of `hard` over each other policy against properties of the base model. A point is a base
+model. For many policies, rows show the slopes."""
 
 import textwrap
 
 import numpy as np
 import pandas as pd
 
+from hardgrpo.analysis.columns import interval
 from hardgrpo.analysis.hard_leads import LEADING, PREDICTORS
 from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import arm_rows, plotting
 
-LEAST_POINTS = 10  # of a line
-SLOPE = ["slope", "slope_low", "slope_high"]
+LEAST_POINTS = 10  # a line is drawn through at least so many points
+COLUMNS = ["model", "task", "predictor", "policy", "recipe", "minus", *interval("slope"), "points"]
 
 
 def draw(leads, lead_regressions):
@@ -25,7 +26,7 @@ def draw(leads, lead_regressions):
 
 
 def draw_points(frame: pd.DataFrame):
-    """A panel for each task and each predictor that differs between its replicates. A line is drawn
+    """A panel for each task and each predictor that differs between base models. A line is drawn
     through LEAST_POINTS points or more."""
     rivals = list(dict.fromkeys(frame.minus))
     panels = [
@@ -40,9 +41,9 @@ def draw_points(frame: pd.DataFrame):
     axes = []  # a row of panels for each task
     for number, task in enumerate(tasks):
         places = grid[number * columns : (number + 1) * columns]
-        used = sum(task == name for name, _ in panels)
-        axes += places[:used]
-        for axis in places[used:]:
+        count = sum(task == name for name, _ in panels)
+        axes += places[:count]
+        for axis in places[count:]:
             axis.remove()
     for axis, (task, predictor) in zip(axes, panels):
         group = frame[frame.task == task]
@@ -53,10 +54,10 @@ def draw_points(frame: pd.DataFrame):
             x = 100 * points[predictor]
             axis.plot(x, 100 * points.lead, label=label, **look | {"linestyle": "none"})
             if len(points) >= LEAST_POINTS and np.ptp(points[predictor]) > 0:
-                slope, start = np.polyfit(points[predictor], points.lead, 1)
+                slope, intercept = np.polyfit(points[predictor], points.lead, 1)
                 ends = np.array([points[predictor].min(), points[predictor].max()])
                 line = {key: look[key] for key in ("color", "linestyle")} | {"linewidth": 0.9}
-                axis.plot(100 * ends, 100 * (start + slope * ends), **line)
+                axis.plot(100 * ends, 100 * (intercept + slope * ends), **line)
         axis.axhline(0, color="black", linewidth=0.6)
         plotting.title(axis, task)
         unit = "points" if predictor == "greedy_gap" else "%"
@@ -69,8 +70,8 @@ def draw_points(frame: pd.DataFrame):
 
 def draw_slopes(slopes: pd.DataFrame):
     """A panel for each model, task and predictor, a row for each policy over which `hard` leads."""
-    models, keys = slopes.model.nunique(), ["model", "task", "predictor"]
-    groups = plotting.groups(slopes, keys)
+    models = slopes.model.nunique()
+    groups = plotting.groups(slopes, ["model", "task", "predictor"])
     names = [list(dict.fromkeys(group.minus_arm)) for _, group in groups]
     order = arm_rows.order(slopes, "minus_arm")
     columns = min(4, slopes.predictor.nunique())
@@ -84,4 +85,4 @@ def draw_slopes(slopes: pd.DataFrame):
     figure.supxlabel(
         f"change of the lead of {LEADING} per point of the measure (points)", fontsize=8
     )
-    return figure, slopes[[*keys, "policy", "recipe", "minus", *SLOPE, "points"]]
+    return figure, slopes[COLUMNS]

@@ -1,35 +1,33 @@
-"""Gain against the learnable share of groups, and against another possible explanation, the mean
+"""Gain against the learnable share of groups, and against another possible explanation: the mean
 completion length after training.
 
-A point is a model, task, policy and recipe. The colour shows the rule, the shape the model if there
-are several, and the fill whether the recipe is the study's first. Lines and R^2 are within a task
-and come from the table `regressions`.
+A point is a model, task, policy and recipe. Its colour shows the rule, its shape the model (if
+there are several), and its fill whether the recipe is the study's first. Lines and R^2 are within a
+task and come from the table `regressions`.
 """
 
 import numpy as np
 import pandas as pd
 
-from hardgrpo.analysis.columns import RUNS
+from hardgrpo.analysis.columns import RUNS, interval
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report import plotting
 
-GAINS = [*RUNS, "arm", "step", "gain", "gain_low", "gain_high", "seeds"]
-SHARES = [*RUNS, "learnable", "learnable_low", "learnable_high"]
+GAINS = [*RUNS, "arm", "step", *interval("gain"), "seeds"]
+SHARES = [*RUNS, *interval("learnable")]
 PANELS = [
     ("learnable", 100, "learnable share of groups (%)"),
     ("tokens", 1, "mean completion length\nafter training (tokens)"),
 ]
-LEAST_POINTS = 10  # of a line
-LEAST_SPREAD = {
-    "learnable": 0.01,
-    "tokens": 1.0,
-}  # a panel with less is left out: it would show rounding alone
-COLUMNS = ["drawn", "panel", *RUNS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high"]
+LEAST_POINTS = 10  # a line is drawn through at least so many points
+# a panel with a smaller spread of x is left out, because it would show rounding alone
+LEAST_SPREAD = {"learnable": 0.01, "tokens": 1.0}
+COLUMNS = ["drawn", "panel", *RUNS, *interval("x"), *interval("gain")]
 COLUMNS += ["seeds", "r_squared", "slope", "cells"]
 
 
 def draw(gains, learnable, accuracy, regressions):
-    """In the rows drawn, `drawn` is 'point' (x is a share or in tokens) or 'line'."""
+    """In the drawn rows, `drawn` is 'point' (x is a share, or in tokens) or 'line'."""
     points = own_test_samples(gains)[GAINS].merge(learnable[SHARES], on=RUNS)
     lengths = own_test_samples(accuracy)[[*RUNS, "step", "tokens_mean"]].rename(
         columns={"tokens_mean": "tokens"}
@@ -44,7 +42,7 @@ def draw(gains, learnable, accuracy, regressions):
     }
     panels = [panel for panel in values if np.ptp(values[panel]) >= LEAST_SPREAD[panel[1]]]
     panels = panels or list(values)  # a study of one arm has no spread
-    points["name"] = points.policy  # of the legend: the rule's family where policies are many
+    points["name"] = points.policy  # in the legend; with many policies, the rule's family
     if points.policy.nunique() > plotting.MOST_ARMS:
         points["name"] = points.policy.map(plotting.family)
     names, models = (list(dict.fromkeys(points[column])) for column in ("name", "model"))
@@ -53,15 +51,14 @@ def draw(gains, learnable, accuracy, regressions):
     drawn_rows = []
     for axis, (task, name, scale, text) in zip(axes, panels):
         ends = {f"x_{end}": points.get(f"{name}_{end}", np.nan) for end in ("low", "high")}
-        x = points.assign(x=points[name], **ends)
-        x = x[x.x.notna() & (x.task == task)]
-        for index in range(len(x)):
-            row = x.iloc[[index]]
-            draw_point(axis, row, scale, name, names, models)
+        rows = points.assign(x=points[name], **ends)
+        rows = rows[rows.x.notna() & (rows.task == task)]
+        for index in range(len(rows)):
+            draw_point(axis, rows.iloc[[index]], scale, name, names, models)
         line = fits[(fits.task == task) & (fits.predictor == name)]
         for fit in line.itertuples():
-            places = np.array([x.x.min(), x.x.max()])
-            heights = x.gain.mean() + fit.slope * (places - x.x.mean())
+            places = np.array([rows.x.min(), rows.x.max()])
+            heights = rows.gain.mean() + fit.slope * (places - rows.x.mean())
             axis.plot(scale * places, 100 * heights, color="0.4", linewidth=0.9, zorder=1)
         axis.axhline(0, color="0.6", linewidth=0.6)
         axis.set_xlabel(text)
@@ -69,7 +66,7 @@ def draw(gains, learnable, accuracy, regressions):
             axis.set_ylabel("gain (points)")
         plotting.title(axis, task, *map(format_fit, line.itertuples()))
         drawn_rows += [
-            x.assign(drawn="point", panel=name),
+            rows.assign(drawn="point", panel=name),
             line.assign(drawn="line", panel=name),
         ]
     plotting.marks_legend(figure, axes[0], names, [], models)
@@ -77,8 +74,8 @@ def draw(gains, learnable, accuracy, regressions):
 
 
 def draw_point(axis, row: pd.DataFrame, scale: float, name: str, names, models) -> None:
-    """Draw one row with its intervals; the marker is hollow if the recipe is not the first, and its
-    size is the budget."""
+    """Draw one row with its intervals. The marker is hollow if the recipe is not the study's first.
+    The size of the marker shows the budget."""
     arm = row.iloc[0]
     look = plotting.mark(arm["name"], names, 0, models.index(arm.model) if models else None)
     look["markersize"] = plotting.style(arm.policy, [arm.policy])["markersize"]

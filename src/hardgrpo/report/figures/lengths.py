@@ -1,5 +1,5 @@
-"""Mean completion length, and the share of completions truncated at the limit, over training, by arm.
-Many arms are rows, at the first and at the last updates."""
+"""Mean completion length, and the share of completions truncated at the limit, over training, by
+arm. Many arms are rows, at the first and at the last updates."""
 
 import pandas as pd
 
@@ -16,7 +16,8 @@ def draw(curves):
         return draw_rows(training_curves.first_and_last(curves))
     figure, rows, panels = training_curves.draw(curves, SERIES)
     for axis in panels["truncated_share"]:
-        axis.set_ylim(-0.04 * (most := max(1.0, axis.get_ylim()[1])), most)
+        top = max(1.0, axis.get_ylim()[1])
+        axis.set_ylim(-0.04 * top, top)
     return figure, rows
 
 
@@ -32,7 +33,8 @@ def draw_rows(ends: pd.DataFrame):
         arm_rows.early_dots(axis, rows, name, "first updates", scale)
         is_share = name.endswith("_share")
         arm_rows.dots(axis, rows[part == 1], name, scale, is_share, label="last updates")
-        low, high = axis.get_xlim()  # not on a scale of rounding alone
+        # a scale of less than a unit would show rounding alone
+        low, high = axis.get_xlim()
         if is_share:
             axis.set_xlim(-0.04 * max(1.0, high), max(1.0, high))
         elif high - low < 1:

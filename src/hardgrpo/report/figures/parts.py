@@ -1,10 +1,11 @@
 """Gains split into finishing and correctness, by arm, with 95 % intervals; the line is the
 gain."""
 
+from hardgrpo.analysis.columns import CELL, interval
 from hardgrpo.report import arm_rows, plotting
 
-COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "step", "gain"]
-COLUMNS += [f"{part}{end}" for part, *_ in plotting.PARTS for end in ("", "_low", "_high")]
+COLUMNS = [*CELL, "step", "gain"]
+COLUMNS += [column for part, *_ in plotting.PARTS for column in interval(part)]
 COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "problems", "seeds"]
 
 

@@ -5,13 +5,13 @@ import pandas as pd
 
 from hardgrpo.report import arm_rows, plotting
 
-CELL = ["model", "task", "eval_task"]
+TEST = ["model", "task", "eval_task"]
 
 
 def draw(pass_at_k, base_pass_at_k):
     if arm_rows.are_many(pass_at_k):
-        ends = pass_at_k.k.isin([pass_at_k.k.min(), pass_at_k.k.max()])
-        pass_at_k = pass_at_k[ends]
+        is_end = pass_at_k.k.isin([pass_at_k.k.min(), pass_at_k.k.max()])
+        pass_at_k = pass_at_k[is_end]
         base_pass_at_k = base_pass_at_k[base_pass_at_k.k.isin(pass_at_k.k)]
         figure = draw_rows(pass_at_k, base_pass_at_k)
     else:
@@ -22,7 +22,7 @@ def draw(pass_at_k, base_pass_at_k):
 def draw_lines(pass_at_k: pd.DataFrame, base_pass_at_k: pd.DataFrame):
     """A panel for each model, task, test and recipe, a line for each policy."""
     models, policies = pass_at_k.model.nunique(), list(dict.fromkeys(pass_at_k.policy))
-    groups = plotting.groups(pass_at_k, [*CELL, "recipe"])
+    groups = plotting.groups(pass_at_k, [*TEST, "recipe"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test, _), group) in zip(axes, groups):
         base = base_pass_at_k[(base_pass_at_k.model == model) & (base_pass_at_k.eval_task == test)]
@@ -48,7 +48,7 @@ def draw_lines(pass_at_k: pd.DataFrame, base_pass_at_k: pd.DataFrame):
 
 def draw_rows(pass_at_k: pd.DataFrame, base_pass_at_k: pd.DataFrame):
     """A panel for each model, task, test and k, a row for each arm."""
-    models, groups = pass_at_k.model.nunique(), plotting.groups(pass_at_k, [*CELL, "k"])
+    models, groups = pass_at_k.model.nunique(), plotting.groups(pass_at_k, [*TEST, "k"])
     names = [list(dict.fromkeys(group.arm)) for _, group in groups]
     figure, axes, places = arm_rows.panels(names, order=arm_rows.order(pass_at_k))
     for axis, place, ((model, task, test, k), group) in zip(axes, places, groups):

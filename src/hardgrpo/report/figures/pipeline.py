@@ -16,8 +16,8 @@ LETTERS = 16  # per line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
-    """Draw a box of text for each stage. The table of drawn rows has a row for each line of text
-    before wrapping. `study` is the study's design (designs.design)."""
+    """A box of text for each stage. The drawn rows are the lines of text before wrapping. `study`
+    is the study's design (designs.design)."""
     stages = [
         (name, [line for line in lines if line])
         for name, lines in stages_of(study, subsets, parity, accuracy)
@@ -63,7 +63,7 @@ def draw(study: dict, subsets, parity, accuracy):
 
 
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
-    """[(stage, lines)]. Unknown lines are empty; `draw` leaves out stages without lines."""
+    """[(stage, lines)]. An unknown line is empty."""
     recipe, has_training, has_subsets = study["recipe"], len(parity) > 0, len(subsets) > 0
     supervised = is_supervised(recipe)
     accuracy = accuracy[accuracy.decoding == "sampled"]
@@ -136,8 +136,8 @@ def format_count(count: int, singular: str, plural: str = "") -> str:
 
 
 def list_names(names: list[str], limit: int = 6) -> str:
-    """All names if there are at most `limit`; otherwise the first `limit` - 1 names and the number
-    of the others."""
+    """All names, or the first `limit` - 1 and the number of the others if there are more than
+    `limit`."""
     return (
         ", ".join(names)
         if len(names) <= limit

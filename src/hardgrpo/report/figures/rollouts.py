@@ -9,8 +9,8 @@ from hardgrpo.report import arm_rows, plotting
 
 
 def draw(accuracy, gains, spent):
-    """In the rows drawn, `rollouts` counts the rollouts until the checkpoint and `labels` the
-    labels of the whole run, both means over seeds. Only the last checkpoint has an interval."""
+    """In the drawn rows, `rollouts` counts the rollouts until the checkpoint, and `labels` the
+    labels of the run, both means over seeds. Only the last checkpoint has an interval."""
     curves, ends = own_test_samples(accuracy), own_test_samples(gains)
     bases = curves[curves.step == 0].set_index(RUNS).accuracy
     final = ends.set_index(RUNS)[["step", "gain_low", "gain_high"]].rename(columns={"step": "end"})

@@ -15,8 +15,8 @@ PANELS = [
 
 
 def draw(probe_sizes):
-    """Draw three panels, one per entry of PANELS: a line for each rule, and a dotted line for a
-    random choice."""
+    """A panel for each entry of PANELS: a line for each rule, and a dotted line for a random
+    choice."""
     rows = probe_sizes[probe_sizes.file == count_tables.ALL]
     rules = list(dict.fromkeys(rows.rule))
     sufficient = probes.sufficient_sizes(rows.to_dict("records"))
@@ -27,12 +27,12 @@ def draw(probe_sizes):
             if rule not in sufficient:
                 axis.axhline(100 * line[name].iloc[0], label=rule, **look | {"marker": ""})
                 continue
-            marked = np.flatnonzero(line.samples.isin(MARKED_SIZES)).tolist()
-            look |= {"label": rule, "markersize": 2.5, "markevery": marked}
+            marked_places = np.flatnonzero(line.samples.isin(MARKED_SIZES)).tolist()
+            look |= {"label": rule, "markersize": 2.5, "markevery": marked_places}
             axis.plot(line.samples, 100 * line[name], **look)
-            end = line[line.samples == sufficient[rule]]
+            point = line[line.samples == sufficient[rule]]
             look = plotting.style(rule, rules) | {"linestyle": "none", "markersize": 6}
-            axis.plot(end.samples, 100 * end[name], **look)
+            axis.plot(point.samples, 100 * point[name], **look)
         axis.set_xscale("log", base=2)
         ticks = [size for size in (1, 2, 4, 8, 16, 32, 64, 128) if size <= rows.samples.max()]
         axis.set_xticks(ticks, ticks)

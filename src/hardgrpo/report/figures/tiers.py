@@ -5,19 +5,18 @@ With more than four tests, or with many arms, the figure shows only gains; its C
 
 import pandas as pd
 
+from hardgrpo.analysis.columns import CELL, interval
 from hardgrpo.report import arm_rows, plotting
 from hardgrpo.report.table_columns import with_several_tiers
 
-COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "tier", "step", "base_accuracy"]
-COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_low", "_high")] + [
-    "problems",
-    "seeds",
-]
+COLUMNS = [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain")]
+COLUMNS += ["problems", "seeds"]
 
 
 def draw(tiers):
-    """Tests whose problems have one tier are left out: their gain is in the figures of gains."""
-    tiers = tiers if with_several_tiers(tiers).empty else with_several_tiers(tiers)
+    """Tests whose problems have one tier are left out, unless there are no other tests."""
+    several = with_several_tiers(tiers)
+    tiers = tiers if several.empty else several
     figure = draw_rows(tiers) if arm_rows.are_many(tiers) else draw_points(tiers)
     return figure, tiers[COLUMNS]
 
@@ -83,10 +82,8 @@ def draw_points(tiers: pd.DataFrame):
 
 def draw_rows(tiers: pd.DataFrame):
     """A panel for each model, task, test and tier, a row for each arm."""
-    models, groups = (
-        tiers.model.nunique(),
-        plotting.groups(tiers, ["model", "task", "eval_task", "tier"]),
-    )
+    models = tiers.model.nunique()
+    groups = plotting.groups(tiers, ["model", "task", "eval_task", "tier"])
     names = [list(dict.fromkeys(group.arm)) for _, group in groups]
     columns = min(4, tiers.tier.nunique())
     figure, axes, places = arm_rows.panels(names, columns, row=0.125, order=arm_rows.order(tiers))

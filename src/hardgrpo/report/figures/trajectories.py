@@ -1,19 +1,17 @@
 """Outcomes of groups of rollouts over a recorded training run, by policy."""
 
+from hardgrpo.analysis.columns import interval
 from hardgrpo.report import plotting
 
 SERIES = [("mixed", "learnable"), ("all_wrong", "all wrong"), ("all_right", "all right")]
 COLUMNS = ["model", "task", "policy", "stretch", "begin", "end"]
-COLUMNS += [f"{name}{end}" for name, _ in SERIES for end in ("", "_low", "_high")] + [
-    "epochs",
-    "prompts",
-    "seeds",
-]
+COLUMNS += [column for name, _ in SERIES for column in interval(name)]
+COLUMNS += ["epochs", "prompts", "seeds"]
 
 
 def draw(trajectories):
-    """Draw three panels for each model and task, one per entry of SERIES. A point is the mean over
-    a stretch of epochs, drawn at the middle of the stretch."""
+    """A panel for each model, task and entry of SERIES. A point is the mean over a stretch of
+    epochs, drawn at the middle of the stretch."""
     stretches = trajectories[trajectories.stretch.notna()]
     models, policies = stretches.model.nunique(), list(dict.fromkeys(stretches.policy))
     groups = plotting.groups(stretches, ["model", "task"])

@@ -11,18 +11,19 @@ COLUMNS = [*CELL, "step", "base_accuracy", "gain", "gain_low", "gain_high", "pro
 
 
 def draw(gains):
-    """A number is bold if its interval excludes 0."""
+    """A matrix for each model and arm. A number is bold if its interval excludes 0."""
     frame = gains[gains.decoding == "sampled"]
     # models without a transfer test are left out
     frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]
     models = frame.model.nunique()
     groups = plotting.groups(frame, ["model", "arm"])
-    tests, trained_tasks = (
-        list(dict.fromkeys([*frame.task, *frame.eval_task])),
-        list(dict.fromkeys(frame.task)),
-    )
-    tests = [name for name in tests if name in set(frame.eval_task)]
-    # an interval needs 0.7 in
+    trained_tasks = list(dict.fromkeys(frame.task))
+    tests = [
+        name
+        for name in dict.fromkeys([*frame.task, *frame.eval_task])
+        if name in set(frame.eval_task)
+    ]
+    # the text of an interval is 0.7 inches wide
     columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)
     figure, axes = plotting.panels(
         len(groups),
@@ -31,8 +32,7 @@ def draw(gains):
         sharex=True,
         sharey=True,
     )
-    # All panels share a scale with 0 in its middle. The printed sign replaces the colour in grey
-    # print.
+    # All panels share a scale with 0 in its middle. In grey print, the sign replaces the colour.
     largest = 100 * max(frame.gain.abs().max(), 1e-9)
     scale = colors.Normalize(-largest, largest)
     for axis, ((model, arm), group) in zip(axes, groups):

@@ -10,8 +10,8 @@ from hardgrpo.runtime.errors import UserError
 
 
 def draw(parts, limits: dict[str, int]):
-    """A row of panels for each task trained on, a column for each test in `limits` ({test:
-    completion limit})."""
+    """A row of panels for each model and task of training, a column for each test in `limits`
+    ({test: completion limit})."""
     tests = sorted(limits, key=limits.get)
     frame = parts[parts.eval_task.isin(tests)]
     if frame.empty:
@@ -24,7 +24,7 @@ def draw(parts, limits: dict[str, int]):
         for key, group in plotting.groups(frame, ["model", "task"])
         if set(tests) <= set(group.eval_task)
     ]
-    # All panels share a y axis, so that gains under the two limits can be compared.
+    # a shared y axis, so that gains under the two limits can be compared
     figure, axes = plotting.panels(
         len(tests) * len(rows), height=2.4, columns=len(tests), sharey=True
     )
@@ -34,9 +34,8 @@ def draw(parts, limits: dict[str, int]):
         group = frame[(frame.model == model) & (frame.task == task) & (frame.eval_task == test)]
         part_bars(axis, group)
         for place, row in enumerate(group.itertuples()):
-            top = 100 * max(
-                0, row.gain, *(v for v in (row.finishing_high, row.correctness_high) if v == v)
-            )
+            ends = [end for end in (row.finishing_high, row.correctness_high) if not pd.isna(end)]
+            top = 100 * max(0, row.gain, *ends)
             axis.annotate(
                 points(row.gain, "+"),
                 (place, top),
@@ -59,7 +58,8 @@ def draw(parts, limits: dict[str, int]):
 
 
 def part_bars(axis, group: pd.DataFrame) -> None:
-    """Draw the parts of each gain side by side, in points, with intervals, and a line at the gain."""
+    """Draw the parts of each gain side by side, in points, with intervals, and a line at the
+    gain."""
     width = 0.8 / len(plotting.PARTS)
     for number, (part, color, hatch) in enumerate(plotting.PARTS):
         places = [

@@ -21,7 +21,7 @@ from hardgrpo.study.settings import RECIPE_DEFAULTS
 
 
 def published_column(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
-    """[A column with the published number of each row], or [] if there are none."""
+    """[the column of the published numbers of the rows], or [] if there are none."""
     rows = compared[compared.quantity == quantity]
     published = {(r.model, r.task, r.policy): r.published for r in rows.itertuples()}
     values = [published.get((r.model, r.task, r.arm)) for r in frame.itertuples()]
@@ -31,20 +31,15 @@ def published_column(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str)
 
 
 def compared(compared: pd.DataFrame):
+    rows = list(compared.itertuples())
+    published = [with_interval(r.published, r.published_low, r.published_high) for r in rows]
+    local = [with_interval(r.here, r.low, r.high) for r in rows]
     return compared, [
         *key_columns(compared, "model", "eval_task", "policy"),
         text(compared, "quantity", "quantity", lambda value: value.replace("_", " ")),
         text(compared, "place", "from", note="from: {}"),
-        numbers(
-            "published %",
-            [
-                with_interval(r.published, r.published_low, r.published_high)
-                for r in compared.itertuples()
-            ],
-        ),
-        numbers(
-            with_95("here %"), [with_interval(r.here, r.low, r.high) for r in compared.itertuples()]
-        ),
+        numbers("published %", published),
+        numbers(with_95("here %"), local),
         seeds(compared),
     ]
 
@@ -80,10 +75,10 @@ def claims(claims: pd.DataFrame):
 
 
 def format_estimate(test: str, estimate: float, low: float, high: float) -> str:
-    """R^2 and log odds unscaled; shares and differences of shares in points."""
-    return (hundredths if test.startswith(("R^2", LOG_ODDS)) else with_interval)(
-        estimate, low, high
-    )
+    """The text of an estimate: R^2 and log odds unscaled, shares and their differences in
+    points."""
+    is_unscaled = test.startswith(("R^2", LOG_ODDS))
+    return (hundredths if is_unscaled else with_interval)(estimate, low, high)
 
 
 def breakable(name: str) -> str:

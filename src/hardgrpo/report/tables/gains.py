@@ -1,7 +1,7 @@
 """The paper's tables of gains, differences between policies, and accuracies.
 
-The best policy is bold and the second best underlined only if they are resolved: if the
-Holm-corrected p of the difference from every worse policy is below 0.05.
+The best policy is bold, and the second best underlined, only if its difference from every worse
+policy has a Holm-corrected p below 0.05.
 """
 
 import pandas as pd
@@ -46,13 +46,10 @@ def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame)
 
 def transfer(gains: pd.DataFrame, differences: pd.DataFrame):
     frame = gains[(gains.task != gains.eval_task) & (gains.decoding == "sampled")]
-    gain_columns = [
-        number(frame, "base_accuracy", ACCURACY_BEFORE),
-        gain_column(frame, differences),
-    ]
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "arm"),
-        *gain_columns,
+        number(frame, "base_accuracy", ACCURACY_BEFORE),
+        gain_column(frame, differences),
         *design(frame),
     ]
 
@@ -66,8 +63,8 @@ def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
 
 
 def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """The mark of each row: `best` for the largest sampled gain of a (model, task, test), `second`
-    for the second largest, if the gain is resolved from every smaller gain; else ""."""
+    """The mark of each row: `best` for the largest sampled gain of a (model, task, test) and
+    `second` for the second largest, if the gain differs from every smaller gain; else ""."""
     marks = []
     for row in frame.itertuples():
         is_same_test = lambda table, row=row: (
@@ -87,14 +84,12 @@ def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
 
 def out_of_distribution(pass_at_k: pd.DataFrame):
     frame = pass_at_k[pass_at_k.task != pass_at_k.eval_task]
-    pass_columns = [
-        number(frame, "k", K, integer, K_NOTE),
-        number(frame, "base", ("base pass@", K, " %")),
-    ]
-    pass_columns += [estimate(frame, "pass", ("pass@", K, " %")), change(frame, "gain", "gain")]
     return frame, [
         *key_columns(frame, "model", "task", "eval_task", "arm"),
-        *pass_columns,
+        number(frame, "k", K, integer, K_NOTE),
+        number(frame, "base", ("base pass@", K, " %")),
+        estimate(frame, "pass", ("pass@", K, " %")),
+        change(frame, "gain", "gain"),
         *design(frame),
     ]
 
@@ -132,19 +127,25 @@ def single_samples(mcnemar: pd.DataFrame):
 
 def tiers(tiers: pd.DataFrame):
     frame = with_several_tiers(own_test_rows(tiers))
-    estimates = [estimate(frame, "accuracy", "accuracy %"), change(frame, "gain", "gain")]
     return frame, [
         *key_columns(frame, "model", "task", "arm", "tier"),
         number(frame, "base_accuracy", ACCURACY_BEFORE),
-        *estimates,
+        estimate(frame, "accuracy", "accuracy %"),
+        change(frame, "gain", "gain"),
         *design(frame),
     ]
 
 
 def catches_up(catches_up: pd.DataFrame):
     spread = [
-        integer(a) if a == b or pd.isna(a) else f"{integer(a)} to {integer(b)}"
-        for a, b in zip(catches_up.step_first, catches_up.step_last)
+        integer(first)
+        if first == last or pd.isna(first)
+        else f"{integer(first)} to {integer(last)}"
+        for first, last in zip(catches_up.step_first, catches_up.step_last)
+    ]
+    seeds = [
+        f"{integer(reached)} of {integer(total)}"
+        for reached, total in zip(catches_up.seeds_reached, catches_up.seeds)
     ]
     return catches_up, [
         *key_columns(catches_up, "model", "task", "eval_task", "arm"),
@@ -152,11 +153,5 @@ def catches_up(catches_up: pd.DataFrame):
         number(catches_up, "step", "reached at update", integer),
         numbers("over seeds", spread),
         number(catches_up, "steps", "of", integer, "of {} updates"),
-        numbers(
-            "seeds",
-            [
-                f"{integer(a)} of {integer(b)}"
-                for a, b in zip(catches_up.seeds_reached, catches_up.seeds)
-            ],
-        ),
+        numbers("seeds", seeds),
     ]

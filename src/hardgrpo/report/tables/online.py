@@ -9,17 +9,10 @@ ARM = ("model", "task", "arm")
 
 
 def rollouts(rollouts: pd.DataFrame):
-    names = {
-        "sampling_steps": "sampling steps",
-        "updates": "updates",
-        "generated": "generated",
-        "kept": "kept",
-        "replayed": "replayed",
-    }
+    counts = ["sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away"]
     return rollouts, [
         *key_columns(rollouts, *ARM),
-        *(number(rollouts, name, words, integer) for name, words in names.items()),
-        number(rollouts, "thrown_away", "thrown away", integer),
+        *(number(rollouts, name, name.replace("_", " "), integer) for name in counts),
         number(rollouts, "thrown_away_share", "thrown away %", lambda share: f"{100 * share:.1f}"),
         number(rollouts, "labels", "prompts sampled", integer),
         seeds(rollouts),
@@ -33,6 +26,6 @@ def time_to_target(time_to_target: pd.DataFrame):
         number(time_to_target, "target", "target accuracy %", lambda share: f"{100 * share:.1f}"),
         number(time_to_target, "minus_share", "plain %", per_cent, "plain: {} %"),
         estimate(time_to_target, "share", "rollouts %"),
-        number(time_to_target, "reached", "bootstrap samples, that reach it %", per_cent),
+        number(time_to_target, "reached", "bootstrap samples, reaching it %", per_cent),
         seeds(time_to_target),
     ]

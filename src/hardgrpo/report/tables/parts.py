@@ -87,7 +87,7 @@ def majority(majority: pd.DataFrame):
 def graders(decomposition: pd.DataFrame):
     frame = last_step_rows(decomposition)
     frame = frame[frame.tier.isna()]
-    # only where the grading makes a difference
+    # only arms whose gain depends on the grading
     frame = frame[frame.groupby(CELL).gain.transform("nunique") > 1]
     return frame, [
         *key_columns(frame, *ARM_CELL, "grading"),

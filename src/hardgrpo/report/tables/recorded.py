@@ -11,11 +11,10 @@ KEYS = ["model", "task", "policy", "minus", "grading", "questions"]
 
 def recorded(recorded_runs: pd.DataFrame):
     frame = last_checkpoints(recorded_runs)
-    accuracy = arrow(frame, "minus_value", "value", "accuracy %")
     return frame, [
         *_keys(frame),
         text(frame, "grading", "graded"),
-        accuracy,
+        arrow(frame, "minus_value", "value", "accuracy %"),
         change(frame, "difference", "difference"),
         problems(frame),
     ]
@@ -36,8 +35,8 @@ def recorded_parts(recorded_runs: pd.DataFrame):
 
 
 def last_checkpoints(recorded_runs: pd.DataFrame) -> pd.DataFrame:
-    """Rows of accuracy over the last checkpoints, without published accuracies where there are
-    completions."""
+    """The rows of accuracy over the last checkpoints. A published accuracy is left out if the table
+    also has the accuracy of the run's completions."""
     last = recorded_runs[_is_last(recorded_runs) & (recorded_runs.measure == "accuracy")]
     graded = pd.MultiIndex.from_frame(last[last.grading == "task"][KEYS[:4]])
     has_completions = pd.MultiIndex.from_frame(last[KEYS[:4]]).isin(graded)

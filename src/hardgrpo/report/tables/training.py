@@ -23,7 +23,11 @@ from hardgrpo.report.table_columns import (
 )
 from hardgrpo.report.tables.compared import published_column
 
-POLICY = ("model", "task", "policy")  # keys of tables of subsets, which do not depend on the recipe
+POLICY = (
+    "model",
+    "task",
+    "policy",
+)  # keys of tables of subsets, because all recipes share a subset
 ARM = ("model", "task", "arm")
 
 
@@ -86,7 +90,7 @@ def chosen(chosen: pd.DataFrame):
 
 
 def lead_regressions(lead_regressions: pd.DataFrame):
-    # A predictor that is the same in all replicates has no slope.
+    # a predictor that is the same in all replicates has no slope
     frame = own_test_rows(lead_regressions).dropna(subset=["slope"])
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
     return frame, [
@@ -147,9 +151,8 @@ def trajectories(trajectories: pd.DataFrame):
 def spent(spent: pd.DataFrame, gains: pd.DataFrame):
     own_gains = own_test_samples(gains)[[*RUNS, "gain"]]
     spent = spent.merge(own_gains, on=RUNS, how="left")
-    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(
-        spent.tokens > 0
-    )  # runs on worked solutions sample no tokens
+    # runs on worked solutions sample no tokens
+    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(spent.tokens > 0)
 
     def spread(name: str, unit: float) -> list[str]:
         values = zip(

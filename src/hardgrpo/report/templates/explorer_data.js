@@ -1,6 +1,6 @@
 "use strict";
-// The explorer's page, first of three parts (data, selection, view), which become one script. The address after # is the only state:
-// controls write it, `render` reads it. Texts of models and datasets become text nodes (`put`, `show`), never markup.
+// The explorer's page, in three parts (data, selection, view) that become one script. The address after # is the only state: controls
+// write the address, and `render` reads it. Texts of models and datasets become text nodes (`put`, `show`), never markup.
 
 const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems on a page; rows of a problem, and characters of a text, that are shown at first
 const CACHED = 4e7; // characters of packed texts whose unpacked form is kept
@@ -49,17 +49,18 @@ function arrange() {
 const pairKey = (block, row) => (block.problem[row] * 1e6 + block.sample[row]) * 2 + block.greedy[row];
 const passRate = (group, problem) => group.samples[problem] ? group.correct[problem] / group.samples[problem] : null;
 
-const kept = new Map(); // {block: unpacked texts}, in the order of their last use
+const cache = new Map(); // {block: unpacked texts}, in the order of their last use
 function textsOf(block) {
-  const texts = kept.get(block) ?? unpack("texts-" + block.number);
-  kept.delete(block);
-  kept.set(block, texts);
+  const texts = cache.get(block) ?? unpack("texts-" + block.number);
+  cache.delete(block);
+  cache.set(block, texts);
+  const sizeOf = (cached) => $("texts-" + cached.number).textContent.length;
   let size = 0;
-  for (const other of kept.keys()) size += $("texts-" + other.number).textContent.length;
-  for (const other of [...kept.keys()].slice(0, -2)) {
+  for (const cached of cache.keys()) size += sizeOf(cached);
+  for (const cached of [...cache.keys()].slice(0, -2)) {
     if (size <= CACHED) break;
-    size -= $("texts-" + other.number).textContent.length;
-    kept.delete(other);
+    size -= sizeOf(cached);
+    cache.delete(cached);
   }
   return texts;
 }
@@ -72,12 +73,12 @@ const UNSEEN = /((?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u11
 /** Append a text to an element, with a mark in place of each invisible character. */
 function show(parent, text) {
   let end = 0;
-  for (const found of text.matchAll(UNSEEN)) {
-    parent.append(text.slice(end, found.index));
-    const code = found[1].codePointAt(0), times = found[0].length / found[1].length;
+  for (const match of text.matchAll(UNSEEN)) {
+    parent.append(text.slice(end, match.index));
+    const code = match[1].codePointAt(0), times = match[0].length / match[1].length;
     const name = code >= 0xdc80 && code <= 0xdcff ? "byte " + hex(code - 0xdc00, 2) : "U+" + hex(code, 4);
     put(parent, "span", "mark", "‹" + name + (times > 1 ? " ×" + count(times) : "") + "›");
-    end = found.index + found[0].length;
+    end = match.index + match[0].length;
   }
   parent.append(text.slice(end));
   return parent;
@@ -91,7 +92,7 @@ function cut(text, length) {
   return text.length <= length ? text : text.slice(0, pair ? length - 1 : length);
 }
 
-/** Append an element with a class and a plain text of this program. */
+/** Append an element with a class and a text of this program. */
 function put(parent, tag, name, text) {
   const element = document.createElement(tag);
   if (name) element.className = name;
@@ -126,9 +127,9 @@ function putText(parent, text, name = "", words = null) {
   });
 }
 
-/** Two texts as lists of [word, whether the word differs]. A word differs if it is outside of a longest common subsequence. */
-function compare(one, other) {
-  const texts = [one, other].map((text) => text.match(/\s+|\S+/g) ?? []), [a, b] = texts;
+/** Two texts as lists of [word, whether the word differs]. A word differs if it is not in a longest common subsequence. */
+function compare(first, second) {
+  const texts = [first, second].map((text) => text.match(/\s+|\S+/g) ?? []), [a, b] = texts;
   let begin = 0, end = 0;
   while (begin < Math.min(a.length, b.length) && a[begin] === b[begin]) begin++;
   while (end < Math.min(a.length, b.length) - begin && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;

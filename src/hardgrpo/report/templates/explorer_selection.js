@@ -85,8 +85,8 @@ function arrangeControls() {
 const read = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
 function addressOf(state) {
-  const kept = Object.entries(state).filter(([, value]) => value !== "" && value !== undefined && value !== null);
-  return "#" + new URLSearchParams(kept).toString();
+  const parts = Object.entries(state).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+  return "#" + new URLSearchParams(parts).toString();
 }
 
 /** Change the selection; `quietly` adds no entry to the history of the browser. */
@@ -116,16 +116,16 @@ function dropUnknown(state) {
   return state;
 }
 
+let lastSearch = { text: "", masks: new Map() };
 /** {block: whether each completion contains the searched text}; null without a search in completions. */
-let found = { text: "", masks: new Map() };
 async function search(state, current) {
   if (!state.search || state.in !== "completions") return null;
   const text = state.search.toLowerCase();
-  if (found.text !== text) found = { text, masks: new Map() };
-  const { masks } = found, wanted = blocks.filter((block) => passes(block, state) && !masks.has(block));
-  for (const [i, block] of wanted.entries()) {
+  if (lastSearch.text !== text) lastSearch = { text, masks: new Map() };
+  const { masks } = lastSearch, unsearched = blocks.filter((block) => passes(block, state) && !masks.has(block));
+  for (const [i, block] of unsearched.entries()) {
     $("status").hidden = false;
-    $("status").textContent = `Searching the completions: ${i} of ${wanted.length} files …`;
+    $("status").textContent = `Searching the completions: ${i} of ${unsearched.length} files …`;
     const { completion } = await textsOf(block);
     if (!current()) return null;
     masks.set(block, Uint8Array.from(completion, (words) => words.toLowerCase().includes(text)));
@@ -147,10 +147,10 @@ function problemMask(group, state) {
 
 /** Call `each` with every row of a block that passes the filters. */
 function eachRow(block, state, mask, masks, each) {
-  const greedy = decodingOf(state), sought = masks?.get(block);
+  const greedy = decodingOf(state), matches = masks?.get(block);
   const grade = GRADES[state.grade]?.[1], change = CHANGES[state.change]?.[1];
   for (let i = 0; i < block.problem.length; i++) {
-    if (!mask[block.problem[i]] || (greedy !== undefined && greedy !== block.greedy[i]) || (sought && !sought[i])) continue;
+    if (!mask[block.problem[i]] || (greedy !== undefined && greedy !== block.greedy[i]) || (matches && !matches[i])) continue;
     if ((grade && !grade(block, i)) || (change && !change(block, i))) continue;
     each(i);
   }
@@ -162,15 +162,15 @@ const tally = () => ({ rows: 0, correct: 0, answered: 0, cut: 0, limitKnown: 0, 
 function choose(state, masks) {
   const entries = [], policies = new Map();
   for (const group of groups.values()) {
-    const mask = problemMask(group, state), found = new Map();
+    const mask = problemMask(group, state), groupEntries = new Map(); // by problem
     for (const block of blocks.filter((block) => block.group === group && passes(block, state))) {
       const policy = block.policy ?? BASE;
       if (!policies.has(policy)) policies.set(policy, tally());
       const sum = policies.get(policy);
       eachRow(block, state, mask, masks, (i) => {
         const problem = block.problem[i];
-        let entry = found.get(problem);
-        if (!entry) found.set(problem, entry = { group, problem, rate: passRate(group, problem), ...tally() });
+        let entry = groupEntries.get(problem);
+        if (!entry) groupEntries.set(problem, entry = { group, problem, rate: passRate(group, problem), ...tally() });
         for (const total of [sum, entry]) {
           total.rows++;
           total.correct += block.correct[i];
@@ -185,7 +185,7 @@ function choose(state, masks) {
         }
       });
     }
-    entries.push(...[...found.values()].sort((a, b) => a.problem - b.problem));
+    entries.push(...[...groupEntries.values()].sort((a, b) => a.problem - b.problem));
   }
   if (state.sort) entries.sort(SORTS[state.sort][1]);
   return { entries, policies };

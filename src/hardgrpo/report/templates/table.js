@@ -1,8 +1,8 @@
 "use strict";
-// Sort the table by a column: a click on its header, a second click for the other direction.
+// Sort a table by the column whose header is clicked; a second click reverses the order.
 const number = (text) => {
-  const found = text.replaceAll("\u2212", "-").replaceAll("\u202f", "").match(/^[^\d-]*(-?[\d,]*\.?\d+)/);
-  return found ? Number(found[1].replaceAll(",", "")) : NaN;
+  const match = text.replaceAll("\u2212", "-").replaceAll("\u202f", "").match(/^[^\d-]*(-?[\d,]*\.?\d+)/);
+  return match ? Number(match[1].replaceAll(",", "")) : NaN;
 };
 for (const table of document.querySelectorAll("table")) {
   const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
@@ -10,7 +10,7 @@ for (const table of document.querySelectorAll("table")) {
     const button = head.querySelector("button");
     button.onclick = () => {
       const down = head.ariaSort === "ascending", sign = down ? -1 : 1;
-      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      heads.forEach((cell) => cell.removeAttribute("aria-sort"));
       head.ariaSort = down ? "descending" : "ascending";
       const rows = [...body.rows].map((row) => [row.cells[column].textContent.trim(), row]);
       const numeric = rows.some(([text]) => /^[+\u2212-]?\d/.test(text));
