@@ -126,5 +126,5 @@ def test_a_file_that_is_not_the_one_that_was_prepared_is_refused(tmp_path, chang
         and not (tmp_path / "out.csv").exists()
     )
     assert done.stderr.startswith(
-        "error: mine.csv: 'mine-train-0001' of P.jsonl is not where it was; prepare the task again"
+        "error: mine.csv: the question of 'mine-train-0001' in P.jsonl is no longer at its row; prepare the task again"
     )
