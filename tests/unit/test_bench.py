@@ -106,7 +106,7 @@ def test_benchmarks_that_cannot_run_here_are_reported_and_left_out(tmp_path, mon
 
 @pytest.fixture
 def modules(monkeypatch):
-    monkeypatch.syspath_prepend(str(bench.HERE))
+    monkeypatch.syspath_prepend(str(bench.BENCHMARKS))
     yield lambda name: importlib.import_module(name)
     for name in bench.NAMES:
         sys.modules.pop(name, None)
