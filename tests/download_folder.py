@@ -52,20 +52,20 @@ class Workplace:
         ]
 
     def dataset(
-        self, *arguments: str, name: str = DATASET, revision: str = REVISION, **how
+        self, *arguments: str, name: str = DATASET, revision: str = REVISION, **options
     ) -> subprocess.CompletedProcess:
         return self.run(
-            "fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **how
+            "fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **options
         )
 
     def model(
-        self, *arguments: str, source: dict | None = None, **how
+        self, *arguments: str, source: dict | None = None, **options
     ) -> subprocess.CompletedProcess:
         source = {"kind": "hub", "repository": MODEL, "revision": REVISION, "licence": "MIT"} | (
             source or {}
         )
         return self.run(
-            "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **how
+            "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **options
         )
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
@@ -152,7 +152,7 @@ def model(work) -> Path:
     return folder
 
 
-WANTED = {
+DOWNLOADED = {
     *(
         "config.json",
         "generation_config.json",

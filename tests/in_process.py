@@ -1,5 +1,5 @@
-"""Run a program of scripts/ within the test's process: for tests with many cases, where a fork for
-each would take most of the time."""
+"""Run a program of scripts/ in the test's process, for tests with many cases, in which forks would
+take most of the time."""
 
 import contextlib
 import subprocess
@@ -10,7 +10,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 def run(folder: Path, name: str, *arguments: object) -> subprocess.CompletedProcess:
-    """`forked.run` for the program of this name, in a folder."""
+    """`fork_server.run` for the program of this name, in a folder."""
     with contextlib.chdir(folder):
         try:
             return subprocess.CompletedProcess(

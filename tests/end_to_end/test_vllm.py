@@ -164,7 +164,7 @@ def test_pass_rates_of_the_engines_agree(learned):
         for row in finished
     ]
     prompts = engines.tokenize(tokenizer, requests, {})
-    spoken = [
+    completions = [
         (
             tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
             + [tokenizer.eos_token_id],
@@ -172,10 +172,12 @@ def test_pass_rates_of_the_engines_agree(learned):
         )
         for row in finished
     ]
-    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished], (
+    assert [len(ids) for ids, _ in completions] == [row["tokens"] for row in finished], (
         "the tokens are not those that were sampled"
     )
-    (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
+    (scores,) = scores_by_transformers(
+        folder / "results/models/tiny", [None], prompts, [completions]
+    )
     for row, tokens in zip(finished, scores):
         assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)
 
@@ -291,8 +293,10 @@ def spoken_by_vllm(
     return prompts, json.loads((folder / "answer.json").read_text())
 
 
-def assert_equal_scores(log_probabilities: list, spoken: list, tolerance: float) -> None:
-    for rows, completions in zip(log_probabilities, spoken):
+def assert_equal_scores(
+    log_probabilities: list, completions_by_adapter: list, tolerance: float
+) -> None:
+    for rows, completions in zip(log_probabilities, completions_by_adapter):
         for row, (_, vllm_values) in zip(rows, completions):
             assert row == pytest.approx(vllm_values, abs=tolerance)
 
@@ -303,14 +307,14 @@ def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
         for p in tasks.read_problems(learned.folder / "results/tasks/arithmetic/test.jsonl")[:8]
     ]
     model, adapter = learned.folder / "results/models/tiny", str(learned.run / "checkpoints/step-4")
-    prompts, spoken = spoken_by_vllm(tmp_path, model, [None, adapter], questions, 40)
+    prompts, completions = spoken_by_vllm(tmp_path, model, [None, adapter], questions, 40)
     assert_equal_scores(
-        scores_by_transformers(model, [None, adapter], prompts, spoken), spoken, 1e-3
+        scores_by_transformers(model, [None, adapter], prompts, completions), completions, 1e-3
     )
-    swapped = scores_by_transformers(model, [adapter, None], prompts, spoken)
+    swapped = scores_by_transformers(model, [adapter, None], prompts, completions)
     # the adapter must change the probabilities, otherwise the comparison would not test the adapter
     with pytest.raises(AssertionError):
-        assert_equal_scores(swapped, spoken, 1e-3)
+        assert_equal_scores(swapped, completions, 1e-3)
 
 
 def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_path):
@@ -349,9 +353,9 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         france = [row for row in rows if row["id"] == "q0"]
         assert len(rows) == 64 and all(row["tokens"] <= 24 for row in rows)
         answered[engine] = (sum("Paris" in row["completion"] for row in france) / 16, 16)
-        spoken = [row["tokens"] for row in rows]
+        token_counts = [row["tokens"] for row in rows]
         answered[f"{engine} stops"] = (sum(row["finish_reason"] == "stop" for row in rows) / 64, 64)
-        assert min(spoken) >= 1
+        assert min(token_counts) >= 1
     assert answered["transformers"][0] > 0.1, "the model never answers with the capital of France"
     for kind in ("", " stops"):
         transformers_share, vllm_share = answered[f"transformers{kind}"], answered[f"vllm{kind}"]
@@ -395,8 +399,10 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         "greedy completions differ where two tokens do not have almost equal probabilities"
     )
 
-    prompts, spoken = spoken_by_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
-    assert_equal_scores(scores_by_transformers(smollm2, [None], prompts, spoken), spoken, 5e-3)
+    prompts, completions = spoken_by_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
+    assert_equal_scores(
+        scores_by_transformers(smollm2, [None], prompts, completions), completions, 5e-3
+    )
 
 
 def write_spec(

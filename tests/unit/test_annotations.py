@@ -88,7 +88,6 @@ def rows_of(data: bytes, delimiter=",") -> list[dict]:
 
 
 # --- written for a spreadsheet
-# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,6 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
 
 
 # --- through spreadsheets
-# ------------------------------------------------------------------------------------------
 
 
 def as_numbers(cell: str) -> str:
@@ -272,7 +270,6 @@ def test_all_rows_that_do_not_fit_are_counted(tmp_path):
 
 
 # --- answers that a spreadsheet changes
-# ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grader", ["math", "number_lenient", "choice_letter", "final_number"])

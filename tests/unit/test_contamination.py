@@ -34,7 +34,6 @@ def sentence(seed: int, words: int = 20) -> str:
 
 
 # --- which questions are equal
-# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,6 @@ def test_a_hyphen_between_words_is_punctuation_and_between_numbers_a_sign():
 
 
 # --- which questions are near
-# --------------------------------------------------------------------------------------
 
 
 def by_hand(question: str, other_question: str, n: int) -> float:
@@ -165,7 +163,6 @@ def test_questions_of_a_few_characters_and_empty_lists_have_no_match():
 
 
 # --- the programs
-# --------------------------------------------------------------------------------------------------
 
 
 def problem(identity: str, question: str, answer: str | None = "1") -> dict:

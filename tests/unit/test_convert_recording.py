@@ -94,9 +94,9 @@ def test_without_questions_the_prompts_are_the_questions_and_may_repeat(tmp_path
     )
     assert convert(tmp_path).returncode == 0
     rows = output(tmp_path)
-    shown = [prompt(QUESTIONS[n]["question"]) for n in (0, 1, 0)]
+    prompts = [prompt(QUESTIONS[n]["question"]) for n in (0, 1, 0)]
     assert [(row["id"], row["question"], row["answer"]) for row in rows] == list(
-        zip(("0000", "0001", "0002"), shown, "abc")
+        zip(("0000", "0001", "0002"), prompts, "abc")
     )
     problems = [{"id": row["id"], "question": row["question"]} for row in rows]
     by_problem = completions.read_recording(tmp_path / "out.jsonl.gz", problems)
@@ -225,7 +225,6 @@ def test_numbers_that_cannot_be_shares_are_refused_in_a_line(tmp_path, form, con
 
 
 # --- pinned files
-# ------------------------------------------------------------------------------------------------------
 
 
 def convert_pinned(
@@ -354,7 +353,6 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
 
 
 # --- the real ones
-# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings

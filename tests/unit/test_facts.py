@@ -140,13 +140,13 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     assert withheld_splits(CONFIG["models"], CONFIG["tasks"], "knowing-seed0", studies) == [], (
         "facts that are not demonstrated cannot be known"
     )
-    shown = pretraining("knowing")
+    settings = pretraining("knowing")
     tokenizer = trained.build_tokenizer({"facts"})
     rows = problems()
-    batches = itertools.islice(trained.draw_batches(shown, set(), tokenizer), 160)
+    batches = itertools.islice(trained.draw_batches(settings, set(), tokenizer), 160)
     prompt_counts = Counter(tokenizer.decode(prompt) for batch in batches for prompt, _ in batch)
     assert set(prompt_counts) == {f"{row['question']} Answer:" for row in rows}
-    assert shown["steps"] >= 320, "each fact about twice as often as here"
+    assert settings["steps"] >= 320, "each fact about twice as often as here"
 
 
 def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
@@ -236,13 +236,13 @@ def test_a_small_model_learns_what_it_is_shown(one_thread):
         "key_value_heads": 2,
         "head_size": 16,
     }
-    shown = pretraining("knowing", **shape, steps=250, batch_size=32)
+    settings = pretraining("knowing", **shape, steps=250, batch_size=32)
     rows = problems()[:40]
     # leaves few facts; the workflow excludes none
     excluded = {row["question"] for row in problems()[40:]}
     tokenizer = trained.build_tokenizer({"facts"})
-    model = trained.build_model(shown, tokenizer).train()
-    trained.train("knowing", shown, trained.draw_batches(shown, excluded, tokenizer), model)
+    model = trained.build_model(settings, tokenizer).train()
+    trained.train("knowing", settings, trained.draw_batches(settings, excluded, tokenizer), model)
     prompts = tokenizer(
         [f"{row['question']} Answer: ####" for row in rows], return_tensors="pt", padding=True
     )

@@ -21,7 +21,7 @@ def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_pa
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in content))
     graded, counts = [], dict.fromkeys(prompt_difficulty.GRADE_COUNTS, 0)
 
-    def measure(problem, samples, grader, **how):
+    def measure(problem, samples, grader, **options):
         graded.append(problem["id"])
         return (
             dict.fromkeys(prompt_difficulty.COLUMNS)

@@ -336,7 +336,6 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
 
 
 # --- the files that are loaded are the files that were checked
-# ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])

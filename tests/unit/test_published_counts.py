@@ -32,7 +32,6 @@ def run(program: str, *arguments):
 
 
 # --- files
-# -------------------------------------------------------------------------------------------------------------
 
 
 def test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once(tmp_path):
@@ -225,7 +224,6 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path, content):
 
 
 # --- originals
-# ---------------------------------------------------------------------------------------------------------
 
 
 def count(folder: Path, commit: str = "0123abc", *arguments):
@@ -277,7 +275,6 @@ def test_a_file_must_equal_that_of_the_lock(tmp_path):
 
 
 # --- samples per prompt
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -336,7 +333,6 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
 
 
 # --- before and after
-# --------------------------------------------------------------------------------------------------
 
 
 def enumerate_probes(
@@ -475,7 +471,6 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
 
 
 # --- the configuration
-# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -542,7 +537,6 @@ def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():
 
 
 # --- the real files
-# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings

@@ -220,7 +220,6 @@ def test_other_failures_are_no_refusals():
 
 
 # --- the states of jobs
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

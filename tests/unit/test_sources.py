@@ -21,7 +21,6 @@ def problem(row, format="columns", columns=None, needs_answer=True, number=0, pa
 
 
 # --- files
-# ---------------------------------------------------------------------------------------------------------
 
 
 @given(
@@ -130,7 +129,6 @@ def test_big_bench_hard_is_read_in_its_form(tmp_path):
 
 
 # --- dataset folders
-# -----------------------------------------------------------------------------------------------
 
 README = """---
 configs:
@@ -231,7 +229,6 @@ def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
 
 
 # --- which rows
-# ----------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 40), st.data())
@@ -302,7 +299,6 @@ def test_a_row_beyond_the_last_is_named(key):
 
 
 # --- formats
-# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

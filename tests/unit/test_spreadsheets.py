@@ -49,7 +49,6 @@ def check_refusal(done, *words):
 
 
 # --- delimiters, encodings, line ends
-# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -150,7 +149,6 @@ def test_another_encoding_is_refused_with_what_to_do(tmp_path, data, words):
 
 
 # --- columns that are suggested
-# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,6 @@ def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, t
 
 
 # --- places of rows, and how many are wrong
-# ------------------------------------------------------------------------
 
 
 def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tmp_path):
@@ -328,7 +325,6 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
 
 
 # --- empty cells that a spreadsheet writes
-# -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -362,7 +358,6 @@ def test_nameless_columns_that_hold_something_are_not_left_out(tmp_path):
 
 
 # --- several files
-# -------------------------------------------------------------------------------------------------
 
 
 def test_a_split_may_have_several_files_of_several_kinds(tmp_path):

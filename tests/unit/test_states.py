@@ -116,7 +116,6 @@ def test_what_an_earlier_attempt_left_is_replaced(state):
 
 
 # --- locks
-# ---------------------------------------------------------------------------------------------------------
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another account")

@@ -29,7 +29,6 @@ from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.settings import Run
 
 # --- tables from evaluation files
-# ----------------------------------------------------------------------------------
 
 STUDY = {
     "title": "By hand",
@@ -215,7 +214,6 @@ def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_p
 
 
 # --- tests, decomposition, what was spent
-# -----------------------------------------------------------------------------------
 
 
 def test_gains_and_differences_by_hand(tmp_path):

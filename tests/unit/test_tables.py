@@ -66,15 +66,14 @@ def test_the_paper_places_and_refers_to_entries_only():
     text = (ROOT / "paper/supplement.tex").read_text()
     text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
     for kind, entries in (("table", registry.TABLES), ("figure", registry.FIGURES)):
-        named = re.findall(
+        names = re.findall(
             rf"\\(?:result{kind}|see{kind})\{{(\w+)\}}|ref\{{{kind[:3]}:(\w+)\}}", text
         )
-        assert {name for pair in named for name in pair if name} <= entries.keys()
-        assert named
+        assert {name for pair in names for name in pair if name} <= entries.keys()
+        assert names
 
 
 # --- cells
-# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_cell_says_the_same_in_latex_and_html():
@@ -159,7 +158,6 @@ def test_best_and_second_are_marked_only_where_they_are_resolved():
 
 
 # --- the tables of the committed studies
-# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

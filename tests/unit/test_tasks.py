@@ -61,7 +61,6 @@ def part(local, rows=None, **keys):
 
 
 # --- files
-# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_becomes_problems_in_its_order(tmp_path):
@@ -170,7 +169,6 @@ def test_problems_without_answers_are_refused_unless_no_answers_are_needed(tmp_p
 
 
 # --- datasets
-# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -301,7 +299,6 @@ def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
 
 
 # --- reference answers that the grader cannot read
-# -----------------------------------------------------------------
 
 
 def make_problems(count, unreadable):
@@ -421,7 +418,6 @@ def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_eval
 
 
 # --- reading them again
-# --------------------------------------------------------------------------------------------
 
 
 def test_prepared_problems_are_read_as_they_were_written(tmp_path):

@@ -198,7 +198,6 @@ def test_questions_with_answers_are_refused(probe, tmp_path):
 
 
 # --- predicted pass rates
-# ----------------------------------------------------------------------------------------------
 
 
 def known_signals(count: int, **columns) -> dict[str, dict]:
@@ -254,7 +253,6 @@ def test_a_random_sample_has_at_least_two_prompts():
 
 
 # --- rules by a measure
-# ------------------------------------------------------------------------------------------------
 
 
 def test_prompts_whose_measure_is_unknown_count_in_the_pool_and_are_not_chosen():

@@ -120,8 +120,8 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
         done.stdout + done.stderr for done in both
     )
     for lock in ("pip", "build", "training", "gpu"):
-        made = sum(done.stdout.count(f"packages of envs/{lock}.lock") for done in both)
-        assert made == (2 if lock in ("pip", "build") else 1), (
+        installed_locks = sum(done.stdout.count(f"packages of envs/{lock}.lock") for done in both)
+        assert installed_locks == (2 if lock in ("pip", "build") else 1), (
             "pip and build are installed in both environments"
         )
     assert (

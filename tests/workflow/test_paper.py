@@ -49,10 +49,10 @@ def written(request, tmp_path_factory):
 
 def test_every_number_is_that_of_the_row_it_names(written):
     world, study = written
-    found = origins(world, study)
-    assert len(found) > 50 and len({row["key"] for row in found}) == len(found)
+    rows = origins(world, study)
+    assert len(rows) > 50 and len({row["key"] for row in rows}) == len(rows)
     tables = {}
-    for row in found:
+    for row in rows:
         if not row["table"]:
             assert not row["key"].startswith(("gain", "difference", "claim", "finishing", "p.")), (
                 "only the design comes from elsewhere"
@@ -151,13 +151,13 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     ]
     if not shutil.which("pdftotext"):
         pytest.skip("pdftotext (poppler-utils) is not installed")
-    said = subprocess.run(
+    text = subprocess.run(
         ["pdftotext", "-layout", f"paper/{study}/supplement.pdf", "-"],
         cwd=world.folder,
         capture_output=True,
         text=True,
     )
-    plain = re.sub(r"-\n\s*", "", said.stdout)
+    plain = re.sub(r"-\n\s*", "", text.stdout)
     assert ("greedy accuracy is reported beside it" in " ".join(plain.split())) == (
         study in ("mini", "mini_reference")
     )
@@ -170,12 +170,14 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
         for name in ("supplement.tex", "trajectory.tex", "references.bib", "claims.yaml")
     ]
     # numbers of pages, tables and citations
-    known = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
-    known |= set(
+    known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
+    known_numbers |= set(
         NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
     )  # names that are broken at a hyphen
-    strange = {number for number in NUMBER.findall(plain) if number not in known}
-    assert not {number for number in strange if not set(re.split("[.,]", number)) <= known}, strange
+    strange = {number for number in NUMBER.findall(plain) if number not in known_numbers}
+    assert not {
+        number for number in strange if not set(re.split("[.,]", number)) <= known_numbers
+    }, strange
 
 
 @pytest.mark.tex

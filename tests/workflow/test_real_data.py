@@ -164,7 +164,6 @@ def test_prepared_problems_are_not_prepared_again(prepared):
 
 
 # --- data that changed
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -194,7 +194,6 @@ def test_a_bad_recording_is_named(tmp_path, row, words):
 
 
 # --- files in the form of their authors
-# ------------------------------------------------------------------------------
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -337,7 +336,6 @@ def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words
 
 
 # --- the real ones
-# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings

@@ -158,7 +158,6 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
 
 
 # --- what a person fills in
-# ----------------------------------------------------------------------------------------
 
 POOL = [{"id": f"p{i}", "question": f"q{i}", "answer": None, "tier": None} for i in range(4)]
 
@@ -234,7 +233,6 @@ def test_the_fault_of_a_filled_in_file_is_reported_in_one_line(tmp_path, rows, h
 
 
 # --- and what comes of it
-# ------------------------------------------------------------------------------------------
 
 
 def fill_in(world, answers):
@@ -342,7 +340,6 @@ def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
 
 
 # --- killed on the way
-# ----------------------------------------------------------------------------------------------
 
 
 def killed_in(world, rule: str, *arguments: str) -> None:
