@@ -103,14 +103,14 @@ def draw_process(workflow: Workflow, rng: random.Random) -> int | None:
     return rng.choice(members) if members else None
 
 
-def _send(number: signal.Signals, then: signal.Signals | None = None) -> Callable:
+def _send(number: signal.Signals, next_signal: signal.Signals | None = None) -> Callable:
     def fault(workflow: Workflow, rng: random.Random) -> bool:
         pid = draw_process(workflow, rng)
         with contextlib.suppress(ProcessLookupError, TypeError):
             os.kill(pid, number)
-            if then:
+            if next_signal:
                 time.sleep(rng.uniform(0.1, 2))
-                os.kill(pid, then)
+                os.kill(pid, next_signal)
             return True
         return False
 
@@ -153,8 +153,8 @@ def no_memory(workflow: Workflow, rng: random.Random) -> bool:
     pid = draw_process(workflow, rng)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + rng.choice((0, 1 << 20, 1 << 24))
-        resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
+        limit_bytes = pages * resource.getpagesize() + rng.choice((0, 1 << 20, 1 << 24))
+        resource.prlimit(pid, resource.RLIMIT_AS, (limit_bytes, limit_bytes))
         end = time.monotonic() + 15
         while workflow.running() and pid in workflow.members():
             if time.monotonic() > end:
@@ -230,8 +230,8 @@ def replaced_by_a_folder(path: Path, rng: random.Random) -> None:
 
 def of_another_day(path: Path, rng: random.Random) -> None:
     """Set a modification time in the past or the future, as if the clock had jumped."""
-    then = time.time() + rng.choice((-400, -1, 1, 400)) * DAY
-    os.utime(path, (then, then))
+    modification_time = time.time() + rng.choice((-400, -1, 1, 400)) * DAY
+    os.utime(path, (modification_time, modification_time))
 
 
 def of_another_run(path: Path, rng: random.Random) -> None:

@@ -18,7 +18,7 @@ CONFIG = project_config.config()
 FILES = {
     "P.jsonl": jsonl(contents.PROBLEMS), "C.jsonl": jsonl(contents.COMPLETIONS), "Q.jsonl": jsonl(contents.QUESTIONS), "R.jsonl": jsonl(contents.RECORDING),
     "D.csv": table(contents.RATES), "G.csv": table(contents.SIGNALS), "S.csv": table(contents.SUBSET), "S.json": json.dumps(contents.FACTS).encode(),
-    "T.csv": table(contents.EPOCHS), "to.csv": table(contents.ASKED), "rows.csv": table(contents.TEXTS), "empty": b"", "config.yaml": (ROOT / "config.yaml").read_bytes(),
+    "T.csv": table(contents.EPOCHS), "to.csv": table(contents.TO_ANNOTATE), "rows.csv": table(contents.TEXTS), "empty": b"", "config.yaml": (ROOT / "config.yaml").read_bytes(),
 }  # fmt: skip
 GENERATED = {
     "kind": "generated",

@@ -156,7 +156,7 @@ class Text:
         checks.check(config, "config.yaml")
 
 
-USED = {
+SMALL_ENTRIES = {
     "models": ["tiny"],
     "tasks": ["swaps"],
     "policies": ["hard", "random"],
@@ -164,7 +164,8 @@ USED = {
     "studies": ["mini"],
 }
 SMALL = CONFIG | {
-    section: {name: CONFIG[section][name] for name in names} for section, names in USED.items()
+    section: {name: CONFIG[section][name] for name in names}
+    for section, names in SMALL_ENTRIES.items()
 }
 
 TARGETS = {

@@ -70,7 +70,7 @@ def table(rows) -> bytes:
 
 
 QUESTIONS = [{"id": row["id"], "question": row["question"]} for row in PROBLEMS]
-ASKED = [{"question": row["question"], "answer": row["answer"] if number_ % 2 else "", "id": row["id"], "chosen_because": "hard"} for number_, row in enumerate(PROBLEMS)]  # fmt: skip
+TO_ANNOTATE = [{"question": row["question"], "answer": row["answer"] if index % 2 else "", "id": row["id"], "chosen_because": "hard"} for index, row in enumerate(PROBLEMS)]  # fmt: skip
 TEXTS = [
     {"question": row["question"], "answer": row["answer"], "tier": row["tier"]} for row in PROBLEMS
 ]

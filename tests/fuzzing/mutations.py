@@ -38,8 +38,8 @@ TEXTS = [
     "\x1b]0;title\x07", "'", '"', '""', "`id`", "$(id)", "; id", "../../x", "/etc/passwd", "=1+1", "@SUM(A1)", "{", "}", "{}", "{question}",
     "\\", "\\n", "%s", "%d" * 50, "<b>", "&amp;", "\\input{/etc/passwd}", "\u2028", "\ud83d", "#### 7", "\\boxed{7}", "p0", "(A)",
 ]  # fmt: skip
-OTHERS = [None, True, False, [], {}, [[]], [None], {"": None}, {"id": {}}, ["a", "a"], [1, "a"]]
-VALUES = [*NUMBERS, *TEXTS, *OTHERS]
+STRUCTURES = [None, True, False, [], {}, [[]], [None], {"": None}, {"id": {}}, ["a", "a"], [1, "a"]]
+VALUES = [*NUMBERS, *TEXTS, *STRUCTURES]
 
 
 # Errors of a change that an earlier change has made impossible.

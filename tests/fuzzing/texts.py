@@ -33,9 +33,9 @@ ANSWERS = {
 }  # fmt: skip
 
 
-def hostile(rng: random.Random, most: int = 6) -> str:
+def hostile(rng: random.Random, max_pieces: int = 6) -> str:
     return rng.choice(("", " ", "\n", ",")).join(
-        rng.choice(PIECES) for _ in range(rng.randint(1, most))
+        rng.choice(PIECES) for _ in range(rng.randint(1, max_pieces))
     )
 
 

@@ -125,10 +125,10 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
     watched.ready()
     watched.page.locator(".pairs tbody a").last.click()
     watched.ready()
-    there, address = watched.page.locator("main").inner_text(), watched.page.url
+    main_text, address = watched.page.locator("main").inner_text(), watched.page.url
     second_page = Watched(chromium)
     second_page.open(address)
-    assert second_page.page.locator("main").inner_text() == there
+    assert second_page.page.locator("main").inner_text() == main_text
     assert second_page.page.locator("#filter-change").input_value() == "up"
     second_page.page.close()
     assert not second_page.messages

@@ -73,9 +73,9 @@ def test_signs_digits_and_symbols_make_another_question(question, other_question
 
 @given(st.text(min_size=1).filter(str.strip))
 def test_normalizing_twice_changes_nothing_more(question):
-    once = contamination.normalize(question)
-    assert contamination.normalize(once) == once or not any(
-        character.isalnum() for character in once
+    normalized = contamination.normalize(question)
+    assert contamination.normalize(normalized) == normalized or not any(
+        character.isalnum() for character in normalized
     )
 
 

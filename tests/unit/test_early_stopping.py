@@ -100,9 +100,11 @@ def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, s
     prompts, samples = outcomes.shape
     drawn = np.array([data.draw(st.integers(0, samples)) for _ in range(prompts)])
     correct = np.array([int(row[:count].sum()) for row, count in zip(outcomes, drawn)])
-    ways = itertools.product(*(range(c, c + samples - d + 1) for c, d in zip(correct, drawn)))
+    possible_counts = itertools.product(
+        *(range(c, c + samples - d + 1) for c, d in zip(correct, drawn))
+    )
     subsets = set()
-    for counts in ways:
+    for counts in possible_counts:
         possible = np.array([[True] * count + [False] * (samples - count) for count in counts])
         subset = full(possible, policy, seed)
         subsets.add(frozenset(subset) if subset is not None else None)
@@ -154,10 +156,10 @@ def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed
     target = want_of(outcomes, policy, seed)
     first = early_stopping.Stopper([target], batch)
     while drawn := first.ask():
-        again = early_stopping.Stopper([target], batch)
+        second = early_stopping.Stopper([target], batch)
         for prompt in range(len(outcomes)):
-            again.tell(prompt, first.correct[prompt], first.drawn[prompt])
-        assert again.ask() == drawn
+            second.tell(prompt, first.correct[prompt], first.drawn[prompt])
+        assert second.ask() == drawn
         assert len(drawn) <= batch and len(set(drawn)) == len(drawn)
         for prompt in {prompt for prompt, _ in drawn}:
             samples = sorted(sample for drawn_prompt, sample in drawn if drawn_prompt == prompt)
@@ -263,15 +265,15 @@ def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_cos
 @pytest.mark.parametrize("samples", [5, 10, 20])
 @pytest.mark.parametrize("threshold", [0.05, 0.1, 0.25, 1.0])
 def test_a_confidence_decides_nothing_before_every_prompt_has_a_sample(rule, samples, threshold):
-    ids, nothing = [str(i) for i in range(100)], np.zeros(100, dtype=int)
+    ids, zeros = [str(i) for i in range(100)], np.zeros(100, dtype=int)
     for confidence in (0.55, 0.85, 0.95):
         target = early_stopping.target_subset(
             ids, samples, {"rule": rule, "threshold": threshold}, 0
         )
-        assert early_stopping.choose(target, nothing, nothing, confidence) is None
+        assert early_stopping.choose(target, zeros, zeros, confidence) is None
         assert early_stopping.Stopper([target], 16, confidence, completes_subset=True).ask()
         drawn = np.minimum(np.arange(100), 1)  # all prompts but one
-        assert early_stopping.choose(target, nothing, drawn, confidence) is None
+        assert early_stopping.choose(target, zeros, drawn, confidence) is None
 
 
 @pytest.mark.parametrize("rule", ["middle", "random", "all", "low_tiers"])

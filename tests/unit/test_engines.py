@@ -150,9 +150,9 @@ def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_it
             scored_requests, prompts, generate(tiny, scored_requests, 25)
         ):
             draw = decoding.SeededSampling([request.seed], [0.7], 25)
-            whole = torch.tensor([prompt])
+            prompt_ids = torch.tensor([prompt])
             ((ids, _),) = decoding.decode(
-                model, whole, torch.ones_like(whole), [tokenizer.eos_token_id], 25, draw
+                model, prompt_ids, torch.ones_like(prompt_ids), [tokenizer.eos_token_id], 25, draw
             )
             scores = (
                 model(torch.tensor([prompt + ids]))
@@ -404,7 +404,7 @@ def test_a_tool_that_is_not_executable_is_not_called_a_folder_that_cannot_be_wri
     """Some ways of unpacking a wheel drop the permission to run, for example of Triton's ptxas."""
     tool = tmp_path / "ptxas"
     tool.write_text("#!/bin/sh\n")
-    with pytest.raises(PermissionError) as refused:
+    with pytest.raises(PermissionError) as error:
         subprocess.run([tool], check=False)
-    message = errors.explain(refused.value)
+    message = errors.explain(error.value)
     assert message.startswith(f"cannot run {tool}: Permission denied") and "chmod +x" in message

@@ -209,9 +209,9 @@ def test_a_wrong_difficulty_is_named_in_one_line(tmp_path, difficulties, words):
 def test_a_parquet_file_of_another_form_is_named(tmp_path, table, words):
     path = tmp_path / "p.parquet"
     pyarrow.parquet.write_table(pyarrow.table(table), path)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         published_counts.convert("probe_sizes", [str(path)], 128)
-    assert str(refused.value).startswith(f"{path}: ") and words in str(refused.value)
+    assert str(error.value).startswith(f"{path}: ") and words in str(error.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"qid,initial_pass1\n"])
@@ -398,9 +398,9 @@ def test_the_interval_over_all_prompts_is_the_projects_own():
     counts = counts_of(correct.tolist(), *(numbers.tolist() for numbers in after), samples=32)
     entry = analysis("before_after")
     data = count_tables.BeforeAfter(counts, entry)
-    everything = statistics.mean_interval(data.parts(data.gain, np.ones(17)))
+    overall = statistics.mean_interval(data.parts(data.gain, np.ones(17)))
     expected = statistics.mean_interval((np.stack(after) - correct) / 32)
-    assert (everything.estimate, everything.low, everything.high) == pytest.approx(
+    assert (overall.estimate, overall.low, overall.high) == pytest.approx(
         (expected.estimate, expected.low, expected.high)
     )
     (random,) = [
@@ -519,9 +519,9 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
 def test_a_wrong_analysis_is_named(change, words):
     config = project_config.config()
     config["analyses"]["before_after"] |= change
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         checks.check(config, "config.yaml", sorted((ROOT / "config/analyses").glob("*.yaml")))
-    assert words in str(refused.value)
+    assert words in str(error.value)
 
 
 def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():

@@ -255,7 +255,7 @@ DEVIATIONS = files.read_rows(
     ROOT / "results/published/deviations.csv",
     dict.fromkeys(("what", "key", "written", "july", "later", "source"), str),
 )
-TOLD = {  # key of a recipe: argument of the trainer
+ARGUMENT_OF_KEY = {  # key of a recipe: argument of the trainer
     "learning_rate": "learning_rate", "schedule": "lr_scheduler_type", "group_size": "num_generations", "updates": "max_steps",
     "temperature": "temperature", "beta": "beta", "loss": "loss_type", "epsilon": "epsilon", "optimiser": "optim",
     "adam_beta2": "adam_beta2", "weight_decay": "weight_decay", "max_grad_norm": "max_grad_norm",
@@ -293,8 +293,8 @@ def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
             ] in ("none", "group")
         else:
             assert value in values(cell), (key, value, cell)
-        if key in TOLD:
-            assert arguments[TOLD[key]] == value, key
+        if key in ARGUMENT_OF_KEY:
+            assert arguments[ARGUMENT_OF_KEY[key]] == value, key
     assert all(row["source"] for row in DEVIATIONS), "each row names where it is from"
 
 

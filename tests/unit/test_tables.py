@@ -21,7 +21,7 @@ from hardgrpo.study.resolved import ResolvedStudy
 from summarize import Tables
 
 CONFIG = project_config.config()
-MADE = {**registry.SUMMARIES, **registry.JUDGED}
+ALL_TABLES = {**registry.SUMMARIES, **registry.JUDGED}
 
 
 def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
@@ -37,17 +37,17 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
     for name, entry in registry.JUDGED.items():
         assert set(entry.of) <= registry.SUMMARIES.keys(), name
     for name, entry in registry.TABLES.items():
-        assert set(entry.of) <= {*MADE, "deviations"}, name
+        assert set(entry.of) <= {*ALL_TABLES, "deviations"}, name
         function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
         assert set(inspect.signature(function).parameters) == {
             *entry.of,
             *(["study"] if entry.design else []),
         }, name
     for name, entry in registry.FIGURES.items():
-        assert set(entry.of) <= MADE.keys() and set(entry.may_be_empty) <= set(entry.of), name
+        assert set(entry.of) <= ALL_TABLES.keys() and set(entry.may_be_empty) <= set(entry.of), name
         function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
         assert set(entry.of) <= set(inspect.signature(function).parameters), name
-    assert set(registry.NUMBERED) <= MADE.keys()
+    assert set(registry.NUMBERED) <= ALL_TABLES.keys()
     assert (
         Tables(ResolvedStudy.of({"studies": {"s": {}}}, "s"), []).inputs.keys()
         == registry.INPUTS.keys()

@@ -355,11 +355,11 @@ def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_i
 
 
 def test_many_unreadable_answers_are_counted_and_the_first_are_named():
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         tasks.readable_problems(make_problems(100, range(7)), "number_lenient", "P.jsonl")
     assert (
         "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;"
-        in str(caught.value)
+        in str(error.value)
     )
 
 

@@ -31,9 +31,9 @@ SOURCE = {
 @pytest.fixture(scope="module")
 def unanswered(tmp_path_factory, untrained) -> World:
     """JSON Lines without answers. The policy chooses by agreement."""
-    odd = ['{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}']
+    template = '{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}'
     lines = [
-        odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i)
+        template % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i)
         for i in range(20)
     ]
     tested = [{"name": f"t{i}", "my prompt": f"new {i}", "gold": "red"} for i in range(6)]
