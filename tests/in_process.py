@@ -9,12 +9,15 @@ from fuzzing.judge import run_program
 from hardgrpo.runtime.errors import UserError
 
 
-def run(folder: Path, name: str, *arguments: object) -> subprocess.CompletedProcess:
-    """`fork_server.run` for the program of this name, in a folder."""
+def run(
+    folder: Path, name: str, /, *arguments: object, **options: object
+) -> subprocess.CompletedProcess:
+    """`fork_server.run` for the program of this name in a folder, with `options` as in
+    `command_line.options`."""
     with contextlib.chdir(folder):
         try:
             return subprocess.CompletedProcess(
-                [name, *arguments], 0, run_program(name, *arguments), ""
+                [name, *arguments], 0, run_program(name, *arguments, **options), ""
             )
         except UserError as error:
             return subprocess.CompletedProcess([name, *arguments], 1, "", f"{error}\n")

@@ -80,8 +80,13 @@ def plain(path: Path) -> bytes:
 
 
 def difficulty(folder):
-    run_program("measure_difficulty", "--problems", folder / "P.jsonl", "--completions", folder / "C.jsonl.gz", "--grader", "choice_letter",
-                "--output", folder / "D.csv")  # fmt: skip
+    run_program(
+        "measure_difficulty",
+        problems=folder / "P.jsonl",
+        completions=folder / "C.jsonl.gz",
+        grader="choice_letter",
+        output=folder / "D.csv",
+    )
     problems, samples = (
         says_jsonl(plain(folder / "P.jsonl")),
         says_jsonl(plain(folder / "C.jsonl.gz")),
@@ -101,14 +106,10 @@ def difficulty(folder):
 def select(folder):
     run_program(
         "select_subset",
-        "--difficulty",
-        folder / "D.csv",
-        "--policy",
-        '{"rule": "hard", "budget": 0.25}',
-        "--seed",
-        0,
-        "--output",
-        folder / "S.csv",
+        difficulty=folder / "D.csv",
+        policy='{"rule": "hard", "budget": 0.25}',
+        seed=0,
+        output=folder / "S.csv",
     )
     rates = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))}
     assert_lowest(rates, says_csv(plain(folder / "S.csv")), len(rates) // 4)
@@ -117,15 +118,7 @@ def select(folder):
 def select_by_signal(folder):
     policy = '{"rule": "lowest", "by": "agreement", "budget": 0.25}'
     run_program(
-        "select_subset",
-        "--signals",
-        folder / "G.csv",
-        "--policy",
-        policy,
-        "--seed",
-        0,
-        "--output",
-        folder / "S.csv",
+        "select_subset", signals=folder / "G.csv", policy=policy, seed=0, output=folder / "S.csv"
     )
     rows = says_csv(plain(folder / "G.csv"))
     values = {row["id"]: number(row["agreement"]) for row in rows}
@@ -153,16 +146,11 @@ def predicted(folder):
     policy = '{"rule": "nearest_half", "by": "predicted", "budget": 0.75, "calibrated_on": 0.5}'
     run_program(
         "select_subset",
-        "--signals",
-        folder / "G.csv",
-        "--sample",
-        folder / "X.csv",
-        "--policy",
-        policy,
-        "--seed",
-        0,
-        "--output",
-        folder / "S.csv",
+        signals=folder / "G.csv",
+        sample=folder / "X.csv",
+        policy=policy,
+        seed=0,
+        output=folder / "S.csv",
     )
     sampled_rates = {
         row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "X.csv"))
@@ -213,8 +201,15 @@ def big_bench(folder):
 
 
 def export(folder):
-    run_program("export_subset", "--subset", folder / "S.csv", "--facts", folder / "S.json", "--problems", folder / "P.jsonl", "--files", folder / "rows.csv",
-                "--to-annotate", "answer", "--output", folder / "out.csv")  # fmt: skip
+    run_program(
+        "export_subset",
+        subset=folder / "S.csv",
+        facts=folder / "S.json",
+        problems=folder / "P.jsonl",
+        files=folder / "rows.csv",
+        to_annotate="answer",
+        output=folder / "out.csv",
+    )
     exported_rows, ids = (
         says_csv(plain(folder / "out.csv")),
         [row["id"] for row in says_csv(plain(folder / "S.csv"))],
@@ -231,8 +226,14 @@ def export(folder):
 
 def annotated(name: str):
     def read(folder):
-        run_program("read_annotated", "--problems", folder / "P.jsonl", "--annotated", folder / name, "--column", "answer", "--grader", "choice_letter",
-                    "--output", folder / "A.jsonl")  # fmt: skip
+        run_program(
+            "read_annotated",
+            problems=folder / "P.jsonl",
+            annotated=folder / name,
+            column="answer",
+            grader="choice_letter",
+            output=folder / "A.jsonl",
+        )
         data = plain(folder / name)
         answers = {
             str(row["id"]): row["answer"]
@@ -268,8 +269,15 @@ def recording(folder):
 
 
 def graded_recording(folder):
-    run_program("grade_recording", "--problems", folder / "P.jsonl", "--recordings", folder / "R.jsonl", "--steps", 5, "--grader", "choice_letter",
-                "--output", folder / "e.csv.gz", "--completions", folder / "e.jsonl.gz")  # fmt: skip
+    run_program(
+        "grade_recording",
+        problems=folder / "P.jsonl",
+        recordings=folder / "R.jsonl",
+        steps=5,
+        grader="choice_letter",
+        output=folder / "e.csv.gz",
+        completions=folder / "e.jsonl.gz",
+    )
     assert len(evaluations.read(str(folder / "e.csv.gz"))) == len(
         says_jsonl(plain(folder / "e.jsonl.gz"))
     )
@@ -278,16 +286,11 @@ def graded_recording(folder):
 def choices(folder):
     run_program(
         "compare_choices",
-        "--recording",
-        folder / "R.jsonl",
-        "--grader",
-        "choice_letter",
-        "--budget",
-        0.5,
-        "--draws",
-        5,
-        "--output",
-        folder / "c.csv",
+        recording=folder / "R.jsonl",
+        grader="choice_letter",
+        budget=0.5,
+        draws=5,
+        output=folder / "c.csv",
     )
     assert {row["pool"] for row in says_csv(plain(folder / "c.csv"))} == {
         str(len(says_jsonl(plain(folder / "R.jsonl"))))
@@ -297,14 +300,10 @@ def choices(folder):
 def signals(folder):
     run_program(
         "measure_signals",
-        "--questions",
-        folder / "Q.jsonl",
-        "--completions",
-        folder / "C.jsonl.gz",
-        "--grader",
-        "choice_letter",
-        "--output",
-        folder / "G.csv",
+        questions=folder / "Q.jsonl",
+        completions=folder / "C.jsonl.gz",
+        grader="choice_letter",
+        output=folder / "G.csv",
     )
     for row in says_csv(plain(folder / "G.csv")):
         values = {
@@ -319,14 +318,10 @@ def signals(folder):
 def trajectory(folder):
     run_program(
         "import_trajectory",
-        "--trajectory",
-        folder / "T.csv",
-        "--chosen-from",
-        1,
-        "--difficulty",
-        folder / "D.csv",
-        "--later",
-        folder / "L.csv",
+        trajectory=folder / "T.csv",
+        chosen_from=1,
+        difficulty=folder / "D.csv",
+        later=folder / "L.csv",
     )
     rows = says_table(plain(folder / "T.csv"))
     first = {}
@@ -414,8 +409,13 @@ def spec(folder):
 
 
 def model(folder):
-    run_program("fetch_model", "--model", "m", "--source", json.dumps({"kind": "folder", "path": str(folder / "m")}), "--output", folder / "out",
-                "--lock", folder / "inputs.lock")  # fmt: skip
+    run_program(
+        "fetch_model",
+        model="m",
+        source=json.dumps({"kind": "folder", "path": str(folder / "m")}),
+        output=folder / "out",
+        lock=folder / "inputs.lock",
+    )
     assert provenance.check_manifest(folder / "out")["model"] == "m"
     for name in ("config.json", "tokenizer_config.json"):
         assert not json.loads(plain(folder / "out" / name)).get("auto_map"), (
@@ -427,11 +427,7 @@ def pruned(folder):
     first, last = (folder / f"checkpoints/step-{step}/x" for step in (2, 4))
     try:
         run_program(
-            "prune_checkpoints",
-            "--checkpoints",
-            folder / "checkpoints",
-            "--output",
-            folder / "out.json",
+            "prune_checkpoints", checkpoints=folder / "checkpoints", output=folder / "out.json"
         )
     finally:
         assert last.exists() and first.exists() >= first.with_name("manifest.json").exists()

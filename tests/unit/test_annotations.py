@@ -17,8 +17,16 @@ def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> 
     """Write the file to annotate, for a pool without answers."""
     (folder / name).write_bytes(text)
     source = json.dumps({"kind": "files", "train": name})
-    done = in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", source, "--files", name, "--unlabelled",
-                   "--output", "P.jsonl")  # fmt: skip
+    done = in_process.run(
+        folder,
+        "prepare_task",
+        task="mine",
+        split="train",
+        source=source,
+        files=name,
+        unlabelled=True,
+        output="P.jsonl",
+    )
     assert done.returncode == 0, done.stderr
     ids = chosen or [row["id"] for row in files.read_jsonl(folder / "P.jsonl", {"id": str})]
     files.write_rows(
@@ -31,8 +39,16 @@ def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> 
         {"policy": {"rule": "random", "budget": 0.5}, "pool": len(ids), "prompts": len(ids)},
     )
     output = f"asked.{name.rpartition('.')[2]}"
-    done = in_process.run(folder, "export_subset", "--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", name,
-                   "--to-annotate", "answer", "--output", output)  # fmt: skip
+    done = in_process.run(
+        folder,
+        "export_subset",
+        subset="S.csv",
+        facts="S.json",
+        problems="P.jsonl",
+        files=name,
+        to_annotate="answer",
+        output=output,
+    )
     assert done.returncode == 0, done.stderr
     return (folder / output).read_bytes()
 
@@ -332,15 +348,13 @@ def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_
         "--files",
         "pool.csv",
     ]
-    done = in_process.run(
-        tmp_path, "prepare_task", *arguments, "--grader", "math", "--output", "P.jsonl"
-    )
+    done = in_process.run(tmp_path, "prepare_task", *arguments, grader="math", output="P.jsonl")
     assert (
         done.returncode == 0
         and "changed reference answers: 2, '3,5' ('mine-train-0000'), '01-Feb'" in done.stdout
     ), done.stdout
     done = in_process.run(
-        tmp_path, "prepare_task", *arguments, "--grader", "number_lenient", "--output", "P.jsonl"
+        tmp_path, "prepare_task", *arguments, grader="number_lenient", output="P.jsonl"
     )
     assert (
         done.returncode == 1 and "2 of 3 problems" in done.stderr and "decimal point" in done.stderr

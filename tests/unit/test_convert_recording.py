@@ -55,13 +55,10 @@ def convert(folder: Path, form: str = "responses", *options: str) -> subprocess.
     return in_process.run(
         folder,
         "convert_recording",
-        "--format",
-        form,
-        "--original",
-        "original.json",
-        "--output",
-        "out.jsonl.gz",
         *options,
+        format=form,
+        original="original.json",
+        output="out.jsonl.gz",
     )
 
 

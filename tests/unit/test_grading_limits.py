@@ -111,7 +111,7 @@ def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(
     with pytest.raises(
         UserError, match=rf"^error: {refused}: stopped, .* of answers; .* took .* seconds: .*x\+\d"
     ) as error:
-        run_program(program, *arguments, "--grader", "math", "--output", "out.csv")
+        run_program(program, *arguments, grader="math", output="out.csv")
     assert (
         "run again" in str(error.value)
         and not (slow_files / "out.csv").exists()
@@ -127,14 +127,10 @@ def test_answers_of_a_usual_speed_are_graded_and_slow_ones_use_up_the_time(slow_
     monkeypatch.setattr(expressions, "usage", usage)
     run_program(
         "measure_difficulty",
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        "C.jsonl",
-        "--grader",
-        "math",
-        "--output",
-        "out.csv",
+        problems="P.jsonl",
+        completions="C.jsonl",
+        grader="math",
+        output="out.csv",
     )
     assert (slow_files / "out.csv").exists()
     assert (

@@ -4,13 +4,14 @@ import json
 import subprocess
 import sys
 
+import command_line
 from conftest import ROOT, path_of
 from hardgrpo.runtime import files
 
 
-def run(program: str, *arguments) -> None:
+def run(program: str, /, *arguments, **options) -> None:
     done = subprocess.run(
-        [sys.executable, path_of(program), *map(str, arguments)],
+        [sys.executable, path_of(program), *map(str, arguments), *command_line.options(**options)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -38,16 +39,7 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_others_measure_the
         "--grader",
         "final_number",
     ]
-    run(
-        "measure_difficulty",
-        *inputs,
-        "--samples",
-        2,
-        "--held-out",
-        2,
-        "--output",
-        tmp_path / "D.csv",
-    )
+    run("measure_difficulty", *inputs, samples=2, held_out=2, output=tmp_path / "D.csv")
     rows = files.read_rows(
         tmp_path / "D.csv",
         {"id": str, "samples": int, "pass_rate": float, "held_out": int, "held_out_correct": int},
@@ -62,14 +54,10 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_others_measure_the
     policy = json.dumps({"rule": "hard", "budget": 0.5})
     run(
         "select_subset",
-        "--difficulty",
-        tmp_path / "D.csv",
-        "--policy",
-        policy,
-        "--seed",
-        0,
-        "--output",
-        tmp_path / "S.csv",
+        difficulty=tmp_path / "D.csv",
+        policy=policy,
+        seed=0,
+        output=tmp_path / "S.csv",
     )
     facts = json.loads((tmp_path / "S.json").read_text())
     assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["a", "d"]

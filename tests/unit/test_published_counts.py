@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from scipy import stats
 
+import command_line
 import fork_server
 import project_config
 from conftest import ROOT, path_of
@@ -27,8 +28,9 @@ from published_files import write_csv, write_parquet
 CONFIG = project_config.config()
 
 
-def run(program: str, *arguments):
-    return fork_server.run(path_of(program), list(map(str, arguments)), ROOT)
+def run(program: str, /, *arguments, **options):
+    words = [*map(str, arguments), *command_line.options(**options)]
+    return fork_server.run(path_of(program), words, ROOT)
 
 
 # --- files
@@ -39,15 +41,10 @@ def test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_o
     second = write_parquet(tmp_path / "second.parquet", [25, 75], ["b", "d"])
     done = run(
         "count_answers",
-        "--kind",
-        "probe_sizes",
-        "--samples",
-        64,
-        "--files",
-        first,
-        second,
-        "--output",
-        tmp_path / "c.csv",
+        kind="probe_sizes",
+        samples=64,
+        files=[first, second],
+        output=tmp_path / "c.csv",
     )
     assert (
         done.returncode == 0 and "5 prompts with 64 samples each, 1 never solved" in done.stdout
@@ -133,14 +130,10 @@ def test_a_wrong_table_is_named_in_one_line_and_writes_nothing(tmp_path, text, w
     (tmp_path / "p.csv").write_text(text)
     done = run(
         "count_answers",
-        "--kind",
-        "before_after",
-        "--samples",
-        32,
-        "--files",
-        tmp_path / "p.csv",
-        "--output",
-        tmp_path / "c.csv",
+        kind="before_after",
+        samples=32,
+        files=tmp_path / "p.csv",
+        output=tmp_path / "c.csv",
     )
     assert_refused(done, f"{tmp_path}/p.csv: ", words)
     assert not (tmp_path / "c.csv").exists()
@@ -168,15 +161,7 @@ def assert_refused(done, *words: str) -> None:
 def test_a_wrong_difficulty_is_named_in_one_line(tmp_path, difficulties, words):
     path = write_parquet(tmp_path / "p.parquet", difficulties)
     done = run(
-        "count_answers",
-        "--kind",
-        "probe_sizes",
-        "--samples",
-        128,
-        "--files",
-        path,
-        "--output",
-        tmp_path / "c.csv",
+        "count_answers", kind="probe_sizes", samples=128, files=path, output=tmp_path / "c.csv"
     )
     assert_refused(done, f"{path}: ", words)
 

@@ -34,8 +34,17 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
         source or {}
     )
     flags = ["--unlabelled"] if unlabelled else []
-    return in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", json.dumps(source), "--files", *names,
-                   "--grader", grader, *flags, "--output", "P.jsonl")  # fmt: skip
+    return in_process.run(
+        folder,
+        "prepare_task",
+        *flags,
+        task="mine",
+        split="train",
+        source=json.dumps(source),
+        files=[*names],
+        grader=grader,
+        output="P.jsonl",
+    )
 
 
 def check_refusal(done, *words):

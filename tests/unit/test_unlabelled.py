@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
+import command_line
 import fork_server
 import project_config
 from conftest import path_of
@@ -26,8 +27,8 @@ UNLABELLED = {
 COLOURS = ["red", "blue", "pink", "green"]
 
 
-def run(folder, program, *arguments, fails=False) -> subprocess.CompletedProcess:
-    done = fork_server.run(path_of(program), list(arguments), folder)
+def run(folder, program, /, *arguments, fails=False, **options) -> subprocess.CompletedProcess:
+    done = fork_server.run(path_of(program), [*arguments, *command_line.options(**options)], folder)
     assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, (
         done.stdout + done.stderr
     )
@@ -82,26 +83,16 @@ def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> by
         "--samples",
         "8",
     ]
-    run(folder, "remove_answers", "--problems", "problems.jsonl", "--output", "questions.jsonl")
-    run(
-        folder,
-        "measure_signals",
-        "--questions",
-        "questions.jsonl",
-        *completions,
-        "--output",
-        "signals.csv",
-    )
+    run(folder, "remove_answers", problems="problems.jsonl", output="questions.jsonl")
+    run(folder, "measure_signals", *completions, questions="questions.jsonl", output="signals.csv")
     sample = []
     if "calibrated_on" in policy:
         run(
             folder,
             "measure_difficulty",
-            "--problems",
-            "problems.jsonl",
             *completions,
-            "--output",
-            "difficulty.csv",
+            problems="problems.jsonl",
+            output="difficulty.csv",
         )
         drawn = [
             "--questions",
@@ -111,15 +102,7 @@ def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> by
             "--seed",
             seed,
         ]
-        run(
-            folder,
-            "annotate_sample",
-            *drawn,
-            "--difficulty",
-            "difficulty.csv",
-            "--output",
-            "sample.csv",
-        )
+        run(folder, "annotate_sample", *drawn, difficulty="difficulty.csv", output="sample.csv")
         sample = ["--sample", "sample.csv"]
     command = [
         "--signals",
@@ -185,14 +168,7 @@ def test_questions_with_answers_are_refused(probe, tmp_path):
         str(probe / "completions.jsonl"),
     ]
     done = run(
-        tmp_path,
-        "measure_signals",
-        *command,
-        "--grader",
-        "final_word",
-        "--output",
-        "s.csv",
-        fails=True,
+        tmp_path, "measure_signals", *command, grader="final_word", output="s.csv", fails=True
     )
     assert "line 1: it has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
 
