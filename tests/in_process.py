@@ -13,7 +13,7 @@ def run(
     folder: Path, name: str, /, *arguments: object, **options: object
 ) -> subprocess.CompletedProcess:
     """`fork_server.run` for the program of this name in a folder, with `options` as in
-    `command_line.options`."""
+    `command_line.format_options`."""
     with contextlib.chdir(folder):
         try:
             return subprocess.CompletedProcess(

@@ -15,6 +15,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from command_line import format_options
 from conftest import ROOT, VLLM, World, path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
@@ -81,26 +82,16 @@ def test_pass_rates_of_the_engines_agree(learned):
         folder / "results/difficulty/tiny/arithmetic.csv",
         {"id": str, "correct": int, "samples": int},
     )
-    arguments = [
-        "--model",
-        "results/models/tiny",
-        "--problems",
-        "results/tasks/arithmetic/train.jsonl",
-        "--prompt",
-        "{question}",
-    ]
-    arguments += [
-        "--samples",
-        "6",
-        "--completion-tokens",
-        "40",
-        "--seed",
-        "1",
-        "--engine",
-        "vllm",
-        "--shards",
-        "2",
-    ]
+    arguments = format_options(
+        model="results/models/tiny",
+        problems="results/tasks/arithmetic/train.jsonl",
+        prompt="{question}",
+        samples="6",
+        completion_tokens="40",
+        seed="1",
+        engine="vllm",
+        shards="2",
+    )
     for shard in ("0", "1"):
         run(
             "probe.py",
@@ -111,14 +102,9 @@ def test_pass_rates_of_the_engines_agree(learned):
             "--output",
             f"vllm/shard{shard}.jsonl.gz",
         )
-    arguments = [
-        "--problems",
-        "results/tasks/arithmetic/train.jsonl",
-        "--grader",
-        "final_number",
-        "--samples",
-        "6",
-    ]
+    arguments = format_options(
+        problems="results/tasks/arithmetic/train.jsonl", grader="final_number", samples="6"
+    )
     run(
         "measure_difficulty.py",
         folder,
@@ -186,16 +172,9 @@ def test_pass_rates_of_the_engines_agree(learned):
 def vllm_server(learned):
     """The address of a vLLM server that serves the learned model under the name `learned`."""
     port = free_port()
-    arguments = [
-        "--model",
-        "results/models/tiny",
-        "--served-model-name",
-        NAME,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        port,
-    ]
+    arguments = format_options(
+        model="results/models/tiny", served_model_name=NAME, host="127.0.0.1", port=port
+    )
     arguments += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "192"]
     # Without these two options, a request with a seed stops vLLM 0.30 on a CPU.
     arguments += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
@@ -230,21 +209,14 @@ def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weig
 
 
 def test_one_start_evaluates_the_base_and_every_adapter(learned):
-    arguments = [
-        "--model",
-        "results/models/tiny",
-        "--checkpoints",
-        str(learned.run / "checkpoints"),
-        "--base",
-    ]
-    arguments += [
-        "--problems",
-        "results/tasks/arithmetic/test.jsonl",
-        "--prompt",
-        "{question}",
-        "--grader",
-        "final_number",
-    ]
+    arguments = format_options(
+        model="results/models/tiny",
+        checkpoints=learned.run / "checkpoints",
+        base=True,
+        problems="results/tasks/arithmetic/test.jsonl",
+        prompt="{question}",
+        grader="final_number",
+    )
     arguments += ["--samples", "4", "--greedy", "--completion-tokens", "40", "--seed", "2"]
     done = {}
     for engine in ("transformers", "vllm"):
@@ -324,18 +296,9 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         {"id": f"q{i}", "question": question, "answer": "x"} for i, question in enumerate(QUESTIONS)
     ]
     files.write_jsonl(tmp_path / "problems.jsonl", problems)
-    arguments = [
-        "--model",
-        str(smollm2),
-        "--problems",
-        "problems.jsonl",
-        "--prompt",
-        "{question}",
-        "--samples",
-        "16",
-        "--seed",
-        "3",
-    ]
+    arguments = format_options(
+        model=smollm2, problems="problems.jsonl", prompt="{question}", samples="16", seed="3"
+    )
     answered = {}
     for engine in ("transformers", "vllm"):
         run(
@@ -363,15 +326,12 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
 
     greedy_completions = {}
     for engine in ("transformers", "vllm"):
-        output = [
-            "--grader",
-            "final_word",
-            "--greedy",
-            "--output",
-            f"{engine}.csv.gz",
-            "--completions",
-            f"{engine}.texts.jsonl.gz",
-        ]
+        output = format_options(
+            grader="final_word",
+            greedy=True,
+            output=f"{engine}.csv.gz",
+            completions=f"{engine}.texts.jsonl.gz",
+        )
         run(
             "evaluate.py",
             tmp_path,
@@ -524,16 +484,9 @@ def test_an_engine_that_is_done_leaves_no_worker(learned):
 
 
 def test_vllm_that_cannot_be_run_is_an_error(learned, tmp_path):
-    arguments = [
-        "--model",
-        str(learned.folder / "results/models/tiny"),
-        "--prompt",
-        "{question}",
-        "--samples",
-        "1",
-        "--seed",
-        "1",
-    ]
+    arguments = format_options(
+        model=learned.folder / "results/models/tiny", prompt="{question}", samples="1", seed="1"
+    )
     arguments += [
         "--problems",
         str(learned.folder / "results/tasks/arithmetic/test.jsonl"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import project_config
+from command_line import format_options
 from fuzzing import contents, mutations
 from fuzzing.contents import ROOT, jsonl, table
 from fuzzing.judge import run_program
@@ -49,16 +50,9 @@ SMALL = [
     for value in mutations.VALUES
     if not (isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > 10)
 ]
-NO_MODEL = [
-    "--model",
-    "none",
-    "--problems",
-    "P.jsonl",
-    "--prompt",
-    "{question}",
-    "--completion-tokens",
-    "5",
-]
+NO_MODEL = format_options(
+    model="none", problems="P.jsonl", prompt="{question}", completion_tokens="5"
+)
 
 CALLS: dict[str, list[str]] = {
     "measure_difficulty": ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import command_line
+from command_line import format_options
 from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 
@@ -107,10 +107,11 @@ def program(name: str):
 
 
 def run_program(name: str, /, *arguments: object, **options: object) -> str:
-    """Run a program's `main` as its process would, with `options` as in `command_line.options`.
-    Return the program's output, or raise a `UserError` with the line that it ended with."""
+    """Run a program's `main` as its process would, with `options` as in
+    `command_line.format_options`. Return the program's output, or raise a `UserError` with the line
+    that it ended with."""
     output, error_output = io.StringIO(), io.StringIO()
-    sys.argv = [f"{name}.py", *map(str, arguments), *command_line.options(**options)]
+    sys.argv = [f"{name}.py", *map(str, arguments), *format_options(**options)]
     status: object = 0
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error_output):
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files
 from interruptible_run import contents, states, wait_for
@@ -58,16 +59,9 @@ class Place:
 
     def sampling(self, engine: str, split: str) -> list:
         """Arguments that probe and evaluation have in common."""
-        arguments = [
-            "--model",
-            self.model,
-            "--problems",
-            f"{split}.jsonl",
-            "--prompt",
-            "{question}",
-            "--completion-tokens",
-            48,
-        ]
+        arguments = format_options(
+            model=self.model, problems=f"{split}.jsonl", prompt="{question}", completion_tokens=48
+        )
         return [*arguments, "--samples", SAMPLES, "--seed", 1, "--engine", engine]
 
     def training(self, engine: str, name: str) -> list:

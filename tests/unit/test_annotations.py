@@ -7,6 +7,7 @@ import json
 import pytest
 
 import in_process
+from command_line import format_options
 from hardgrpo.runtime import files
 
 QUESTIONS = ["How much is 1,5 + 2; in words?", "=1+1, said Größe", 'Say "two",\nplease', "plain"]
@@ -55,18 +56,9 @@ def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> 
 
 def read_annotated(folder, data: bytes, name="back.csv", grader="math"):
     (folder / name).write_bytes(data)
-    arguments = [
-        "--problems",
-        "P.jsonl",
-        "--annotated",
-        name,
-        "--column",
-        "answer",
-        "--grader",
-        grader,
-        "--output",
-        "A.jsonl",
-    ]
+    arguments = format_options(
+        problems="P.jsonl", annotated=name, column="answer", grader=grader, output="A.jsonl"
+    )
     return in_process.run(folder, "read_annotated", *arguments)
 
 
@@ -338,16 +330,12 @@ def test_a_decimal_comma_is_never_taken_silently(tmp_path):
 
 def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_path):
     (tmp_path / "pool.csv").write_text("question;answer\na;3,5\nb;01-Feb\nc;7\n")
-    arguments = [
-        "--task",
-        "mine",
-        "--split",
-        "train",
-        "--source",
-        '{"kind": "files", "train": "pool.csv"}',
-        "--files",
-        "pool.csv",
-    ]
+    arguments = format_options(
+        task="mine",
+        split="train",
+        source='{"kind": "files", "train": "pool.csv"}',
+        files="pool.csv",
+    )
     done = in_process.run(tmp_path, "prepare_task", *arguments, grader="math", output="P.jsonl")
     assert (
         done.returncode == 0

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fork_server
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.data import contamination
 from hardgrpo.runtime import files
@@ -173,16 +174,9 @@ def compare(folder, pool: list[dict], test: list[dict], *options: str):
     files.write_jsonl(folder / "train.jsonl", pool)
     files.write_jsonl(folder / "test.jsonl", test)
     arguments = [
-        "--task",
-        "mine",
-        "--pool",
-        "train.jsonl",
-        "--test",
-        "mine",
-        "--problems",
-        "test.jsonl",
-        "--output",
-        "C.csv",
+        *format_options(
+            task="mine", pool="train.jsonl", test="mine", problems="test.jsonl", output="C.csv"
+        ),
         *options,
     ]
     return fork_server.run(path_of("compare_splits"), arguments, folder)
@@ -243,16 +237,9 @@ def prepare(folder, rows: list[tuple[str, str]], *options: str, split: str = "tr
         csv.writer(stream).writerows([("question", "answer"), *rows])
     source = json.dumps({"kind": "files", split: "mine.csv"})
     arguments = [
-        "--task",
-        "mine",
-        "--split",
-        split,
-        "--source",
-        source,
-        "--files",
-        "mine.csv",
-        "--output",
-        "P.jsonl",
+        *format_options(
+            task="mine", split=split, source=source, files="mine.csv", output="P.jsonl"
+        ),
         *options,
     ]
     return fork_server.run(path_of("prepare_task"), arguments, folder)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import in_process
+from command_line import format_options
 from conftest import RECORDINGS, path_of
 from hardgrpo.data import completions, inputs, recorded_accuracies, trajectory_files
 from hardgrpo.runtime import files
@@ -112,16 +113,9 @@ def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
     }
     (tmp_path / "original.json").write_text(json.dumps(content | {"notes": "any"}))
     (tmp_path / "scores.json").write_text("[0, 0.3, 0.30000000000000004, 1]")
-    arguments = [
-        "--format",
-        "accuracies",
-        "--original",
-        "original.json",
-        "--scores",
-        "scores.json",
-        "--output",
-        "out.csv",
-    ]
+    arguments = format_options(
+        format="accuracies", original="original.json", scores="scores.json", output="out.csv"
+    )
     assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
     rows = recorded_accuracies.read(tmp_path / "out.csv")
     assert [tuple(row.values()) for row in rows] == [
@@ -132,16 +126,9 @@ def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
 
 def test_shares_become_a_trajectory(tmp_path):
     (tmp_path / "original.json").write_text(json.dumps({"10": [0.25, 1.0], "9": [0]}))
-    arguments = [
-        "--format",
-        "shares",
-        "--original",
-        "original.json",
-        "--rollouts",
-        "8",
-        "--output",
-        "out.csv",
-    ]
+    arguments = format_options(
+        format="shares", original="original.json", rollouts="8", output="out.csv"
+    )
     assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
     assert {
         name: [row["correct"] for row in rows]
@@ -310,10 +297,7 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
         command = [
             sys.executable,
             path_of("fetch_original"),
-            "--repository",
-            "someone/runs",
-            "--commit",
-            COMMIT,
+            *format_options(repository="someone/runs", commit=COMMIT),
         ]
         command += ["--name", name, "--output", f"out/{name}"]
         environment = os.environ | {"HARDGRPO_GITHUB": address, "no_proxy": "*"}
@@ -369,14 +353,9 @@ def test_the_real_completions_are_those_of_an_earlier_conversion(
     if not folder.exists():
         pytest.skip(f"{folder} is not there")
     original = folder / original.format("unsloth-Qwen3-4B-unsloth-bnb-4bit")
-    arguments = [
-        "--original",
-        original,
-        "--questions",
-        folder / f"dset/{questions}.json",
-        "--output",
-        "out.jsonl.gz",
-    ]
+    arguments = format_options(
+        original=original, questions=folder / f"dset/{questions}.json", output="out.jsonl.gz"
+    )
     assert (
         in_process.run(
             tmp_path, "convert_recording", "--format", "responses", *map(str, arguments)

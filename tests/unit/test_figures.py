@@ -16,6 +16,7 @@ import drawn_figures
 import fake_tables
 import fork_server
 import project_config
+from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import ARM
@@ -47,14 +48,11 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
     figures, design = [], registry.all_figures()[figure].design(ResolvedStudy.of(CONFIG, study))
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", figures.append)
-    arguments = [
-        "--tables",
-        *map(str, files.Tables.below(summaries).values()),
-        "--design",
-        json.dumps(design),
-        "--output",
-        *paths,
-    ]
+    arguments = format_options(
+        tables=list(files.Tables.below(summaries).values()),
+        design=json.dumps(design),
+        output=paths,
+    )
     arguments += [
         "--first-recipe",
         settings.first_recipe(CONFIG["studies"].get(study, {"arms": []})),
@@ -482,16 +480,9 @@ def test_figures_do_not_depend_on_the_users_settings(tmp_path):
     design = json.dumps(
         registry.FIGURES["pipeline"].design(ResolvedStudy.of(CONFIG, "mini_reference"))
     )
-    arguments = [
-        "--figure",
-        "pipeline",
-        "--tables",
-        *map(str, MINI.glob("*.csv")),
-        "--design",
-        design,
-        "--output",
-        *outputs,
-    ]
+    arguments = format_options(
+        figure="pipeline", tables=list(MINI.glob("*.csv")), design=design, output=outputs
+    )
     content = {}
     for case, (variables, written) in SETTINGS.items():
         folder = tmp_path / case

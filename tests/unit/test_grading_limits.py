@@ -5,6 +5,7 @@ import json
 import pytest
 
 import measure_difficulty
+from command_line import format_options
 from fuzzing.judge import run_program
 from hardgrpo.grading import expressions
 from hardgrpo.runtime.errors import UserError
@@ -30,16 +31,9 @@ def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_pa
         )
 
     monkeypatch.setattr(measure_difficulty.prompt_difficulty, "measure", measure)
-    arguments = [
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        "C.jsonl",
-        "--grader",
-        "number_lenient",
-        "--output",
-        "D.csv",
-    ]
+    arguments = format_options(
+        problems="P.jsonl", completions="C.jsonl", grader="number_lenient", output="D.csv"
+    )
     with pytest.raises(UserError, match="C.jsonl: 2 of 100 completions could not be graded"):
         run_program("measure_difficulty", *arguments)
     assert len(graded) == 2 and not (tmp_path / "D.csv").exists()
@@ -84,16 +78,7 @@ def slow_files(tmp_path, monkeypatch):
         ("measure_signals", ["--questions", "Q.jsonl", "--completions", "C.jsonl"], "C.jsonl"),
         (
             "grade_recording",
-            [
-                "--problems",
-                "P.jsonl",
-                "--recordings",
-                "R.jsonl",
-                "--steps",
-                "1",
-                "--completions",
-                "T.gz",
-            ],
+            format_options(problems="P.jsonl", recordings="R.jsonl", steps="1", completions="T.gz"),
             "R.jsonl",
         ),
         (

@@ -4,14 +4,19 @@ import json
 import subprocess
 import sys
 
-import command_line
+from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.runtime import files
 
 
 def run(program: str, /, *arguments, **options) -> None:
     done = subprocess.run(
-        [sys.executable, path_of(program), *map(str, arguments), *command_line.options(**options)],
+        [
+            sys.executable,
+            path_of(program),
+            *map(str, arguments),
+            *format_options(**options),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -31,14 +36,9 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_others_measure_the
     ]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
     files.write_jsonl(tmp_path / "C.jsonl", completions)
-    inputs = [
-        "--problems",
-        tmp_path / "P.jsonl",
-        "--completions",
-        tmp_path / "C.jsonl",
-        "--grader",
-        "final_number",
-    ]
+    inputs = format_options(
+        problems=tmp_path / "P.jsonl", completions=tmp_path / "C.jsonl", grader="final_number"
+    )
     run("measure_difficulty", *inputs, samples=2, held_out=2, output=tmp_path / "D.csv")
     rows = files.read_rows(
         tmp_path / "D.csv",

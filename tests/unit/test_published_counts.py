@@ -13,9 +13,9 @@ import pyarrow.parquet
 import pytest
 from scipy import stats
 
-import command_line
 import fork_server
 import project_config
+from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.analysis import count_tables, statistics
 from hardgrpo.data import published_counts
@@ -29,7 +29,7 @@ CONFIG = project_config.config()
 
 
 def run(program: str, /, *arguments, **options):
-    words = [*map(str, arguments), *command_line.options(**options)]
+    words = [*map(str, arguments), *format_options(**options)]
     return fork_server.run(path_of(program), words, ROOT)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import fork_server
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files, provenance
 from model_server import CUT, WORDS, at_random, completions_of, refusal
@@ -42,36 +43,20 @@ def study(tmp_path):
 
 
 def command(url, program="probe", samples=4, tokens=20, server=None, arguments=()):
-    words = [
-        "--model",
-        "models/served",
-        "--problems",
-        "pool.jsonl",
-        "--prompt",
-        "{question}",
-        "--samples",
-        samples,
-        "--seed",
-        1,
-    ]
-    words += [
-        "--completion-tokens",
-        tokens,
-        "--engine",
-        "server",
-        "--server",
-        json.dumps({"url": url} | (server or {})),
-    ]
-    words += [
-        "--state",
-        "state",
-        "--provenance",
-        "provenance.json",
-        "--output",
-        f"{program}.jsonl",
-        *arguments,
-    ]
-    return [sys.executable, path_of(program), *map(str, words)]
+    words = format_options(
+        model="models/served",
+        problems="pool.jsonl",
+        prompt="{question}",
+        samples=samples,
+        seed=1,
+        completion_tokens=tokens,
+        engine="server",
+        server=json.dumps({"url": url} | (server or {})),
+        state="state",
+        provenance="provenance.json",
+        output=f"{program}.jsonl",
+    )
+    return [sys.executable, path_of(program), *words, *map(str, arguments)]
 
 
 def run(study, url, *arguments, env=None, **options):

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import in_process
+from command_line import format_options
 from hardgrpo.data import sources, spreadsheets
 from hardgrpo.runtime import files
 
@@ -298,16 +299,9 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     )
     completions = [json.dumps({"id": f"x{n}", "sample": 0, "completion": "1"}) for n in range(7)]
     (tmp_path / "C.jsonl").write_text("\n".join(["", *completions]))
-    measured = [
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        "C.jsonl",
-        "--grader",
-        "final_number",
-        "--output",
-        "D.csv",
-    ]
+    measured = format_options(
+        problems="P.jsonl", completions="C.jsonl", grader="final_number", output="D.csv"
+    )
     check_refusal(
         in_process.run(tmp_path, "measure_difficulty", *measured),
         "C.jsonl: row 2: no problem has the id 'x0'",
@@ -316,16 +310,9 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     (tmp_path / "T.csv").write_text(
         "id;epoch;correct;rollouts\n\n" + "".join(f"p{n};0;9;4\n" for n in range(6))
     )
-    trajectory = [
-        "--trajectory",
-        "T.csv",
-        "--chosen-from",
-        "1",
-        "--difficulty",
-        "D.csv",
-        "--later",
-        "L.csv",
-    ]
+    trajectory = format_options(
+        trajectory="T.csv", chosen_from="1", difficulty="D.csv", later="L.csv"
+    )
     check_refusal(
         in_process.run(tmp_path, "import_trajectory", *trajectory),
         "T.csv: row 3: correct is 9 of 4",

@@ -8,9 +8,9 @@ import subprocess
 import numpy as np
 import pytest
 
-import command_line
 import fork_server
 import project_config
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -28,7 +28,7 @@ COLOURS = ["red", "blue", "pink", "green"]
 
 
 def run(folder, program, /, *arguments, fails=False, **options) -> subprocess.CompletedProcess:
-    done = fork_server.run(path_of(program), [*arguments, *command_line.options(**options)], folder)
+    done = fork_server.run(path_of(program), [*arguments, *format_options(**options)], folder)
     assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, (
         done.stdout + done.stderr
     )
@@ -75,14 +75,9 @@ def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> by
         folder / "problems.jsonl",
         map(changed, files.read_jsonl(probe / "problems.jsonl", {"id": str})),
     )
-    completions = [
-        "--completions",
-        str(probe / "completions.jsonl"),
-        "--grader",
-        "final_word",
-        "--samples",
-        "8",
-    ]
+    completions = format_options(
+        completions=probe / "completions.jsonl", grader="final_word", samples="8"
+    )
     run(folder, "remove_answers", problems="problems.jsonl", output="questions.jsonl")
     run(folder, "measure_signals", *completions, questions="questions.jsonl", output="signals.csv")
     sample = []
@@ -94,26 +89,15 @@ def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> by
             problems="problems.jsonl",
             output="difficulty.csv",
         )
-        drawn = [
-            "--questions",
-            "questions.jsonl",
-            "--share",
-            str(policy["calibrated_on"]),
-            "--seed",
-            seed,
-        ]
+        drawn = format_options(
+            questions="questions.jsonl", share=policy["calibrated_on"], seed=seed
+        )
         run(folder, "annotate_sample", *drawn, difficulty="difficulty.csv", output="sample.csv")
         sample = ["--sample", "sample.csv"]
     command = [
-        "--signals",
-        "signals.csv",
+        *format_options(signals="signals.csv"),
         *sample,
-        "--policy",
-        json.dumps(policy),
-        "--seed",
-        seed,
-        "--output",
-        "subset.csv",
+        *format_options(policy=json.dumps(policy), seed=seed, output="subset.csv"),
     ]
     run(folder, "select_subset", *command)
     return (folder / "subset.csv").read_bytes() + (folder / "subset.json").read_bytes()

@@ -10,6 +10,7 @@ import sys
 import pandas as pd
 import pytest
 
+from command_line import format_options
 from conftest import ROOT, World
 from hardgrpo.analysis.formats import MINUS
 from hardgrpo.report import numbers
@@ -138,12 +139,9 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     command = [
         sys.executable,
         "scripts/paper/compile_paper.py",
-        "--text",
-        "paper/supplement.tex",
-        "--material",
-        study,
-        "--output",
-        f"paper/{study}/supplement.pdf",
+        *format_options(
+            text="paper/supplement.tex", material=study, output=f"paper/{study}/supplement.pdf"
+        ),
     ]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
     assert f"paper/{study}/supplement.pdf: 0 warnings" in done.stdout, [
@@ -188,12 +186,7 @@ def test_tex_runs_no_program(tmp_path):
     command = [
         sys.executable,
         ROOT / "scripts/paper/compile_paper.py",
-        "--text",
-        "paper/main.tex",
-        "--material",
-        "study",
-        "--output",
-        "paper.pdf",
+        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr
@@ -220,12 +213,7 @@ def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content,
     command = [
         sys.executable,
         ROOT / "scripts/paper/compile_paper.py",
-        "--text",
-        "paper/main.tex",
-        "--material",
-        "study",
-        "--output",
-        "paper.pdf",
+        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr

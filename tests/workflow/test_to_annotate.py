@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import fork_server
+from command_line import format_options
 from conftest import World, path_of
 from hardgrpo.runtime import files
 from interruptible_run import KILLS, contents, wait_for, with_many_kills
@@ -166,16 +167,9 @@ def read_annotated(folder, rows, header=("id", "question", "answer")):
     files.write_jsonl(folder / "P.jsonl", POOL)
     with open(folder / "A.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
-    arguments = [
-        "--problems",
-        "P.jsonl",
-        "--annotated",
-        "A.csv",
-        "--column",
-        "answer",
-        "--grader",
-        "number_lenient",
-    ]
+    arguments = format_options(
+        problems="P.jsonl", annotated="A.csv", column="answer", grader="number_lenient"
+    )
     return fork_server.run(path_of("read_annotated"), [*arguments, "--output", "out.jsonl"], folder)
 
 
