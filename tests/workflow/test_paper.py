@@ -149,13 +149,13 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     ]
     if not shutil.which("pdftotext"):
         pytest.skip("pdftotext (poppler-utils) is not installed")
-    text = subprocess.run(
+    process = subprocess.run(
         ["pdftotext", "-layout", f"paper/{study}/supplement.pdf", "-"],
         cwd=world.folder,
         capture_output=True,
         text=True,
     )
-    plain = re.sub(r"-\n\s*", "", text.stdout)
+    plain = re.sub(r"-\n\s*", "", process.stdout)
     assert ("greedy accuracy is reported beside it" in " ".join(plain.split())) == (
         study in ("mini", "mini_reference")
     )
