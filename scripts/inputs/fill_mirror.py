@@ -1,5 +1,5 @@
-"""Fill a mirror: download the files of inputs.lock into a folder. The fetch programs read a file from
-the mirror if the file's source no longer delivers it (hardgrpo.data.mirror).
+"""Fill a mirror: download the files of inputs.lock into a folder. The fetch programs read a file
+from the mirror if the file's source no longer delivers it (hardgrpo.data.mirror).
 
     python scripts/inputs/fill_mirror.py --output /archive/mirror                       # all entries
     python scripts/inputs/fill_mirror.py --output /archive/mirror --entries 'openai/*'  # some

@@ -41,8 +41,8 @@ def row(
     target: str = "",
 ) -> dict:
     """A row of the table. The default of `ratio` is ours / baseline; with pairs, pass the median of
-    their ratios. `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. The column `met`
-    says whether the condition holds; None without a target."""
+    their ratios. `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. The column
+    `met` says whether the condition holds; None without a target."""
     if ratio is None and baseline:
         ratio = project_value / baseline
     quantities = {

@@ -1,5 +1,5 @@
-"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which all later plans
-and walltimes use.
+"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which all later
+plans and walltimes use.
 
     python scripts/plan/calibrate.py              # calibrate from all finished jobs in results/
     python scripts/plan/calibrate.py --check 0    # compare the other seeds with a calibration on seed 0

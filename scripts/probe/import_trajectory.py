@@ -1,5 +1,5 @@
-"""Split the trajectory of a training run: pass rates of the first epochs, to choose subsets, and the
-later epochs.
+"""Split the trajectory of a training run: pass rates of the first epochs, to choose subsets, and
+the later epochs.
 
     python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz \\
         --chosen-from 3 --difficulty results/difficulty/M/P.csv \\

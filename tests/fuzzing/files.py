@@ -52,8 +52,8 @@ from hardgrpo.study.spec import Spec
 
 @dataclass(frozen=True)
 class Target:
-    """`contents`: files by name, each (content, kind). `read` reads the files in a folder and checks
-    the result. `kept`: names of files that are not mutated."""
+    """`contents`: files by name, each (content, kind). `read` reads the files in a folder and
+    checks the result. `kept`: names of files that are not mutated."""
 
     contents: dict[str, tuple[bytes, str]]
     read: Callable[[Path], None]

@@ -94,12 +94,15 @@ def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> by
         )
         run(folder, "annotate_sample", *drawn, difficulty="difficulty.csv", output="sample.csv")
         sample = ["--sample", "sample.csv"]
-    command = [
-        *format_options(signals="signals.csv"),
+    run(
+        folder,
+        "select_subset",
         *sample,
-        *format_options(policy=json.dumps(policy), seed=seed, output="subset.csv"),
-    ]
-    run(folder, "select_subset", *command)
+        signals="signals.csv",
+        policy=json.dumps(policy),
+        seed=seed,
+        output="subset.csv",
+    )
     return (folder / "subset.csv").read_bytes() + (folder / "subset.json").read_bytes()
 
 
