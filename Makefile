@@ -122,7 +122,7 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 	$(call environment,.venv,training)
 
 .venv/development.ready: envs/development.lock .venv/training.ready
-	@$(call install,"$$(cd .venv && pwd -P)",development) # of a link, the target: tools name the Python that installed them
+	@$(call install,"$$(cd .venv && pwd -P)",development) # the path without links, because installed scripts contain the path of their Python
 	@touch $@
 
 .venv-figures/figures.ready: envs/figures.lock envs/pip.lock envs/build.lock envs/snakemake $(call moved,.venv-figures)
@@ -138,8 +138,8 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 	$(call environment,.venv-audit,audit)
 
 # $(call install,FOLDER,LOCK) installs the packages of a lock and compares checksums. Packages without a wheel are built with the
-# environment's own setuptools, not with a downloaded one, by the same options for all versions of pip (also before 23.1).
-# pip_settings.py keeps only those of the user's pip settings that say where packages come from.
+# environment's own setuptools; with --use-pep517, all versions of pip (also before 23.1) build in the same way. pip_settings.py keeps only
+# those of the user's pip settings that say where packages come from.
 pip = $(1)/bin/python -I src/hardgrpo/runtime/pip_settings.py install --quiet --no-deps --no-build-isolation
 install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-hashes -r envs/$(2).lock; } || { echo "error:\
  envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
@@ -166,7 +166,7 @@ owned = $(PYTHON) -I src/hardgrpo/runtime/ownership.py --owner '$(ENVIRONMENTS_O
  write (ENVIRONMENTS=FOLDER), or the account that you trust to make environments there (ENVIRONMENTS_OWNER=ACCOUNT)'\
  $(place) $(place).lock $(place)/bin $(place)/$(@F)
 # Install the build of torch for CPUs, if pip finds it. Any other failure is shown and stops make.
-torch_for_cpus = { said=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$said" in *"No matching distribution"*) ;; *) echo "$$said"; exit 1;; esac; }
+torch_for_cpus = { output=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$output" in *"No matching distribution"*) ;; *) echo "$$output"; exit 1;; esac; }
 # Exit status 1 if the CUDA build of torch is installed.
 asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("nvidia") for name in importlib.metadata.requires("torch")))'
 # The folder of an environment: in the clone, or in ENVIRONMENTS with a checksum of its locks (the rule's prerequisites) in the name. The

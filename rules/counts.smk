@@ -1,5 +1,5 @@
-# Analyses of published numbers of right answers: studies without arms, which sample and train
-# nothing (config/analyses/).
+# Analyses of published numbers of right answers (config/analyses/): studies without arms, which do
+# not sample or train.
 
 
 localrules:

@@ -170,9 +170,9 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# This rule refuses test questions that are also in the pool, so its priority starts the rule before
-# all other jobs that are ready. The rules that sample do not depend on the output of this rule:
-# otherwise a new test set would sample the pool again.
+# This rule refuses test questions that are also in the pool. Its priority starts the rule before all
+# other jobs that are ready. No sampling rule depends on the output of this rule: otherwise a new test
+# set would sample the pool again.
 rule compare_splits:
     input:
         pool="results/tasks/{task}/train.jsonl",
@@ -225,7 +225,6 @@ rule fit_prompts:
     wildcard_constraints:
         model=any_of(names.sampled),
         task=any_of(names.sampled_tasks),
-        split="train|test",
     container:
         IMAGE["training"]
     params:

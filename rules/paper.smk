@@ -90,7 +90,7 @@ rule write_worth:
         prices=arguments.prices,
         code=arguments.code("paper/write_worth.py"),
     message:
-        "Say whether it was worth it ({wildcards.study})"
+        "Write the gains and costs of each arm ({wildcards.study})"
     shell:
         "python scripts/paper/write_worth.py --tables {input} --study {params.study:q} --prices {params.prices:q} --output {output}"
         " > {log} 2>&1"

@@ -95,23 +95,22 @@ def traceback_in(output: str) -> bool:
 
 
 # --- faults of a running workflow; each returns whether the workflow was still running
-# -----------------------------------------
 
 
-def one_of(workflow: Workflow, rng: random.Random) -> int | None:
+def draw_process(workflow: Workflow, rng: random.Random) -> int | None:
     """A process of the workflow; None if the workflow has ended."""
     members = sorted(workflow.members())
     return rng.choice(members) if members else None
 
 
-def _send(number: signal.Signals, then: signal.Signals | None = None) -> Callable:
+def _send(number: signal.Signals, next_signal: signal.Signals | None = None) -> Callable:
     def fault(workflow: Workflow, rng: random.Random) -> bool:
-        pid = one_of(workflow, rng)
+        pid = draw_process(workflow, rng)
         with contextlib.suppress(ProcessLookupError, TypeError):
             os.kill(pid, number)
-            if then:
+            if next_signal:
                 time.sleep(rng.uniform(0.1, 2))
-                os.kill(pid, then)
+                os.kill(pid, next_signal)
             return True
         return False
 
@@ -148,14 +147,14 @@ def disk_full(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def no_memory(workflow: Workflow, rng: random.Random) -> bool:
-    """Limit one process to little more memory than it has (RLIMIT_AS). OpenBLAS repeats a failed
-    allocation forever while it is loaded, so the process is killed after a while, as a system
-    without memory would do."""
-    pid = one_of(workflow, rng)
+    """Limit one process to little more memory than it has (RLIMIT_AS). The process is killed after
+    15 s, as a system without memory would do, because OpenBLAS repeats a failed allocation forever
+    while it is loaded."""
+    pid = draw_process(workflow, rng)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + rng.choice((0, 1 << 20, 1 << 24))
-        resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
+        limit_bytes = pages * resource.getpagesize() + rng.choice((0, 1 << 20, 1 << 24))
+        resource.prlimit(pid, resource.RLIMIT_AS, (limit_bytes, limit_bytes))
         end = time.monotonic() + 15
         while workflow.running() and pid in workflow.members():
             if time.monotonic() > end:
@@ -207,7 +206,6 @@ WHILE_RUNNING: dict[str, Callable[[Workflow, random.Random], bool]] = {
 
 
 # --- faults of files, before the workflow is started
-# ------------------------------------------------------------------------
 
 
 def cut(path: Path, rng: random.Random) -> None:
@@ -232,8 +230,8 @@ def replaced_by_a_folder(path: Path, rng: random.Random) -> None:
 
 def of_another_day(path: Path, rng: random.Random) -> None:
     """Set a modification time in the past or the future, as if the clock had jumped."""
-    then = time.time() + rng.choice((-400, -1, 1, 400)) * DAY
-    os.utime(path, (then, then))
+    modification_time = time.time() + rng.choice((-400, -1, 1, 400)) * DAY
+    os.utime(path, (modification_time, modification_time))
 
 
 def of_another_run(path: Path, rng: random.Random) -> None:
@@ -255,8 +253,8 @@ DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
 
 
 def damage(world: World, kind: str, rng: random.Random) -> Path:
-    """Damage one file that the workflow has written, or one run's folder of checkpoints; in half of
-    the cases its modification time is restored."""
+    """Damage one file that the workflow has written, or the checkpoints of a run. In half of the
+    cases, restore the modification time. Return the path."""
     kinds: dict[str, list[Path]] = {}
     for path in list_results(world):
         kinds.setdefault(path.name, []).append(path)
@@ -271,7 +269,7 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
 
 
 def list_results(world: World) -> list[Path]:
-    """Files that the workflow has written and that are not empty, without logs, which nothing
+    """Files that the workflow has written and that are not empty, without logs, which no program
     reads."""
     paths = [
         path
@@ -294,14 +292,14 @@ def read_only(world: World, rng: random.Random) -> Iterator[None]:
     stage = rng.choice([stage for stage in STAGES if not stage.startswith("..")])
     folder = world.folder / "results" / stage
     folder.mkdir(exist_ok=True)
-    how = ("chattr", "-R", "+i", "-i") if os.geteuid() == 0 else ("chmod", "-R", "a-w", "u+w")
-    done = subprocess.run([*how[:3], folder], capture_output=True, text=True, check=False)
+    command = ("chattr", "-R", "+i", "-i") if os.geteuid() == 0 else ("chmod", "-R", "a-w", "u+w")
+    done = subprocess.run([*command[:3], folder], capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"no folder can be made read-only here: {done.stderr}")
     try:
         yield
     finally:
-        subprocess.run([*how[:2], how[3], folder], check=True)
+        subprocess.run([*command[:2], command[3], folder], check=True)
 
 
 def begin(world: World, rng: random.Random, kept_stage: str | None = None) -> str:

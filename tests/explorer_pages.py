@@ -111,11 +111,13 @@ class Watched:
     def __init__(self, browser):
         self.page = browser.new_page(viewport={"width": 1400, "height": 900})
         self.page.set_default_timeout(600_000)  # milliseconds
-        self.said, self.asked = [], []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.said.append(dialog.message), dialog.dismiss()))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.messages, self.requests = [], []
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on(
+            "dialog", lambda dialog: (self.messages.append(dialog.message), dialog.dismiss())
+        )
+        self.page.on("request", lambda request: self.requests.append(request.url))
 
     def open(self, url):
         self.page.goto("about:blank")
@@ -150,9 +152,9 @@ class Watched:
 def watched(chromium):
     watched = Watched(chromium)
     yield watched
-    assert watched.said == [], "nothing is said on the console"
+    assert watched.messages == [], "the console is empty"
     assert [
-        url for url in watched.asked if not url.startswith(("file:", "data:", "about:", "blob:"))
+        url for url in watched.requests if not url.startswith(("file:", "data:", "about:", "blob:"))
     ] == []
     watched.page.close()
 

@@ -53,20 +53,22 @@ def ended(command: list[str], status: int, *streams: IO[str]) -> subprocess.Comp
     return subprocess.CompletedProcess(command, status, *(stream.read() for stream in streams))
 
 
-def run_by_program(command: list[str], **how) -> subprocess.CompletedProcess:
+def run_by_program(command: list[str], **options) -> subprocess.CompletedProcess:
     """`subprocess.run` for a program that starts Snakemake: a fork of the program, which has
     already imported Snakemake, runs Snakemake."""
     if command[:3] != [sys.executable, "-m", "snakemake"]:
-        return run_process(command, **how)
-    assert how.keys() == {"env", "capture_output", "text", "check"}, (
+        return run_process(command, **options)
+    assert options.keys() == {"env", "capture_output", "text", "check"}, (
         "only these options of subprocess.run are supported"
     )
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if not child:
-            # exit handlers of the program, for example to remove its temporary folders
+            # Remove the program's exit handlers, for example those that remove temporary folders.
             atexit._clear()
-            become("snakemake", command[3:], os.getcwd(), how["env"], (out.fileno(), err.fileno()))
+            become(
+                "snakemake", command[3:], os.getcwd(), options["env"], (out.fileno(), err.fileno())
+            )
         return ended(command, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), out, err)
 
 
@@ -94,20 +96,20 @@ def become(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    given = environment.get("PYTHONPATH", "").split(os.pathsep)
+    module_folders = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:] = [
         folder,
-        *filter(None, given),
+        *filter(None, module_folders),
         *(path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))),
     ]
     sys.argv = [program, *arguments]
     status = 0
     try:
         if program == "snakemake":
-            # Snakemake reads config.yaml with FullLoader; CFullLoader is eight times as fast
+            # Snakemake reads config.yaml with FullLoader; CFullLoader is eight times as fast.
             yaml.FullLoader = yaml.CFullLoader
             sys.path.insert(0, os.path.join(folder, "src"))
-            # do what .venv/bin/snakemake does
+            # Start Snakemake in the same way as .venv/bin/snakemake.
             runpy.run_module("hardgrpo.runtime.start", run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(program, run_name="__main__")

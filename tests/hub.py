@@ -32,13 +32,13 @@ class Hub:
     def __init__(self):
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.requests: list[tuple[str, str]] = []  # (method, path) of each request
-        self.broken = False  # if set, every answer has status 500
-        # a file whose download stops half-way, until the hub is closed
+        self.broken = False  # if True, every answer has status 500
+        # The download of this file stops half-way until the hub is closed.
         self.stall: str | None = None
         self.stalled, self.closing = threading.Event(), threading.Event()
 
     def add(self, kind: str, name: str, folder: Path) -> str:
-        """Serve a folder as repository `name` of `kind` ("models" or "datasets"); returns its
+        """Serve a folder as repository `name` of `kind` ("models" or "datasets"). Return its
         commit."""
         commit = hashlib.sha1(f"{kind}/{name}".encode()).hexdigest()
         self.repositories[kind, name] = Repository(Path(folder), commit)
@@ -101,7 +101,7 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
         kind, parts = ("datasets", parts[1:]) if parts[0] == "datasets" else ("models", parts)
     repository = hub.repositories.get((kind, "/".join(parts[:2])))
     if repository is None:
-        # The hub does not tell strangers whether a repository is private or does not exist.
+        # Without a token, the hub's answer is the same for a private and for a missing repository.
         return refuse(request, 401 if api else 404, "RepoNotFound")
     action, revision = (parts[2:4] + [None, None])[:2]
     file = "/".join(parts[4:])

@@ -1,5 +1,5 @@
-"""Run a program of scripts/ within the test's process: for tests with many cases, where a fork for
-each would take most of the time."""
+"""Run a program of scripts/ in the test's process, for tests with many cases, in which forks would
+take most of the time."""
 
 import contextlib
 import subprocess
@@ -9,12 +9,15 @@ from fuzzing.judge import run_program
 from hardgrpo.runtime.errors import UserError
 
 
-def run(folder: Path, name: str, *arguments: object) -> subprocess.CompletedProcess:
-    """`forked.run` for the program of this name, in a folder."""
+def run(
+    folder: Path, name: str, /, *arguments: object, **options: object
+) -> subprocess.CompletedProcess:
+    """`fork_server.run` for the program of this name in a folder, with `options` as in
+    `command_line.format_options`."""
     with contextlib.chdir(folder):
         try:
             return subprocess.CompletedProcess(
-                [name, *arguments], 0, run_program(name, *arguments), ""
+                [name, *arguments], 0, run_program(name, *arguments, **options), ""
             )
         except UserError as error:
             return subprocess.CompletedProcess([name, *arguments], 1, "", f"{error}\n")

@@ -29,14 +29,14 @@ def one_task(config: dict) -> None:
     task["probe"].update(samples=6)
     source = config["models"]["tiny"]["source"]
     source.update(steps=300, layers=2, seed=0, batch_size=64)
-    shown = {"length": [1, 2], "slip": dict.fromkeys("+-*/", 0.15)}
-    source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | shown}
+    changes = {"length": [1, 2], "slip": dict.fromkeys("+-*/", 0.15)}
+    source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | changes}
     source["demonstrations"]["arithmetic"]["share"] = {"first": 1.0, "last": 1.0}
     config["recipes"]["mini"].update(
         updates=4, prompts_per_update=4, group_size=4, checkpoint_every=2, learning_rate=5e-3
     )
     config["recipes"]["mini"]["adapter"] = {"rank": 4, "alpha": 16, "dropout": 0.0}
-    # this model is not pretrained on the tasks of the other studies
+    # This model is not pretrained on the tasks of the other studies.
     config["studies"] = {"mini": config["studies"]["mini"]}
     config["studies"]["mini"].update(
         tasks=["arithmetic"],
@@ -78,11 +78,15 @@ def is_listening(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def scores_by_transformers(model_folder: Path, adapters: list, prompts: list, spoken: list) -> list:
+def scores_by_transformers(
+    model_folder: Path, adapters: list, prompts: list, completions_by_adapter: list
+) -> list:
     """The log-probabilities, computed by transformers, of the tokens that vLLM sampled."""
     model = engines.load(str(model_folder))
     log_probabilities = []
-    for (_, adapted), completions in zip(engines.adapted_models(model, adapters), spoken):
+    for (_, adapted), completions in zip(
+        engines.adapted_models(model, adapters), completions_by_adapter
+    ):
         rows = []
         for prompt, (tokens, _) in zip(prompts, completions):
             with torch.inference_mode():
@@ -162,7 +166,7 @@ def assert_log_probabilities_of_weights(folder: Path, rows: list[dict]) -> None:
         Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in rows
     ]
     prompts = engines.tokenize(tokenizer, requests, {})
-    spoken = [
+    completions = [
         (
             tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
             + [tokenizer.eos_token_id],
@@ -170,7 +174,9 @@ def assert_log_probabilities_of_weights(folder: Path, rows: list[dict]) -> None:
         )
         for row in rows
     ]
-    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in rows]
-    (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
+    assert [len(ids) for ids, _ in completions] == [row["tokens"] for row in rows]
+    (scores,) = scores_by_transformers(
+        folder / "results/models/tiny", [None], prompts, [completions]
+    )
     for row, tokens in zip(rows, scores):
         assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)

@@ -1,8 +1,8 @@
-"""Run by the tests in an environment with xllamacpp: the HTTP server of llama.cpp itself.
+"""llama.cpp's HTTP server, which tests run in an environment with xllamacpp.
 
 python llama_server.py WEIGHTS.gguf NAME PORT CONTEXT SLOTS
 
-It samples SLOTS completions at a time, each with a context of CONTEXT tokens.
+The server samples SLOTS completions at a time, each with a context of CONTEXT tokens.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback address with OpenAI's interface, whose answers a test
+"""An HTTP server on the loopback address with OpenAI's interface, whose answers a test
 determines."""
 
 import hashlib
@@ -17,23 +17,19 @@ WORDS = ["red", "blue", "green"]
 
 
 class ModelServer:
-    """`answer(body, number)` returns CUT, a body, (status, body) or (status, body, headers); a body
-    is an object, a text or bytes. RAW followed by bytes is the response as it goes over the wire,
-    after which the connection ends.
+    """`answer(body, number)` returns CUT, a body, (status, body), (status, body, headers), or (RAW,
+    bytes): the bytes of the complete response, after which the connection ends. A body is an object,
+    a text or bytes.
 
-    `models` are listed at /v1/models; None: there is no list. `requests` holds the bodies in the order of their arrival, `headers` their headers with names in
-    small letters, `answered` the bodies of requests that were answered with completions.
+    /v1/models lists `models`; None: there is no list. `requests` holds the bodies of requests in the
+    order of their arrival, `headers` their headers with names in small letters, `answered` the
+    bodies of requests that were answered with completions.
     """
 
     def __init__(self):
         self.answer: Callable = lambda body, number: completions_of(body)
-        self.requests, self.headers, self.answered, self.paths, self.connections = (
-            [],
-            [],
-            [],
-            [],
-            set(),
-        )
+        self.requests, self.headers, self.answered, self.paths = [], [], [], []
+        self.connections = set()
         self.models: list[str] | None = None
         self.owner = "vllm"  # owner of the listed models
         self.lock, self.in_flight, self.most_in_flight = threading.Lock(), 0, 0

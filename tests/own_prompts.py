@@ -32,8 +32,8 @@ OVERLAY = {
 
 @pytest.fixture(scope="session")
 def untrained(tmp_path_factory) -> Path:
-    """A model that says `red`, `blue` and `####` at random, so that some problems are solved in
-    some samples."""
+    """A model that writes `red`, `blue` and `####` at random, so that some samples solve a
+    problem."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

@@ -3,9 +3,9 @@ node with a fake GPU.
 
     python tests/slurm_cluster.py FOLDER   # runs until Ctrl-C; prints the variables to export in another shell
 
-Everything lives in one folder and on ports of 127.0.0.1 that were free: configuration, sockets,
-database, logs. /etc/slurm is neither read nor written, so a Slurm that this machine belongs to is
-left alone. The daemons are children of this process and end with it, however it ends.
+Configuration, sockets, database and logs are in one folder. The daemons listen on free ports of
+127.0.0.1. /etc/slurm is neither read nor written, so the cluster does not affect a Slurm of this
+machine. The daemons are children of this process and always end with it.
 """
 
 import ctypes
@@ -153,7 +153,7 @@ class Cluster:
         for node in NODES:
             device = self.base / f"{node}.gpu"
             if not device.exists():
-                # like /dev/null: slurmd needs a device file
+                # slurmd needs a device file: here a copy of /dev/null.
                 os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
         settings["accounting"] = ACCOUNTING_CONF.format(**settings) if self.accounting else ""
         self.write("slurm.conf", SLURM_CONF.format(**settings))
@@ -230,7 +230,7 @@ class Cluster:
 
     def start_node(self, node: str) -> None:
         self.run("slurmd", "-D", "-N", node, name=node)
-        # Tell a node that is down to resume until it is ready.
+        # A node that is down must be told to resume.
         ready = f"sinfo -h -n {node} -o %T | grep -qE '^(idle|mixed|allocated)$' || {{ scontrol update nodename={node} state=resume; false; }}"
         self.wait(node, "sh", "-c", ready)
 
@@ -263,7 +263,7 @@ class Cluster:
             except (RuntimeError, subprocess.TimeoutExpired):
                 time.sleep(0.2)
         log = (self.base / "log" / f"{daemon}.out").read_text(errors="replace")
-        raise RuntimeError(f"{daemon} does not answer; it said:\n{log[-3000:]}")
+        raise RuntimeError(f"{daemon} does not answer; its output:\n{log[-3000:]}")
 
     def kill(self, daemon: str) -> None:
         self.daemons[daemon].kill()
@@ -310,7 +310,7 @@ def main() -> None:
     reason = missing()
     if reason or len(sys.argv) != 2:
         sys.exit(f"error: {reason or 'expected a folder'}")
-    # a shell starts background jobs with SIGINT ignored
+    # A shell starts background jobs with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit())
     cluster = Cluster(Path(sys.argv[1]))

@@ -24,8 +24,8 @@ def study(config: dict) -> None:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory) -> World:
-    """The training and everything before it, without Slurm and without a fault, by the first worker
-    that asks. Tests must not change it."""
+    """A world with the training and all earlier stages, without Slurm and without a fault. The first
+    worker makes the world. Tests must not change it."""
     with one_worker_at_a_time(tmp_path_factory, "undisturbed") as folder:
         if not (folder / "done").exists():
             world = World(folder / "world")

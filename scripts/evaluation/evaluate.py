@@ -8,10 +8,9 @@ grade every completion.
         --completions swaps.jsonl.gz
 
 Without --checkpoints, the program evaluates the base model --model, as step 0. With --checkpoints,
-the program evaluates the checkpoints, and with --base also the base model. One engine serves the
-base model and all checkpoints that are adapters. Full checkpoints are loaded one by one. The random
-seed of a completion depends only on --seed, the problem and the sample number, so the base model
-and the checkpoints of all runs use the same random numbers.
+the program evaluates the checkpoints, and with --base also the base model. The random seed of a
+completion depends only on --seed, the problem and the sample number, so the base model and the
+checkpoints of all runs use the same random numbers.
 """
 
 from hardgrpo.data import evaluations, tasks

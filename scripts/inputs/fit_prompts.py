@@ -1,5 +1,5 @@
-"""Write the problems whose prompts and completions fit into a model's context, and report all
-others.
+"""Write the problems whose prompts and completions fit into a model's context, and report the
+problems that do not fit.
 
     python scripts/inputs/fit_prompts.py --model results/models/tiny \\
         --problems results/tasks/swaps/train.jsonl --prompt '{question}' --completion-tokens 64 \\
@@ -35,22 +35,22 @@ def main() -> None:
 
     from hardgrpo.sampling import engines  # imports torch: see hardgrpo.runtime.warm
 
-    questions = [
+    requests = [
         Request(tuple(tasks.messages(args.prompt, problem["question"])), seed=0, temperature=1.0)
         for problem in problems
     ]
     lengths = [
         len(prompt)
-        for prompt in engines.tokenize(engines.load_tokenizer(args.model), questions, args.chat)
+        for prompt in engines.tokenize(engines.load_tokenizer(args.model), requests, args.chat)
     ]
-    longest = engines.max_prompt_tokens(args.model, args.completion_tokens)
+    max_tokens = engines.max_prompt_tokens(args.model, args.completion_tokens)
     too_long = [
         (problem, length)
         for problem, length in zip(problems, lengths)
-        if longest is not None and length > longest
+        if max_tokens is not None and length > max_tokens
     ]
     if too_long:
-        report(args, too_long, len(problems), longest)
+        report(args, too_long, len(problems), max_tokens)
     too_long_ids = {problem["id"] for problem, _ in too_long}
     files.write_jsonl(
         args.output, [problem for problem in problems if problem["id"] not in too_long_ids]
@@ -61,14 +61,14 @@ def main() -> None:
 
 
 def report(
-    args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, longest: int
+    args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, max_tokens: int
 ) -> None:
     """Print the prompts that are too long. Raise a `UserError` if more than 1 % are."""
     names = errors.first_entries(
         [f"'{problem['id']}' ({length} tokens)" for problem, length in too_long]
     )
     message = (
-        f"{args.problems}: {len(too_long)} of {problems} prompts are too long for {args.model}, whose context leaves {longest} tokens beside"
+        f"{args.problems}: {len(too_long)} of {problems} prompts are too long for {args.model}, whose context leaves {max_tokens} tokens beside"
         f" completions of {args.completion_tokens}: {names}"
     )
     if len(too_long) > tasks.UNREADABLE_SHARE * problems:

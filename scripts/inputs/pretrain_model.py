@@ -5,8 +5,9 @@ Face folder.
         --output results/models/tiny
 
 `settings.json` is the model's `source` in the configuration, with source and prompt of the task
-added to each demonstration. Questions in the files of --exclude (the splits of the tasks) are never
-demonstrated. The workflow does not exclude facts, because a model knows only demonstrated facts.
+added to each demonstration. No demonstration has a question of the files of --exclude (the splits
+of the tasks). The workflow does not exclude facts, because a model memorises only demonstrated
+facts.
 """
 
 from hardgrpo.data import tasks
@@ -42,7 +43,7 @@ def main() -> None:
     import torch  # imported here, see hardgrpo.runtime.warm
     from transformers import logging
 
-    # a second thread gains nothing; replicates are pretrained side by side
+    # A second thread gains nothing; replicates are pretrained side by side.
     torch.set_num_threads(1)
     if exact_products.is_narrow(settings["hidden_size"]) and environments.is_exact():
         exact_products.install()

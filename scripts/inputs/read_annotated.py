@@ -34,20 +34,20 @@ def main() -> None:
     graders.check_grader(args.grader, args.annotated)
 
     pool = tasks.read_problems(args.problems, needs_answer=False)
-    filled = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)
+    annotated = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)
     by_id = {problem["id"]: problem for problem in pool}
     files.write_jsonl(
         args.output,
-        (by_id[identity] | {"answer": answer} for identity, answer in filled.answers.items()),
+        (by_id[identity] | {"answer": answer} for identity, answer in annotated.answers.items()),
     )
-    for note in filled.notes:
+    for note in annotated.notes:
         print(f"warning: {args.annotated}: {note}")
-    if filled.unanswered:
-        ids = errors.printable(", ".join(filled.unanswered))
+    if annotated.unanswered:
+        ids = errors.printable(", ".join(annotated.unanswered))
         print(
-            f"warning: {args.annotated}: {len(filled.unanswered)} rows have no answer and are left out: {ids}"
+            f"warning: {args.annotated}: {len(annotated.unanswered)} rows have no answer and are left out: {ids}"
         )
-    print(f"{args.output}: {len(filled.answers)} problems have answers")
+    print(f"{args.output}: {len(annotated.answers)} problems have answers")
 
 
 if __name__ == "__main__":

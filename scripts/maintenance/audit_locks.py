@@ -66,11 +66,8 @@ def audit_lock(lock: Path) -> list[dict]:
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         return json.loads(process.stdout)["dependencies"]
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # pip-audit ends with a traceback if it reaches no server
+    # pip-audit ends with a traceback if it reaches no server.
+    except (ValueError, KeyError, TypeError):
         last_line = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[
             -1
         ]

@@ -20,8 +20,8 @@ import os
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent / "bench"
-NAMES = sorted(path.stem for path in HERE.glob("*.py"))
+BENCHMARKS = Path(__file__).parent / "bench"
+NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
     if options.repeats < 1:
         raise errors.UserError(f"--repeats is {options.repeats}, expected at least 1")
 
-    sys.path.insert(0, str(HERE))
+    sys.path.insert(0, str(BENCHMARKS))
     options.output = Path(options.output)
     rows, skipped = [], []
     for name in options.only:
@@ -74,7 +74,7 @@ def main() -> None:
             continue
         rows += benchmark_rows
         print_rows(benchmark_rows)
-        # after each benchmark, so that an interrupt loses no rows
+        # Write after each benchmark, so that an interrupt loses no rows.
         files.write_rows(options.output / "bench.csv", COLUMNS, rows)
     print(*skipped, sep="\n")
     if rows:
@@ -102,8 +102,7 @@ def format_number(value: float | None) -> str:
 
 def write_figure(rows: list[dict], folder: Path) -> None:
     """Draw the rows that have a target as bench.pdf and bench.png."""
-    # imported after the benchmarks, so that they start without it
-    from hardgrpo.report import plotting
+    from hardgrpo.report import plotting  # imports matplotlib, which no benchmark needs
 
     target_rows = [
         row | compare_with_target(row)

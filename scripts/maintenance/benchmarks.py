@@ -41,11 +41,8 @@ def row(
     target: str = "",
 ) -> dict:
     """A row of the table. The default of `ratio` is ours / baseline; with pairs, pass the median of
-    their ratios instead.
-
-    `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. The column `met` says whether
-    the condition holds; None without a target.
-    """
+    their ratios. `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. The column
+    `met` says whether the condition holds; None without a target."""
     if ratio is None and baseline:
         ratio = project_value / baseline
     quantities = {
@@ -66,11 +63,8 @@ def measure_pairs(
     project: Callable[[], float], baseline: Callable[[], float], repeats: int
 ) -> tuple[float, float, float]:
     """(median of the project, median of the baseline, median of the ratios by pair); each call
-    measures once.
-
-    Every second pair starts with the baseline, so that the order (a cold cache, a processor that
-    slows down) favours neither.
-    """
+    measures once. Every second pair starts with the baseline, so that the order (a cold cache, a
+    processor that slows down) favours neither."""
     pairs = []
     for number in range(repeats):
         calls = (project, baseline) if number % 2 == 0 else (baseline, project)
@@ -94,10 +88,7 @@ def run(
     command: list[str], folder: Path | None = None, **environment: str
 ) -> tuple[float, float, str]:
     """(wall seconds, processor seconds including child processes, output) of a command in `folder`
-    (default: this clone).
-
-    Raise a `UserError` if the command fails.
-    """
+    (default: this clone). Raise a `UserError` if the command fails."""
     folder = folder or ROOT
     earlier_usage, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -163,7 +154,7 @@ def from_demo(*patterns: str) -> list[Path]:
     no file."""
     first_paths = [min(glob.glob(str(ROOT / pattern)), default=None) for pattern in patterns]
     if None in first_paths:
-        raise Skipped(f"{patterns[first_paths.index(None)]} is not there; run `make demo` first")
+        raise Skipped(f"{patterns[first_paths.index(None)]} is missing; run `make demo` first")
     return list(map(Path, first_paths))
 
 

@@ -9,9 +9,9 @@ without options, with the environment). The base is the definition's pinned imag
 can be reached, it is a Debian 12 from debootstrap with its Python 3.11, which the locks support.
 In the image for figures, a small study is then drawn from its committed summaries, with its paper.
 
-While an image is built, pip uses this machine's settings for package indexes and proxies. The result
-does not contain them. The sections run as root in a chroot, which does not confine root. Therefore the program
-refuses a folder that another account owns or can write to.
+While an image is built, pip uses this machine's settings for package indexes and proxies. The image
+does not contain these settings. The sections run as root in a chroot, which does not confine root.
+Therefore the program refuses a folder that another account owns or can write to.
 """
 
 import repository_files
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def read_definition(name: str) -> Definition:
-    """The sections of envs/NAME.def, as they are written. Raise a `UserError` for a missing one."""
+    """The sections of envs/NAME.def. Raise a `UserError` for a missing section."""
     path = f"envs/{name}.def"
     head, *parts = re.split(r"(?m)^%(\w+)[ \t]*\n", files.read_text(ROOT / path))
     sections = dict(zip(parts[::2], parts[1::2]))
@@ -105,7 +105,7 @@ def check_image(definition: Definition, folder: Path) -> None:
         run(folder, container, f"%post of {definition.name}", definition.post, "-ex", settings)
         write_file(folder, container, ENVIRONMENT_FILE, f"#!/bin/sh\n{definition.environment}")
         write_file(folder, container, TEST_FILE, f"#!/bin/sh\n\n{definition.test}")
-        # other programs than Apptainer read the environment of an OCI image from its settings
+        # Programs other than Apptainer read the environment of an OCI image from its settings.
         for name, value in read_exports(definition.environment).items():
             buildah(folder, "config", "--env", f"{name}={value}", container)
         step(f"{definition.name}: %test")
@@ -151,7 +151,7 @@ def make_container(definition: Definition, folder: Path) -> tuple[str, str]:
         (folder / COMPLETE).touch()
     container = buildah(folder, "from", "scratch")
     buildah(folder, "add", "--quiet", container, debian, "/")
-    # like the pinned image: Python and pip in /usr/local
+    # As in the pinned image, Python and pip are in /usr/local.
     run(folder, container, "the base's Python", "python3 -m venv /usr/local")
     return container, "Debian 12 with its Python"
 
@@ -173,7 +173,7 @@ def build_settings() -> list[str]:
 
 
 def read_exports(environment: str) -> dict[str, str]:
-    """The variables that an %environment sets. A variable that it unsets is empty."""
+    """The variables of an %environment section. A variable that the section unsets is empty."""
     exports = dict(re.findall(r"(?m)^\s*export (\w+)=(\S*)$", environment))
     unset = re.findall(r"(?m)^\s*unset (.+)$", environment)
     return exports | {name: "" for names in unset for name in names.split()}
@@ -219,8 +219,8 @@ def draw_study(folder: Path, container: str) -> None:
 
 
 def test_archive(definition: Definition, folder: Path, archive: Path) -> None:
-    """Run %test again in a container from the archive, and look for this machine's settings in its
-    configuration. Raise a `UserError` for what differs."""
+    """Run %test again in a container from the archive. Raise a `UserError` if the test fails, or if
+    the configuration of the archive contains this machine's settings."""
     container = buildah(folder, "from", "--quiet", f"oci-archive:{archive}")
     try:
         run(folder, container, f"%test of {archive.name}", in_environment(TEST_FILE))
@@ -240,8 +240,7 @@ def run(
     options: str = "-e",
     settings: list[str] = (),
 ) -> None:
-    """Run a script in a container with /bin/sh. Raise a `UserError` that names the script
-    if it fails."""
+    """Run a script in a container with /bin/sh. Raise a `UserError` if the script fails."""
     process = subprocess.run(
         [*command(folder), "run", "--isolation", "chroot", *settings, container]
         + ["--", "/bin/sh", options, "-c", script],
@@ -252,7 +251,8 @@ def run(
 
 
 def command(folder: Path) -> list[str]:
-    """The beginning of every call of buildah: storage in the folder, without an overlay file system."""
+    """The first words of every call of buildah: storage in the folder, without an overlay file
+    system."""
     storage = ["--root", str(folder / "storage"), "--runroot", str(folder / "run")]
     return ["buildah", "--storage-driver", "vfs", *storage]
 

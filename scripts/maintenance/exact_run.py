@@ -4,9 +4,9 @@ equal on every x86-64 processor with AVX2.
     python scripts/maintenance/exact_run.py --output FOLDER
     qemu-x86_64 -cpu Haswell .venv/bin/python scripts/maintenance/exact_run.py --output FOLDER
 
-The run pretrains a model, probes it, trains it by GRPO and evaluates it, all in one process, because
-an emulated processor takes minutes to load torch.
-tests/end_to_end/exact_run.sha256 holds the lines that are expected.
+The program pretrains a model, probes it, trains it by GRPO and evaluates it, all in one process,
+because an emulated processor takes minutes to load torch. tests/end_to_end/exact_run.sha256 holds
+the expected lines.
 """
 
 from hardgrpo.runtime import checksums, environments, errors, files
@@ -21,7 +21,7 @@ from pathlib import Path
 
 SCRIPTS = Path(__file__).parents[1]
 QUESTIONS, SAMPLES, TOKENS = 4, 2, 6
-# Recall is the task with the shortest answers.
+# Facts have the shortest answers of all generated tasks.
 TASK = {"kind": "generated", "family": "facts", "seed": 17, "train": QUESTIONS, "test": QUESTIONS}
 MODEL = {
     "seed": 0,
@@ -47,7 +47,7 @@ MODEL = {
         }
     },
 }
-# An untrained model is never right, so that completions that end are rewarded.
+# Completions that end are rewarded, because a model after 12 steps is never right.
 RECIPE = {
     "objective": "grpo",
     "updates": 2,
@@ -158,7 +158,7 @@ def run_stages() -> None:
 
 
 def run(program: str, **arguments) -> None:
-    """Run a program of scripts/ in this process, and keep what it prints out of standard output."""
+    """Run a program of scripts/ in this process. Its standard output goes to standard error."""
     sys.argv = [str(SCRIPTS / program)]
     for name, value in arguments.items():
         option = f"--{name.replace('_', '-')}"

@@ -68,12 +68,10 @@ def main() -> None:
 
 def make_debian(root: Path, release: str) -> None:
     """Install a Debian in the folder `root`, or reuse the Debian that an earlier call installed.
-
-    Raise a `UserError` for a folder that cannot be trusted.
-    """
+    Raise a `UserError` for a folder that another account can change."""
     check_owner(root)
     root.mkdir(parents=True, exist_ok=True)
-    check_owner(root)  # another account may have created the folder in between
+    check_owner(root)  # again: another account may have created the folder since the first check
     if not any(root.iterdir()):
         run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, root])
         (root / COMPLETE).touch()
@@ -95,8 +93,8 @@ def check_owner(path: Path) -> None:
 
 
 def read_commands(readme: str, quick: bool) -> list[str]:
-    """The commands of README.md: first all other commands, then the dry-runs. With `quick`: `make
-    setup`, then the dry-runs."""
+    """The commands of README.md, the dry-runs last. With `quick`: `make setup`, then the
+    dry-runs."""
     matches = re.findall(
         r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE
     )
@@ -108,7 +106,7 @@ def read_commands(readme: str, quick: bool) -> list[str]:
 
 def copy_clone(folder: Path) -> None:
     """Copy the repository's files from the working tree and commit them. Environments and results of
-    an earlier call stay, locks are removed."""
+    an earlier call stay; Snakemake's locks are removed."""
     shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
     repository_files.copy_to(folder)
     git = [

@@ -20,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).parent / "gpu_checks"
+CHECK_FOLDER = Path(__file__).parent / "gpu_checks"
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    sys.path.insert(0, str(HERE))
+    sys.path.insert(0, str(CHECK_FOLDER))
     import checklist
     from workbench import REAL, Workbench, one_model, stand_in
 

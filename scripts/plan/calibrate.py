@@ -1,5 +1,5 @@
-"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which plans and
-walltimes use from then on.
+"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which all later
+plans and walltimes use.
 
     python scripts/plan/calibrate.py              # calibrate from all finished jobs in results/
     python scripts/plan/calibrate.py --check 0    # compare the other seeds with a calibration on seed 0
@@ -35,7 +35,7 @@ def main() -> None:
         "--check",
         type=int,
         metavar="SEED",
-        help="predict the other seeds from this seed instead of writing",
+        help="instead of writing, predict the jobs of the other seeds from the jobs of this seed",
     )
     args = parser.parse_args()
 
@@ -46,7 +46,7 @@ def main() -> None:
     finished_jobs = calibration.read_finished_jobs(args.results, config)
     if not finished_jobs:
         raise errors.UserError(
-            f"{args.results}: no finished job has a provenance.json there, of the models, tasks, recipes and policies in {args.config};"
+            f"{args.results}: no provenance.json of a finished job with the models, tasks, recipes and policies of {args.config};"
             " run some jobs first, or name another --results"
         )
     if args.check is not None:
@@ -56,7 +56,7 @@ def main() -> None:
     fitted = calibration.calibrate(finished_jobs, gpu)
     calibration.write(fitted, args.output)
     print(
-        f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; plans and walltimes use it from now on"
+        f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; all later plans and walltimes use this file"
     )
 
 

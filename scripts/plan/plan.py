@@ -6,12 +6,12 @@ path. No job runs.
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
     .venv/bin/snakemake --profile slurm plan --config study=paper      # the same from Snakemake
 
-The jobs are the unfinished jobs of `snakemake -n`. src/hardgrpo/planning/durations.py estimates
-the time of each job; after a call of `scripts/plan/calibrate.py`, the estimates are corrected by
-the times of finished jobs. The program prints
-a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest effects that the
-design would detect), power.csv (the seeds that published differences need), labels.csv (the labels
-that each run buys), plan.json and plan.html (with a Gantt chart) to results/plan/.
+The jobs are the unfinished jobs of `snakemake -n`. src/hardgrpo/planning/durations.py estimates the
+time of each job; scripts/plan/calibrate.py corrects the estimates by the times of finished jobs.
+The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest
+effects that the design would detect), power.csv (the seeds that published differences need),
+labels.csv (the labels that each run buys), plan.json and plan.html (with a Gantt chart) to
+results/plan/.
 """
 
 from hardgrpo.analysis import claims, published
@@ -84,10 +84,8 @@ def main() -> None:
     dry_run: list[dict] = []
     outputs: set[str] = set()
     effects, power_rows, label_rows = [], [], []
-    printed_results = (
-        published.read(ROOT / paths.PUBLISHED),
-        published.read_readings(ROOT / paths.PUBLISHED),
-    )
+    published_results = published.read(ROOT / paths.PUBLISHED)
+    readings = published.read_readings(ROOT / paths.PUBLISHED)
     for study in studies:
         facts, jobs = plan_jobs(args, study)
         config, gpu = facts["config"], args.gpu or facts["setting"]["gpu"]
@@ -98,7 +96,8 @@ def main() -> None:
             power_rows += power.required_seeds(
                 planned_study,
                 claims.read(ROOT / "paper/claims.yaml"),
-                *printed_results,
+                published_results,
+                readings,
                 config["data"],
                 gpu,
             )
@@ -161,7 +160,7 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
         configfiles = list(args.configfile)
         if args.seeds or args.completion_tokens:
             # --list-rules runs no job, but the Snakefile writes the configuration to
-            # HARDGRPO_PLAN_FACTS
+            # HARDGRPO_PLAN_FACTS.
             snakemake([*command, "--list-rules"], configfiles, environment)
             what_if.write_text(
                 yaml.safe_dump(overrides(args, files.read_json(facts)["config"])), encoding="utf-8"
@@ -201,9 +200,8 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
 
 
 def parse_limits(text: str, tasks: dict, study_tasks: list[str]) -> dict[str, int]:
-    """{task: completion limit} of --completion-tokens. A single limit is that of all `study_tasks`.
-    `tasks` is the section of the configuration. Raise a `UserError` for a malformed
-    option."""
+    """{task: completion limit} of --completion-tokens. A single limit applies to all `study_tasks`.
+    `tasks` is the section of the configuration. Raise a `UserError` for a malformed option."""
     if text.isdigit() and int(text):
         return dict.fromkeys(study_tasks, int(text))
     limits = {}
@@ -243,7 +241,7 @@ def job_row(job: plans.PlannedJob) -> dict:
 
 
 def largest_device(planned_jobs: list, models: dict, data: str) -> str:
-    """The device of the plan whose assumptions are stated: a GPU if a job needs one, else that of
+    """The device whose assumptions the plan states: a GPU if a job needs one, else the device of
     the widest model (`durations.place`)."""
     if any(job.estimate.gpus for job in planned_jobs):
         return "gpu"

@@ -4,9 +4,9 @@ on the same samples.
     python scripts/probe/cut_completions.py --model results/models/wordy \\
         --completions ample.jsonl.gz --completion-tokens 60 --output tight.jsonl.gz
 
-This command cuts a probe. `--samples 1 --of 8` keeps the first of the eight samples by which
-prompts are chosen, and all held-out samples (numbered from 8). To cut an evaluation, also give the
-evaluation's graded completions (--graded). The program then grades the cut completions again
+This command cuts a probe. `--samples 1 --of 8` keeps the first of the eight samples that determine
+the choice of prompts, and all held-out samples (numbered from 8). To cut an evaluation, also give
+the evaluation's graded completions (--graded). The program then grades the cut completions again
 (--problems, --grader, --output-graded).
 """
 
@@ -44,8 +44,8 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="the cut completions")
     parser.add_argument("--output-graded", help="graded completions of the cut evaluation")
     args = parser.parse_args()
-    evaluation = [args.graded, args.problems, args.grader, args.output_graded]
-    if any(evaluation) and not all(evaluation):
+    evaluation_options = [args.graded, args.problems, args.grader, args.output_graded]
+    if any(evaluation_options) and not all(evaluation_options):
         parser.error("--graded, --problems, --grader and --output-graded belong together")
     if (args.samples is None) != (args.of is None) or args.samples and args.graded:
         parser.error("--samples and --of belong together, and are for a probe")
@@ -118,7 +118,7 @@ def main() -> None:
 
 def read_lengths(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, str]]:
     """(tokens, finish reason) of each completion, read from the evaluation. Raise a `UserError` if
-    they do not match."""
+    the completions are not those of the evaluation."""
     frame = evaluations.read(args.graded)
     key_columns = ["step", "id", "decoding", "sample"]
     lengths_by_key = {

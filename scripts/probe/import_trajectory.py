@@ -1,5 +1,5 @@
-"""Split the trajectory of a training run into pass rates of the first epochs, for choosing subsets,
-and later epochs.
+"""Split the trajectory of a training run: pass rates of the first epochs, to choose subsets, and
+the later epochs.
 
     python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz \\
         --chosen-from 3 --difficulty results/difficulty/M/P.csv \\
@@ -39,9 +39,8 @@ def main() -> None:
     )
     rows = []
     for prompt, epochs in first.items():
-        samples, correct = (
-            sum(row[column] for row in epochs) for column in ("rollouts", "correct")
-        )
+        samples = sum(row["rollouts"] for row in epochs)
+        correct = sum(row["correct"] for row in epochs)
         counts = {
             "id": prompt,
             "samples": samples,
@@ -55,10 +54,8 @@ def main() -> None:
         list(trajectory_files.COLUMNS),
         [row for epochs in later.values() for row in epochs],
     )
-    mean, unsolved = (
-        sum(row["pass_rate"] for row in rows) / len(rows),
-        sum(row["correct"] == 0 for row in rows),
-    )
+    mean = sum(row["pass_rate"] for row in rows) / len(rows)
+    unsolved = sum(row["correct"] == 0 for row in rows)
     print(
         f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {unsolved} never solved"
     )

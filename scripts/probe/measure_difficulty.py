@@ -76,7 +76,7 @@ def main() -> None:
     rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
     for problem in problems:
         rows.append(prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader))
-        # each undecided completion takes most of a minute, so check after each problem
+        # An undecided completion takes most of a minute, so check after each problem.
         undecided += rows[-1]["undecided"]
         graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:
@@ -104,20 +104,16 @@ def main() -> None:
         print(f"{args.output}: the completions have no prompts, so they are not graded with them")
         return
     if args.stopped is not None:
-        complete, sampled = (
-            sum(row["complete"] for row in rows),
-            sum(row["samples"] for row in rows),
-        )
+        complete = sum(row["complete"] for row in rows)
+        sampled = sum(row["samples"] for row in rows)
         print(
             f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions, {complete} problems have all"
             f" {args.samples}; the others have bounds instead of a pass rate"
         )
         return
     total = sum(row["samples"] for row in rows)
-    correct, unsolved = (
-        sum(row["correct"] for row in rows),
-        sum(row["correct"] == 0 for row in rows),
-    )
+    correct = sum(row["correct"] for row in rows)
+    unsolved = sum(row["correct"] == 0 for row in rows)
     print(
         f"{args.output}: {len(rows)} problems, {total} completions, mean pass rate {correct / total:.3f}, {unsolved} never solved"
     )

@@ -66,8 +66,7 @@ def main() -> None:
     problems = tasks.readable_problems(
         tasks.read_problems(args.problems), args.grader, args.problems
     )
-    # imported here, because it loads NumPy, see hardgrpo.runtime.warm
-    from hardgrpo.selection import early_stopping
+    from hardgrpo.selection import early_stopping  # loads NumPy: see hardgrpo.runtime.warm
 
     targets = read_targets(args.stop_for, [problem["id"] for problem in problems], args.samples)
     programs.start(args)
@@ -113,7 +112,7 @@ def main() -> None:
             f"probe {args.output}, at most", full, "completions", start=resumed
         ) as progress:
             remaining_batches = draw_batches()
-            # start an engine only if there is something to sample
+            # Start an engine only if a sample is missing.
             if first_batch := next(remaining_batches, None):
                 remaining_batches = itertools.chain([first_batch], remaining_batches)
                 for completions in programs.sample(
@@ -151,8 +150,8 @@ def main() -> None:
 
 
 def read_targets(stop_for, ids: list[str], samples: int) -> list:
-    """The target subsets of --stop-for. Raise a `UserError` if it is not a list of policies with
-    seeds."""
+    """The target subsets of --stop-for. Raise a `UserError` if the option is not a list of policies
+    with seeds."""
     from hardgrpo.selection import early_stopping
 
     entries = stop_for if isinstance(stop_for, list) else []

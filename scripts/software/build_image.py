@@ -35,7 +35,7 @@ def main() -> None:
             f" the image on a machine that has one of them and copy the image here: {command}"
         )
     with tempfile.TemporaryDirectory() as folder, files.atomic(args.output) as image:
-        # spython calls `singularity`; apptainer also works under this name
+        # spython calls `singularity`; apptainer also works under this name.
         if not shutil.which("singularity"):
             Path(folder, "singularity").symlink_to(shutil.which("apptainer"))
             os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], folder])

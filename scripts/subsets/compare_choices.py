@@ -10,10 +10,10 @@ of labels to buy.
 A recording has one line per prompt: question, answer, and completions (a list of two or more,
 equally many for all prompts). A random half of each prompt's completions is used to choose prompts,
 and the other half to measure the chosen prompts. The program also prints the table. Several
-recordings are treated separately. For each recording, --probed-by names a recording of another
+recordings are compared separately. For each recording, --probed-by names a recording of another
 model on the same questions. Additional rows then hold the choices by the other model's completions,
-measured on the recording. Instead of a recording, the program also reads the files of a probe: the
-problems with answers, and the completions of all shards.
+measured on the recording. The second command reads a probe instead of a recording: the problems
+with answers, and the completions of all shards.
 """
 
 from hardgrpo.data import completions, tasks

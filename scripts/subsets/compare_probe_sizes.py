@@ -1,13 +1,13 @@
-"""Compare probe sizes on measured difficulties: how prompts that are chosen by K completions
-behave, for each rule by pass rates.
+"""Compare probe sizes on measured difficulties: the properties of the prompts that each rule by
+pass rates chooses from K completions.
 
     python scripts/subsets/compare_probe_sizes.py --difficulty D.csv --output probe_sizes.csv
 
-A difficulty file has the columns id, samples and correct, and one row per prompt;
-scripts/probe/measure_difficulty.py writes such files. Prompts are chosen by K of their completions,
-and the chosen prompts are measured on a group of the remaining completions. The numbers are
-computed, not simulated. The program prints the table and the smallest sufficient K: all larger
-probes raise the share of mixed groups by at most one percentage point.
+A difficulty file has the columns id, samples and correct, and one row per prompt
+(scripts/probe/measure_difficulty.py). Prompts are chosen by K of their completions, and the chosen
+prompts are measured on a group of the remaining completions. The numbers are computed, not
+simulated. The program prints the table and the smallest sufficient K: larger probes raise the share
+of mixed groups by at most one percentage point.
 """
 
 from hardgrpo.runtime import errors, files
@@ -89,7 +89,7 @@ def read_counts(path: str) -> tuple[np.ndarray, np.ndarray]:
     """(correct, samples) of each prompt. Raise a `UserError` if counts are missing or impossible,
     or if there are no rows."""
     rows = files.read_rows(path, {"id": str, "samples": int, "correct": int})
-    wrong = [
+    row_errors = [
         errors.RowError(
             path,
             f"row {line}",
@@ -101,7 +101,7 @@ def read_counts(path: str) -> tuple[np.ndarray, np.ndarray]:
         or row["correct"] is None
         or not 0 <= row["correct"] <= row["samples"]
     ]
-    errors.refuse_rows(wrong)
+    errors.refuse_rows(row_errors)
     if not rows:
         raise errors.UserError(f"{path}: the file has no rows; measure a pool first")
     return np.array([row["correct"] for row in rows]), np.array([row["samples"] for row in rows])

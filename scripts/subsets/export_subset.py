@@ -51,9 +51,9 @@ def main() -> None:
         problem["id"]: problem for problem in tasks.read_problems(args.problems, needs_answer=False)
     }
     chosen = tasks.read_subset(args.subset, problems, args.problems)
-    as_table = spreadsheets.is_table(args.output)
+    is_table = spreadsheets.is_table(args.output)
     facts = read_facts(args.facts)
-    contents = read_pool([problems[prompt] for prompt in chosen], args.files, as_table)
+    contents = read_pool([problems[prompt] for prompt in chosen], args.files, is_table)
     rows, lines = [problems[prompt] for prompt in chosen], None
     if contents:
         rows, lines = original_rows(rows, contents, args.problems)
@@ -65,7 +65,7 @@ def main() -> None:
             ],
             None,
         )
-    if as_table:
+    if is_table:
         form = contents[0].form if contents else spreadsheets.Form()
         files.write_text(args.output, format_csv(rows, form, for_people=bool(args.to_annotate)))
     elif lines is None:
@@ -98,7 +98,7 @@ class Content:
     form: spreadsheets.Form | None
 
 
-def read_pool(chosen: list[dict], paths: list[str], as_table: bool) -> list[Content]:
+def read_pool(chosen: list[dict], paths: list[str], is_table: bool) -> list[Content]:
     """The pool's files, if all have the output's format and every chosen problem has a position in
     them; otherwise an empty list."""
     have_positions = all(
@@ -106,7 +106,7 @@ def read_pool(chosen: list[dict], paths: list[str], as_table: bool) -> list[Cont
     )
     is_output_kind = (
         spreadsheets.is_table
-        if as_table
+        if is_table
         else lambda path: path.lower().endswith((".jsonl", ".jsonl.gz"))
     )
     if not have_positions or not all(
@@ -118,7 +118,7 @@ def read_pool(chosen: list[dict], paths: list[str], as_table: bool) -> list[Cont
         content = sources.read(path)
         lines = (
             None
-            if as_table
+            if is_table
             else [line for line in files.read_user_text(path).split("\n") if line.strip()]
         )
         contents.append(Content(path, content.rows, lines, content.form))
@@ -138,7 +138,7 @@ def original_rows(
         if not is_in_file or not has_question(content.rows[index], problem["question"]):
             file = content.path if content else ", ".join(pool_file.path for pool_file in contents)
             raise errors.UserError(
-                f"{file}: '{problem['id']}' of {pool} is not where it was; prepare the task again"
+                f"{file}: the question of '{problem['id']}' in {pool} is no longer at its row; prepare the task again"
             )
         rows.append(content.rows[index])
         lines += [content.lines[index]] if content.lines else []

@@ -97,8 +97,8 @@ def main() -> None:
 
 
 def without_surrogates(problem: dict) -> dict:
-    """The problem with "?" in place of half surrogate pairs, as `files.write_text` writes them.
-    Parquet has no such characters."""
+    """The problem with "?" in place of each half of a surrogate pair, as in `files.write_text`.
+    Parquet cannot store such characters."""
     return {
         key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
         for key, value in problem.items()

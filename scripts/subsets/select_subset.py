@@ -13,9 +13,9 @@ the number of answers to buy for the choice and for training. For a policy `by` 
 `by: predicted` the program also reads --sample, the prompts that were annotated for the fit.
 
 After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate.
-If these bounds decide the subset, the program writes this subset. Otherwise the program guesses the
-subset, if the expected precision and recall of the guess reach the probe's confidence. The JSON
-file states which case applies. If neither applies, the program ends with an error. With a
+If these bounds decide the subset, the program writes this subset. Otherwise the program estimates
+the subset, if the expected precision and recall of the estimate reach the probe's confidence. The
+JSON file states which case applies. If neither applies, the program ends with an error. With a
 confidence below 1, a chosen prompt may lack samples. The prompt's pass_rate, and all values in the
 JSON file that depend on this pass rate, are then empty.
 """
@@ -29,9 +29,9 @@ from pathlib import Path
 import numpy as np
 
 COLUMNS = {"id": str, "pass_rate": float}
-# filled only if the probe has held-out completions
+# Filled only if the probe has held-out completions.
 HELD_OUT_COLUMNS = {"held_out": int, "held_out_correct": int}
-# used only if the probe stopped early
+# Used only if the probe stopped early.
 PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": float}
 
 
@@ -96,10 +96,8 @@ def main() -> None:
         if has_bounds:
             subset, probe_facts = select_from_bounds(difficulties, policy, args.seed)
         else:
-            subset, probe_facts = (
-                policies.select(pass_rates, seed=args.seed, tiers=tiers, **policy),
-                {},
-            )
+            subset = policies.select(pass_rates, seed=args.seed, tiers=tiers, **policy)
+            probe_facts = {}
     except errors.UserError as error:
         raise errors.UserError(f"{args.difficulty}: {error}") from None
 
@@ -112,9 +110,7 @@ def main() -> None:
         "prompts": len(chosen_rates),
         "labels": policies.labels(args.policy, {}, len(pass_rates), 0, len(chosen_rates)),
         "mean_pass_rate": sum(chosen_rates) / len(chosen_rates) if is_complete else None,
-        "zero_share": sum(rate == 0 for rate in chosen_rates) / len(chosen_rates)
-        if is_complete
-        else None,
+        "zero_share": chosen_rates.count(0) / len(chosen_rates) if is_complete else None,
         "boundary_pass_rate": chosen_rates[-1] if is_complete else None,
         **measure_held_out(difficulties, subset.ids),
         # After a probe that stopped early, tied prompts may lack a pass rate.
@@ -309,8 +305,8 @@ def select_in_addition(
 
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
-    """Return (subset of full probing, facts for the JSON file), from the counts of a probe that
-    stopped early."""
+    """(subset of full probing, facts for the JSON file), from the counts of a probe that stopped
+    early."""
     remedy = "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
     planned, confidence = rows[0]["planned"], rows[0]["confidence"]
     for number, row in enumerate(rows, start=2):

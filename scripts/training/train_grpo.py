@@ -49,7 +49,7 @@ import sys
 import time
 from pathlib import Path
 
-# tracker: the package that it needs
+# The package of each tracker.
 TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb"}
 
 
@@ -127,7 +127,7 @@ def main() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[
             0
         ]
-    # the launching process has checked the node
+    # The launching process has checked the node.
     if hardware.gpus and LAUNCH_VARIABLE not in os.environ:
         node.check(compiles=True)
         environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
@@ -179,7 +179,7 @@ def main() -> None:
         processes.wait()
         resumed_from = states.newest(state)
         if resumed_from < updates:
-            # imports torch and TRL, after `environments.use` chose the environment
+            # Import torch and TRL only after `environments.use` has chosen the environment.
             from hardgrpo.training import loop
 
             loop.train(
@@ -204,7 +204,7 @@ def main() -> None:
             message += "; start the same command again to resume"
             if is_single:
                 raise errors.UserError(message)
-            # exit status 0, because torchrun prints a report for other values
+            # Exit with status 0, because torchrun prints a report for other values.
             print(f"error: {message}", file=sys.stderr)
             return
         outputs.export(spec, state, output, started, resumed_from, hardware)
@@ -216,7 +216,8 @@ def is_finished_elsewhere(state: Path, output: Path) -> bool:
     folder."""
     if states.newest(state) or not outputs.has_complete_outputs(output, state):
         return False
-    shutil.rmtree(state, ignore_errors=True)  # a network file system keeps a file for the open lock
+    # On a network file system the folder still holds a file of the open lock.
+    shutil.rmtree(state, ignore_errors=True)
     say(f"{output}: another process has finished this run; nothing is left to train")
     return True
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 import yaml
 
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files
 
@@ -69,39 +70,23 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
 
     # Sample the base model under the smaller limit, on the same problems.
     task = yaml.safe_load((world.folder / "config.yaml").read_text())["tasks"]["swaps"]
-    common = [
-        "--model",
-        "results/models/tiny",
-        "--prompt",
-        task["prompt"],
-        "--completion-tokens",
-        str(LIMIT),
-    ]
-    test = [
-        "--problems",
-        "results/tasks/swaps/test.jsonl",
-        "--grader",
-        task["grader"],
-        "--samples",
-        str(task["test"]["samples"]),
-    ]
-    test += [
-        "--greedy",
-        "--seed",
-        str(task["test"]["seed"]),
-        "--output",
-        "short.csv.gz",
-        "--completions",
-        "short.jsonl.gz",
-    ]
-    pool = [
-        "--problems",
-        "results/tasks/swaps/train.jsonl",
-        "--samples",
-        str(task["probe"]["samples"]),
-        "--seed",
-        str(task["probe"]["seed"]),
-    ]
+    common = format_options(
+        model="results/models/tiny", prompt=task["prompt"], completion_tokens=LIMIT
+    )
+    test = format_options(
+        problems="results/tasks/swaps/test.jsonl",
+        grader=task["grader"],
+        samples=task["test"]["samples"],
+        greedy=True,
+        seed=task["test"]["seed"],
+        output="short.csv.gz",
+        completions="short.jsonl.gz",
+    )
+    pool = format_options(
+        problems="results/tasks/swaps/train.jsonl",
+        samples=task["probe"]["samples"],
+        seed=task["probe"]["seed"],
+    )
     pool += ["--shards", str(task["probe"]["shards"]), "--output", "shard0.jsonl.gz"]
     for program, arguments in (("evaluate.py", test), ("probe.py", pool)):
         command = [sys.executable, path_of(program), *common, *arguments]
@@ -171,10 +156,7 @@ def test_completions_without_their_evaluation_are_reported(two_limits):
     command = [
         sys.executable,
         "scripts/probe/cut_completions.py",
-        "--model",
-        "results/models/tiny",
-        "--completion-tokens",
-        "5",
+        *format_options(model="results/models/tiny", completion_tokens="5"),
     ]
     command += [
         "--completions",
@@ -182,16 +164,12 @@ def test_completions_without_their_evaluation_are_reported(two_limits):
         "--graded",
         "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz",
     ]
-    command += [
-        "--problems",
-        "results/tasks/swaps/test.jsonl",
-        "--grader",
-        "final_word",
-        "--output",
-        "a.gz",
-        "--output-graded",
-        "b.gz",
-    ]
+    command += format_options(
+        problems="results/tasks/swaps/test.jsonl",
+        grader="final_word",
+        output="a.gz",
+        output_graded="b.gz",
+    )
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     assert (
         done.returncode == 1

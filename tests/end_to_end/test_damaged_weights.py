@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from command_line import format_options
 from conftest import path_of
 
 
@@ -18,18 +19,9 @@ def evaluate(run, source, output):
         "--problems",
         str(run / "results/tasks/swaps/test.jsonl"),
     ]
-    command += [
-        "--prompt",
-        "{question}",
-        "--grader",
-        "final_word",
-        "--samples",
-        "1",
-        "--completion-tokens",
-        "8",
-        "--seed",
-        "0",
-    ]
+    command += format_options(
+        prompt="{question}", grader="final_word", samples="1", completion_tokens="8", seed="0"
+    )
     command += ["--output", f"{output}.csv.gz", "--completions", f"{output}.jsonl.gz"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

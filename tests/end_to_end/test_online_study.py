@@ -123,9 +123,11 @@ def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with
     assert [row["log_probability"] for row in measured] != [
         row["log_probability"] for row in of_base
     ], "the second round must use signals of the trained model"
-    now = {row["id"]: float(row["agreement"]) for row in measured}
-    unchosen_ids = [name for name in now if name not in all_ids]
-    assert min(now[name] for name in all_ids[7:]) >= max(now[name] for name in unchosen_ids)
+    agreement_after_round_one = {row["id"]: float(row["agreement"]) for row in measured}
+    unchosen_ids = [name for name in agreement_after_round_one if name not in all_ids]
+    assert min(agreement_after_round_one[name] for name in all_ids[7:]) >= max(
+        agreement_after_round_one[name] for name in unchosen_ids
+    )
     log, of_first = rows(run / "updates.csv"), rows(run / "first/updates.csv")
     assert [int(row["step"]) for row in log] == [1, 2, 3, 4] and len(of_first) == 2
     assert all(

@@ -127,18 +127,21 @@ def sharded(place) -> Path:
 
 def test_sharded_weights_are_trained_like_weights_that_each_process_holds(place, sharded):
     assert "all weights held by each" in place.train("whole", *TWO)
-    for ours, theirs in zip(place.updates("sharded"), place.updates("whole"), strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-5)
+    for sharded_update, whole_update in zip(
+        place.updates("sharded"), place.updates("whole"), strict=True
+    ):
+        assert sharded_update == pytest.approx(whole_update, rel=1e-3, abs=1e-5)
     first, *_, last = place.updates("sharded")
     assert first["kl"] == 0 < last["kl"], "the reference policy is the untrained model"
     assert any(row["grad_norm"] > 0 for row in place.updates("sharded"))
-    ours, theirs = (
+    sharded_weights, whole_weights = (
         load_file(place.folder / f"{name}/checkpoints/step-8/model.safetensors")
         for name in ("sharded", "whole")
     )
     assert all(
-        ours[name].shape == weights.shape and ours[name].dtype == weights.dtype
-        for name, weights in theirs.items()
+        sharded_weights[name].shape == weights.shape
+        and sharded_weights[name].dtype == weights.dtype
+        for name, weights in whole_weights.items()
     )
 
 

@@ -15,6 +15,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from command_line import format_options
 from conftest import ROOT, VLLM, World, path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
@@ -81,26 +82,16 @@ def test_pass_rates_of_the_engines_agree(learned):
         folder / "results/difficulty/tiny/arithmetic.csv",
         {"id": str, "correct": int, "samples": int},
     )
-    arguments = [
-        "--model",
-        "results/models/tiny",
-        "--problems",
-        "results/tasks/arithmetic/train.jsonl",
-        "--prompt",
-        "{question}",
-    ]
-    arguments += [
-        "--samples",
-        "6",
-        "--completion-tokens",
-        "40",
-        "--seed",
-        "1",
-        "--engine",
-        "vllm",
-        "--shards",
-        "2",
-    ]
+    arguments = format_options(
+        model="results/models/tiny",
+        problems="results/tasks/arithmetic/train.jsonl",
+        prompt="{question}",
+        samples="6",
+        completion_tokens="40",
+        seed="1",
+        engine="vllm",
+        shards="2",
+    )
     for shard in ("0", "1"):
         run(
             "probe.py",
@@ -111,14 +102,9 @@ def test_pass_rates_of_the_engines_agree(learned):
             "--output",
             f"vllm/shard{shard}.jsonl.gz",
         )
-    arguments = [
-        "--problems",
-        "results/tasks/arithmetic/train.jsonl",
-        "--grader",
-        "final_number",
-        "--samples",
-        "6",
-    ]
+    arguments = format_options(
+        problems="results/tasks/arithmetic/train.jsonl", grader="final_number", samples="6"
+    )
     run(
         "measure_difficulty.py",
         folder,
@@ -164,7 +150,7 @@ def test_pass_rates_of_the_engines_agree(learned):
         for row in finished
     ]
     prompts = engines.tokenize(tokenizer, requests, {})
-    spoken = [
+    completions = [
         (
             tokenizer(row["completion"], add_special_tokens=False)["input_ids"]
             + [tokenizer.eos_token_id],
@@ -172,10 +158,12 @@ def test_pass_rates_of_the_engines_agree(learned):
         )
         for row in finished
     ]
-    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished], (
+    assert [len(ids) for ids, _ in completions] == [row["tokens"] for row in finished], (
         "the tokens are not those that were sampled"
     )
-    (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
+    (scores,) = scores_by_transformers(
+        folder / "results/models/tiny", [None], prompts, [completions]
+    )
     for row, tokens in zip(finished, scores):
         assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)
 
@@ -184,16 +172,9 @@ def test_pass_rates_of_the_engines_agree(learned):
 def vllm_server(learned):
     """The address of a vLLM server that serves the learned model under the name `learned`."""
     port = free_port()
-    arguments = [
-        "--model",
-        "results/models/tiny",
-        "--served-model-name",
-        NAME,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        port,
-    ]
+    arguments = format_options(
+        model="results/models/tiny", served_model_name=NAME, host="127.0.0.1", port=port
+    )
     arguments += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "192"]
     # Without these two options, a request with a seed stops vLLM 0.30 on a CPU.
     arguments += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
@@ -228,21 +209,14 @@ def test_pass_rates_and_log_probabilities_through_a_server_are_those_of_the_weig
 
 
 def test_one_start_evaluates_the_base_and_every_adapter(learned):
-    arguments = [
-        "--model",
-        "results/models/tiny",
-        "--checkpoints",
-        str(learned.run / "checkpoints"),
-        "--base",
-    ]
-    arguments += [
-        "--problems",
-        "results/tasks/arithmetic/test.jsonl",
-        "--prompt",
-        "{question}",
-        "--grader",
-        "final_number",
-    ]
+    arguments = format_options(
+        model="results/models/tiny",
+        checkpoints=learned.run / "checkpoints",
+        base=True,
+        problems="results/tasks/arithmetic/test.jsonl",
+        prompt="{question}",
+        grader="final_number",
+    )
     arguments += ["--samples", "4", "--greedy", "--completion-tokens", "40", "--seed", "2"]
     done = {}
     for engine in ("transformers", "vllm"):
@@ -291,8 +265,10 @@ def spoken_by_vllm(
     return prompts, json.loads((folder / "answer.json").read_text())
 
 
-def assert_equal_scores(log_probabilities: list, spoken: list, tolerance: float) -> None:
-    for rows, completions in zip(log_probabilities, spoken):
+def assert_equal_scores(
+    log_probabilities: list, completions_by_adapter: list, tolerance: float
+) -> None:
+    for rows, completions in zip(log_probabilities, completions_by_adapter):
         for row, (_, vllm_values) in zip(rows, completions):
             assert row == pytest.approx(vllm_values, abs=tolerance)
 
@@ -303,14 +279,14 @@ def test_log_probabilities_agree_for_base_and_adapter(learned, tmp_path):
         for p in tasks.read_problems(learned.folder / "results/tasks/arithmetic/test.jsonl")[:8]
     ]
     model, adapter = learned.folder / "results/models/tiny", str(learned.run / "checkpoints/step-4")
-    prompts, spoken = spoken_by_vllm(tmp_path, model, [None, adapter], questions, 40)
+    prompts, completions = spoken_by_vllm(tmp_path, model, [None, adapter], questions, 40)
     assert_equal_scores(
-        scores_by_transformers(model, [None, adapter], prompts, spoken), spoken, 1e-3
+        scores_by_transformers(model, [None, adapter], prompts, completions), completions, 1e-3
     )
-    swapped = scores_by_transformers(model, [adapter, None], prompts, spoken)
+    swapped = scores_by_transformers(model, [adapter, None], prompts, completions)
     # the adapter must change the probabilities, otherwise the comparison would not test the adapter
     with pytest.raises(AssertionError):
-        assert_equal_scores(swapped, spoken, 1e-3)
+        assert_equal_scores(swapped, completions, 1e-3)
 
 
 def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_path):
@@ -320,18 +296,9 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         {"id": f"q{i}", "question": question, "answer": "x"} for i, question in enumerate(QUESTIONS)
     ]
     files.write_jsonl(tmp_path / "problems.jsonl", problems)
-    arguments = [
-        "--model",
-        str(smollm2),
-        "--problems",
-        "problems.jsonl",
-        "--prompt",
-        "{question}",
-        "--samples",
-        "16",
-        "--seed",
-        "3",
-    ]
+    arguments = format_options(
+        model=smollm2, problems="problems.jsonl", prompt="{question}", samples="16", seed="3"
+    )
     answered = {}
     for engine in ("transformers", "vllm"):
         run(
@@ -349,9 +316,9 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         france = [row for row in rows if row["id"] == "q0"]
         assert len(rows) == 64 and all(row["tokens"] <= 24 for row in rows)
         answered[engine] = (sum("Paris" in row["completion"] for row in france) / 16, 16)
-        spoken = [row["tokens"] for row in rows]
+        token_counts = [row["tokens"] for row in rows]
         answered[f"{engine} stops"] = (sum(row["finish_reason"] == "stop" for row in rows) / 64, 64)
-        assert min(spoken) >= 1
+        assert min(token_counts) >= 1
     assert answered["transformers"][0] > 0.1, "the model never answers with the capital of France"
     for kind in ("", " stops"):
         transformers_share, vllm_share = answered[f"transformers{kind}"], answered[f"vllm{kind}"]
@@ -359,15 +326,12 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
 
     greedy_completions = {}
     for engine in ("transformers", "vllm"):
-        output = [
-            "--grader",
-            "final_word",
-            "--greedy",
-            "--output",
-            f"{engine}.csv.gz",
-            "--completions",
-            f"{engine}.texts.jsonl.gz",
-        ]
+        output = format_options(
+            grader="final_word",
+            greedy=True,
+            output=f"{engine}.csv.gz",
+            completions=f"{engine}.texts.jsonl.gz",
+        )
         run(
             "evaluate.py",
             tmp_path,
@@ -395,8 +359,10 @@ def test_a_real_model_gives_the_same_completions_in_both_engines(smollm2, tmp_pa
         "greedy completions differ where two tokens do not have almost equal probabilities"
     )
 
-    prompts, spoken = spoken_by_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
-    assert_equal_scores(scores_by_transformers(smollm2, [None], prompts, spoken), spoken, 5e-3)
+    prompts, completions = spoken_by_vllm(tmp_path, smollm2, [None], QUESTIONS, 24)
+    assert_equal_scores(
+        scores_by_transformers(smollm2, [None], prompts, completions), completions, 5e-3
+    )
 
 
 def write_spec(
@@ -518,16 +484,9 @@ def test_an_engine_that_is_done_leaves_no_worker(learned):
 
 
 def test_vllm_that_cannot_be_run_is_an_error(learned, tmp_path):
-    arguments = [
-        "--model",
-        str(learned.folder / "results/models/tiny"),
-        "--prompt",
-        "{question}",
-        "--samples",
-        "1",
-        "--seed",
-        "1",
-    ]
+    arguments = format_options(
+        model=learned.folder / "results/models/tiny", prompt="{question}", samples="1", seed="1"
+    )
     arguments += [
         "--problems",
         str(learned.folder / "results/tasks/arithmetic/test.jsonl"),

@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, action="append", help="default: all")
     parser.add_argument("--only", help="one target")
     parser.add_argument(
-        "--seed", type=int, help="with --only: run this one case and let its error through"
+        "--seed", type=int, help="with --only: run this case alone, without catching its error"
     )
     parser.add_argument(
         "--first", type=int, default=0, help="first seed; another one makes other cases"
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--without-snakemake",
         action="store_true",
-        help="leave out the target that starts it, seconds a case",
+        help="leave out the target that starts Snakemake, which takes seconds for each case",
     )
     parser.add_argument("--report", type=Path, help="file to write the report to")
     args = parser.parse_args()
@@ -72,13 +72,13 @@ def main() -> None:
     }
     lines, findings, started = [], [], time.process_time()
     for name, target in targets.items():
-        counts, begun = Counter(), time.process_time()
+        counts, target_started = Counter(), time.process_time()
         for seed in range(args.first, args.first + cases[name]):
             outcome, details = run(name, target, seed)
             counts[outcome] += 1
             if outcome not in GOOD:
                 findings.append(f"{outcome}: {name}, seed {seed}: {details}")
-        lines.append(report_line(name, counts, time.process_time() - begun))
+        lines.append(report_line(name, counts, time.process_time() - target_started))
     total = f"{sum(cases.values())} cases of {len(targets)} targets, {len(findings)} findings, {time.process_time() - started:.0f} s of the processor"
     text = "\n".join([report_line(), *lines, "", total, *findings, ""])
     if args.report:
@@ -102,9 +102,9 @@ def report_line(
 ) -> str:
     columns = ("right", "refused", "traceback", "hang", "wrong", "message")
     cells = columns if counts is None else [counts[column] for column in columns]
-    whole = "cases" if counts is None else counts.total()
+    total = "cases" if counts is None else counts.total()
     return (
-        f"{name:<44}{whole:>7}"
+        f"{name:<44}{total:>7}"
         + "".join(f"{cell:>10}" for cell in cells)
         + f"{'seconds' if seconds is None else f'{seconds:.1f}':>9}"
     )

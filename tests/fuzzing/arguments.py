@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import project_config
+from command_line import format_options
 from fuzzing import contents, mutations
 from fuzzing.contents import ROOT, jsonl, table
 from fuzzing.judge import run_program
@@ -18,7 +19,7 @@ CONFIG = project_config.config()
 FILES = {
     "P.jsonl": jsonl(contents.PROBLEMS), "C.jsonl": jsonl(contents.COMPLETIONS), "Q.jsonl": jsonl(contents.QUESTIONS), "R.jsonl": jsonl(contents.RECORDING),
     "D.csv": table(contents.RATES), "G.csv": table(contents.SIGNALS), "S.csv": table(contents.SUBSET), "S.json": json.dumps(contents.FACTS).encode(),
-    "T.csv": table(contents.EPOCHS), "to.csv": table(contents.ASKED), "rows.csv": table(contents.TEXTS), "empty": b"", "config.yaml": (ROOT / "config.yaml").read_bytes(),
+    "T.csv": table(contents.EPOCHS), "to.csv": table(contents.TO_ANNOTATE), "rows.csv": table(contents.TEXTS), "empty": b"", "config.yaml": (ROOT / "config.yaml").read_bytes(),
 }  # fmt: skip
 GENERATED = {
     "kind": "generated",
@@ -49,16 +50,9 @@ SMALL = [
     for value in mutations.VALUES
     if not (isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > 10)
 ]
-NO_MODEL = [
-    "--model",
-    "none",
-    "--problems",
-    "P.jsonl",
-    "--prompt",
-    "{question}",
-    "--completion-tokens",
-    "5",
-]
+NO_MODEL = format_options(
+    model="none", problems="P.jsonl", prompt="{question}", completion_tokens="5"
+)
 
 CALLS: dict[str, list[str]] = {
     "measure_difficulty": ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],
@@ -111,26 +105,34 @@ class Target:
 
 def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
     """The arguments after one or two changes."""
-    found = list(arguments)
+    changed_arguments = list(arguments)
     for _ in range(rng.choice((1, 1, 2))):
-        place = rng.randrange(len(found))
-        option = next((word for word in reversed(found[: place + 1]) if word.startswith("--")), "")
-        writes = option in OUTPUTS or found[place].startswith(("out", "later"))
+        place = rng.randrange(len(changed_arguments))
+        option = next(
+            (word for word in reversed(changed_arguments[: place + 1]) if word.startswith("--")), ""
+        )
+        writes = option in OUTPUTS or changed_arguments[place].startswith(("out", "later"))
         if rng.random() < 0.1:
-            del found[place]
+            del changed_arguments[place]
         elif rng.random() < 0.05:
-            found.append(text(rng) if not writes else "x")
-        elif found[place].startswith("--") and rng.random() < 0.5:
-            found.insert(place, rng.choice(("--unknown", "--", "-", "--help-me", "--output=out2")))
+            changed_arguments.append(text(rng) if not writes else "x")
+        elif changed_arguments[place].startswith("--") and rng.random() < 0.5:
+            changed_arguments.insert(
+                place, rng.choice(("--unknown", "--", "-", "--help-me", "--output=out2"))
+            )
         elif writes:
-            found[place] = rng.choice(PLACES) if found[place] != option else option
-        elif found[place][:1] in "{[" and rng.random() < 0.8:
+            changed_arguments[place] = (
+                rng.choice(PLACES) if changed_arguments[place] != option else option
+            )
+        elif changed_arguments[place][:1] in "{[" and rng.random() < 0.8:
             try:
-                found[place] = json.dumps(changed(rng, json.loads(found[place])))
+                changed_arguments[place] = json.dumps(
+                    changed(rng, json.loads(changed_arguments[place]))
+                )
             except (ValueError, RecursionError):
-                found[place] = "[" * mutations.DEEP
+                changed_arguments[place] = "[" * mutations.DEEP
         else:
-            found[place] = rng.choice(
+            changed_arguments[place] = rng.choice(
                 (
                     text(rng),
                     rng.choice(list(FILES)),
@@ -139,22 +141,22 @@ def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
                     str(rng.choice(mutations.NUMBERS)),
                 )
             )
-    return found
+    return changed_arguments
 
 
 def changed(rng: random.Random, value):
     """A nested value with one entry replaced by a small value. A large value, such as 10^9
     problems, would be a valid request that takes hours."""
-    found = copy.deepcopy(value)
-    path = rng.choice(mutations.places(found))
-    parent = found
+    copied_value = copy.deepcopy(value)
+    path = rng.choice(mutations.places(copied_value))
+    parent = copied_value
     for key in path[:-1]:
         parent = parent[key]
     if rng.random() < 0.2 and isinstance(parent, dict):
         del parent[path[-1]]
     else:
         parent[path[-1]] = rng.choice(SMALL)
-    return found
+    return copied_value
 
 
 def text(rng: random.Random) -> str:

@@ -59,18 +59,20 @@ def hostile(rng: random.Random, section: str | None) -> dict:
     return config
 
 
-def likely(rng: random.Random, entry: dict, others: dict) -> dict:
+def likely(rng: random.Random, entry: dict, other_entries: dict) -> dict:
     """An entry with a value that may be valid: the value of another entry, or a number close to its
     own."""
     parent, path = entry, rng.choice(mutations.places(entry))
-    other = rng.choice(list(others.values()))
+    other_value = rng.choice(list(other_entries.values()))
     for key in path[:-1]:
         parent = parent[key]
     for key in path[1:]:
-        other = other.get(key) if isinstance(other, dict) else None
+        other_value = other_value.get(key) if isinstance(other_value, dict) else None
     old = parent[path[-1]]
     near = rng.choice((old + 1, old // 2, old * 3)) if isinstance(old, int) else old
-    parent[path[-1]] = near if other is None or rng.random() < 0.3 else copy.deepcopy(other)
+    parent[path[-1]] = (
+        near if other_value is None or rng.random() < 0.3 else copy.deepcopy(other_value)
+    )
     return entry
 
 
@@ -80,15 +82,15 @@ def planned(config: dict, folder: Path) -> None:
     studies = resolve_studies(config)
     for study in studies.values():
         assert len({run.path for run in study.runs}) == len(study.runs)
-        made = [
+        planned_files = [
             *paths.results(study),
             *paths.inputs(study, studies.values()),
             *paths.prunings(study, studies.values()),
         ]
         assert all(
             isinstance(path, str) and path and path.isprintable() and ".." not in path.split("/")
-            for path in made
-        ), made
+            for path in planned_files
+        ), planned_files
         json.dumps([paths.of_study(study), claim_conditions.conditions(study)])
         for fact in (
             conditions.tests,
@@ -106,7 +108,7 @@ def planned(config: dict, folder: Path) -> None:
 
 
 def dry_run(config: dict, folder: Path) -> None:
-    """Snakemake plans the study, or ends with one line that says why not."""
+    """Let Snakemake plan the study. Raise a `UserError` with the last line if Snakemake refuses."""
     for name in ("Snakefile", "rules", "scripts", "src", "laptop", "envs", "inputs.lock", "paper"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "results").mkdir()
@@ -133,32 +135,28 @@ def dry_run(config: dict, folder: Path) -> None:
         check=False,
         env=os.environ | {"HARDGRPO_WARM": "off"},
     )
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said and "Error in" not in said, said[-1500:]
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output and "Error in" not in output, output[-1500:]
     if done.returncode:
-        raise UserError(said.strip().splitlines()[-1])
+        raise UserError(output.strip().splitlines()[-1])
 
 
-def text(rng: random.Random, folder: Path) -> None:
-    """The text of config.yaml, before Snakemake reads the file."""
-    (folder / "config.yaml").write_bytes(
-        mutations.mutated(rng, yaml.safe_dump(SMALL, sort_keys=False).encode(), "yaml")
-    )
-    config = files.read_yaml(folder / "config.yaml")
-    if not isinstance(config, dict):
-        raise UserError("Snakemake refuses a configuration that is no mapping")
-    checks.check(config, "config.yaml")
-
-
-@dataclass(frozen=True)
 class Text:
-    share: float = 0.5
+    """The text of config.yaml, before Snakemake reads the file."""
+
+    share = 0.5
 
     def run(self, rng: random.Random, folder: Path) -> None:
-        text(rng, folder)
+        (folder / "config.yaml").write_bytes(
+            mutations.mutated(rng, yaml.safe_dump(SMALL, sort_keys=False).encode(), "yaml")
+        )
+        config = files.read_yaml(folder / "config.yaml")
+        if not isinstance(config, dict):
+            raise UserError("Snakemake refuses a configuration that is no mapping")
+        checks.check(config, "config.yaml")
 
 
-USED = {
+SMALL_ENTRIES = {
     "models": ["tiny"],
     "tasks": ["swaps"],
     "policies": ["hard", "random"],
@@ -166,7 +164,8 @@ USED = {
     "studies": ["mini"],
 }
 SMALL = CONFIG | {
-    section: {name: CONFIG[section][name] for name in names} for section, names in USED.items()
+    section: {name: CONFIG[section][name] for name in names}
+    for section, names in SMALL_ENTRIES.items()
 }
 
 TARGETS = {

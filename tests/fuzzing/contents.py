@@ -1,5 +1,5 @@
-"""Valid files of every format, small enough to mutate a thousand times a minute, and an independent
-reader of what a mutated file says."""
+"""Valid files of every format, small enough to mutate a thousand times a minute, and readers of
+mutated files that are independent of the project's readers."""
 
 import csv
 import io
@@ -70,7 +70,7 @@ def table(rows) -> bytes:
 
 
 QUESTIONS = [{"id": row["id"], "question": row["question"]} for row in PROBLEMS]
-ASKED = [{"question": row["question"], "answer": row["answer"] if number_ % 2 else "", "id": row["id"], "chosen_because": "hard"} for number_, row in enumerate(PROBLEMS)]  # fmt: skip
+TO_ANNOTATE = [{"question": row["question"], "answer": row["answer"] if index % 2 else "", "id": row["id"], "chosen_because": "hard"} for index, row in enumerate(PROBLEMS)]  # fmt: skip
 TEXTS = [
     {"question": row["question"], "answer": row["answer"], "tier": row["tier"]} for row in PROBLEMS
 ]
@@ -116,8 +116,7 @@ GROUPS = {
 CLAIMS = yaml.safe_load((ROOT / "paper/claims.yaml").read_text(encoding="utf-8"))[:3]
 
 
-# --- what a file says
-# ----------------------------------------------------------------------------------------------
+# --- independent readers
 
 
 def says_text(data: bytes) -> str:
@@ -176,6 +175,11 @@ def number(cell: str) -> float | None:
         f"accepted as a number: {cell[:60]!r}"
     )
     return float(cell) if cell else None
+
+
+def written(value):
+    """A value as it is read from a file: half a surrogate pair is written as a question mark."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def checkpoints() -> dict[str, bytes]:

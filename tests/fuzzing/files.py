@@ -1,9 +1,9 @@
 """Targets: files of every format. Each file is mutated and given to the program or function that
 reads it.
 
-The reader must return what an accepted file says. contents.py reads the file independently of the
-project's readers, and rejects ambiguous files: repeated keys or columns, rows with more or fewer
-cells than the header, numbers that cannot be parsed.
+The reader must return the content of each file that it accepts. contents.py reads the file
+independently of the project's readers, and rejects ambiguous files: repeated keys or columns, rows
+with more or fewer cells than the header, numbers that cannot be parsed.
 """
 
 import gzip
@@ -28,6 +28,7 @@ from fuzzing.contents import (
     says_jsonl,
     says_table,
     table,
+    written,
 )
 from fuzzing.judge import run_program
 from hardgrpo.analysis import claims, published, summaries
@@ -47,24 +48,23 @@ from hardgrpo.sampling.store import Store
 from hardgrpo.study.spec import Spec
 
 # --- targets
-# -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Target:
-    """Files by name, each (content, kind); the function that reads the files in a folder and checks
-    the result; names of files that are not mutated."""
+    """`contents`: files by name, each (content, kind). `read` reads the files in a folder and
+    checks the result. `kept`: names of files that are not mutated."""
 
     contents: dict[str, tuple[bytes, str]]
     read: Callable[[Path], None]
     kept: tuple[str, ...] = ()
 
     def run(self, rng: random.Random, folder: Path) -> None:
-        made = {name: data for name, (data, _) in self.contents.items()}
-        name = rng.choice([name for name in made if name not in self.kept])
+        data_by_name = {name: data for name, (data, _) in self.contents.items()}
+        name = rng.choice([name for name in data_by_name if name not in self.kept])
         kind = self.contents[name][1]
-        made[name] = mutations.mutated(rng, made[name], kind)
-        for file, data in made.items():
+        data_by_name[name] = mutations.mutated(rng, data_by_name[name], kind)
+        for file, data in data_by_name.items():
             if file.endswith(".gz"):
                 data = gzip.compress(data, 1)
                 if file == name and rng.random() < 0.2:
@@ -80,8 +80,13 @@ def plain(path: Path) -> bytes:
 
 
 def difficulty(folder):
-    run_program("measure_difficulty", "--problems", folder / "P.jsonl", "--completions", folder / "C.jsonl.gz", "--grader", "choice_letter",
-                "--output", folder / "D.csv")  # fmt: skip
+    run_program(
+        "measure_difficulty",
+        problems=folder / "P.jsonl",
+        completions=folder / "C.jsonl.gz",
+        grader="choice_letter",
+        output=folder / "D.csv",
+    )
     problems, samples = (
         says_jsonl(plain(folder / "P.jsonl")),
         says_jsonl(plain(folder / "C.jsonl.gz")),
@@ -101,14 +106,10 @@ def difficulty(folder):
 def select(folder):
     run_program(
         "select_subset",
-        "--difficulty",
-        folder / "D.csv",
-        "--policy",
-        '{"rule": "hard", "budget": 0.25}',
-        "--seed",
-        0,
-        "--output",
-        folder / "S.csv",
+        difficulty=folder / "D.csv",
+        policy='{"rule": "hard", "budget": 0.25}',
+        seed=0,
+        output=folder / "S.csv",
     )
     rates = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))}
     assert_lowest(rates, says_csv(plain(folder / "S.csv")), len(rates) // 4)
@@ -117,15 +118,7 @@ def select(folder):
 def select_by_signal(folder):
     policy = '{"rule": "lowest", "by": "agreement", "budget": 0.25}'
     run_program(
-        "select_subset",
-        "--signals",
-        folder / "G.csv",
-        "--policy",
-        policy,
-        "--seed",
-        0,
-        "--output",
-        folder / "S.csv",
+        "select_subset", signals=folder / "G.csv", policy=policy, seed=0, output=folder / "S.csv"
     )
     rows = says_csv(plain(folder / "G.csv"))
     values = {row["id"]: number(row["agreement"]) for row in rows}
@@ -153,26 +146,28 @@ def predicted(folder):
     policy = '{"rule": "nearest_half", "by": "predicted", "budget": 0.75, "calibrated_on": 0.5}'
     run_program(
         "select_subset",
-        "--signals",
-        folder / "G.csv",
-        "--sample",
-        folder / "X.csv",
-        "--policy",
-        policy,
-        "--seed",
-        0,
-        "--output",
-        folder / "S.csv",
+        signals=folder / "G.csv",
+        sample=folder / "X.csv",
+        policy=policy,
+        seed=0,
+        output=folder / "S.csv",
     )
-    known = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "X.csv"))}
-    assert all(rate is not None and 0 <= rate <= 1 for rate in known.values())
+    sampled_rates = {
+        row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "X.csv"))
+    }
+    assert all(rate is not None and 0 <= rate <= 1 for rate in sampled_rates.values())
     ids = {row["id"] for row in says_csv(plain(folder / "G.csv"))}
-    assert set(known) <= ids and {row["id"] for row in says_csv(plain(folder / "S.csv"))} <= ids
+    assert (
+        set(sampled_rates) <= ids
+        and {row["id"] for row in says_csv(plain(folder / "S.csv"))} <= ids
+    )
 
 
 def prompts(name: str):
     def read(folder):
-        found = tasks.prepare("t", {"kind": "files", "train": name}, "train", [str(folder / name)])
+        problems = tasks.prepare(
+            "t", {"kind": "files", "train": name}, "train", [str(folder / name)]
+        )
         data = plain(folder / name)
         if name.endswith(".csv"):
             rows = says_table(data)
@@ -184,84 +179,105 @@ def prompts(name: str):
         else:
             rows = says_jsonl(data)
         # A file of BIG-Bench-Hard has other columns, so it is read as rows.
-        assert [(p["question"], p["answer"]) for p in found] == [
+        assert [(p["question"], p["answer"]) for p in problems] == [
             (str(row["question"]), str(row["answer"])) for row in rows
         ]
-        assert len({problem["id"] for problem in found}) == len(rows)
+        assert len({problem["id"] for problem in problems}) == len(rows)
         path = folder / "out.jsonl"
-        files.write_jsonl(path, found)
-        assert tasks.read_problems(path) == written(found), (
+        files.write_jsonl(path, problems)
+        assert tasks.read_problems(path) == written(problems), (
             "rows differ after they were written and read again"
         )
 
     return read
 
 
-def written(found):
-    """A value as it is read from a file: half a surrogate pair is written as a question mark."""
-    return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
-
-
 def big_bench(folder):
-    found = sources.read_rows(folder / "B.json")
-    assert found == [
+    rows = sources.read_rows(folder / "B.json")
+    assert rows == [
         {"input": str(row["input"]), "target": str(row["target"])}
         for row in says_json(plain(folder / "B.json"))["examples"]
     ]
 
 
 def export(folder):
-    run_program("export_subset", "--subset", folder / "S.csv", "--facts", folder / "S.json", "--problems", folder / "P.jsonl", "--files", folder / "rows.csv",
-                "--to-annotate", "answer", "--output", folder / "out.csv")  # fmt: skip
-    asked, ids = (
+    run_program(
+        "export_subset",
+        subset=folder / "S.csv",
+        facts=folder / "S.json",
+        problems=folder / "P.jsonl",
+        files=folder / "rows.csv",
+        to_annotate="answer",
+        output=folder / "out.csv",
+    )
+    exported_rows, ids = (
         says_csv(plain(folder / "out.csv")),
         [row["id"] for row in says_csv(plain(folder / "S.csv"))],
     )
-    assert [row["id"].removeprefix("'") for row in asked] == [one.removeprefix("'") for one in ids]
+    assert [row["id"].removeprefix("'") for row in exported_rows] == [
+        identity.removeprefix("'") for identity in ids
+    ]
     texts = {str(row["id"]): row["question"] for row in says_jsonl(plain(folder / "P.jsonl"))}
     assert all(
         texts[name] in map(spreadsheets.unescape_formulas, row.values())
-        for name, row in zip(ids, asked)
+        for name, row in zip(ids, exported_rows)
     )
 
 
 def annotated(name: str):
     def read(folder):
-        run_program("read_annotated", "--problems", folder / "P.jsonl", "--annotated", folder / name, "--column", "answer", "--grader", "choice_letter",
-                    "--output", folder / "A.jsonl")  # fmt: skip
+        run_program(
+            "read_annotated",
+            problems=folder / "P.jsonl",
+            annotated=folder / name,
+            column="answer",
+            grader="choice_letter",
+            output=folder / "A.jsonl",
+        )
         data = plain(folder / name)
-        given = {
+        answers = {
             str(row["id"]): row["answer"]
             for row in (says_table(data) if name.endswith("csv") else says_jsonl(data))
         }
-        filled = {
+        expected_answers = {
             key: str(answer).strip()
-            for key, answer in given.items()
+            for key, answer in answers.items()
             if answer is not None and str(answer).strip()
         }
-        assert {row["id"]: row["answer"] for row in says_jsonl(plain(folder / "A.jsonl"))} == filled
+        assert {
+            row["id"]: row["answer"] for row in says_jsonl(plain(folder / "A.jsonl"))
+        } == expected_answers
 
     return read
 
 
 def recording(folder):
     problems = tasks.read_problems(folder / "P.jsonl")
-    found = completions.read_recording(str(folder / "R.jsonl"), problems)
+    samples_by_problem = completions.read_recording(str(folder / "R.jsonl"), problems)
     rows = {row["question"]: row for row in says_jsonl(plain(folder / "R.jsonl"))}
     for problem in problems:
         row = rows.pop(problem["question"])
-        assert [one["completion"] for one in found[problem["id"]]] == row["completions"]
-        for one in found[problem["id"]]:
-            assert one["tokens"] is None or type(one["tokens"]) is int and one["tokens"] >= 0, one[
-                "tokens"
-            ]
-            assert one["finish_reason"] is None or isinstance(one["finish_reason"], str)
+        assert [sample["completion"] for sample in samples_by_problem[problem["id"]]] == row[
+            "completions"
+        ]
+        for sample in samples_by_problem[problem["id"]]:
+            assert (
+                sample["tokens"] is None or type(sample["tokens"]) is int and sample["tokens"] >= 0
+            ), sample["tokens"]
+            assert sample["finish_reason"] is None or isinstance(sample["finish_reason"], str)
     assert not rows
 
 
 def graded_recording(folder):
-    run_program("grade_recording", "--problems", folder / "P.jsonl", "--recordings", folder / "R.jsonl", "--steps", 5, "--grader", "choice_letter",
-                "--output", folder / "e.csv.gz", "--completions", folder / "e.jsonl.gz")  # fmt: skip
+    run_program(
+        "grade_recording",
+        problems=folder / "P.jsonl",
+        recordings=folder / "R.jsonl",
+        steps=5,
+        grader="choice_letter",
+        output=folder / "e.csv.gz",
+        completions=folder / "e.jsonl.gz",
+    )
     assert len(evaluations.read(str(folder / "e.csv.gz"))) == len(
         says_jsonl(plain(folder / "e.jsonl.gz"))
     )
@@ -270,16 +286,11 @@ def graded_recording(folder):
 def choices(folder):
     run_program(
         "compare_choices",
-        "--recording",
-        folder / "R.jsonl",
-        "--grader",
-        "choice_letter",
-        "--budget",
-        0.5,
-        "--draws",
-        5,
-        "--output",
-        folder / "c.csv",
+        recording=folder / "R.jsonl",
+        grader="choice_letter",
+        budget=0.5,
+        draws=5,
+        output=folder / "c.csv",
     )
     assert {row["pool"] for row in says_csv(plain(folder / "c.csv"))} == {
         str(len(says_jsonl(plain(folder / "R.jsonl"))))
@@ -289,14 +300,10 @@ def choices(folder):
 def signals(folder):
     run_program(
         "measure_signals",
-        "--questions",
-        folder / "Q.jsonl",
-        "--completions",
-        folder / "C.jsonl.gz",
-        "--grader",
-        "choice_letter",
-        "--output",
-        folder / "G.csv",
+        questions=folder / "Q.jsonl",
+        completions=folder / "C.jsonl.gz",
+        grader="choice_letter",
+        output=folder / "G.csv",
     )
     for row in says_csv(plain(folder / "G.csv")):
         values = {
@@ -311,14 +318,10 @@ def signals(folder):
 def trajectory(folder):
     run_program(
         "import_trajectory",
-        "--trajectory",
-        folder / "T.csv",
-        "--chosen-from",
-        1,
-        "--difficulty",
-        folder / "D.csv",
-        "--later",
-        folder / "L.csv",
+        trajectory=folder / "T.csv",
+        chosen_from=1,
+        difficulty=folder / "D.csv",
+        later=folder / "L.csv",
     )
     rows = says_table(plain(folder / "T.csv"))
     first = {}
@@ -372,14 +375,14 @@ def judged_claims(folder):
 
 
 def printed_numbers(folder):
-    found = published.read(folder / "published")
-    assert all(math.isfinite(row["number"]) for row in found)
-    assert len(found) == len(says_csv(plain(folder / "published/p.csv")))
+    numbers = published.read(folder / "published")
+    assert all(math.isfinite(row["number"]) for row in numbers)
+    assert len(numbers) == len(says_csv(plain(folder / "published/p.csv")))
 
 
 def lock(folder):
-    found = inputs.read_lock(folder / "inputs.lock")
-    assert found == says_json(plain(folder / "inputs.lock"))
+    lock_entries = inputs.read_lock(folder / "inputs.lock")
+    assert lock_entries == says_json(plain(folder / "inputs.lock"))
     inputs.check_problems(
         folder / "inputs.lock", "t/train", [{"question": "q", "answer": "a"}], update=True
     )
@@ -387,12 +390,12 @@ def lock(folder):
 
 
 def manifest(folder):
-    found = provenance.check_manifest(folder / "m")
+    facts = provenance.check_manifest(folder / "m")
     assert all(
         files.sha256(folder / "m" / name) == entry["sha256"]
-        for name, entry in found["files"].items()
+        for name, entry in facts["files"].items()
     )
-    assert all(".." not in name and not name.startswith("/") for name in found["files"])
+    assert all(".." not in name and not name.startswith("/") for name in facts["files"])
 
 
 def checkpoints(folder):
@@ -400,14 +403,19 @@ def checkpoints(folder):
 
 
 def spec(folder):
-    found = Spec.read(str(folder / "spec.yaml"))
+    run_spec = Spec.read(str(folder / "spec.yaml"))
     for name, value in SPEC.items():
-        assert type(getattr(found, name)) is type(value), name
+        assert type(getattr(run_spec, name)) is type(value), name
 
 
 def model(folder):
-    run_program("fetch_model", "--model", "m", "--source", json.dumps({"kind": "folder", "path": str(folder / "m")}), "--output", folder / "out",
-                "--lock", folder / "inputs.lock")  # fmt: skip
+    run_program(
+        "fetch_model",
+        model="m",
+        source=json.dumps({"kind": "folder", "path": str(folder / "m")}),
+        output=folder / "out",
+        lock=folder / "inputs.lock",
+    )
     assert provenance.check_manifest(folder / "out")["model"] == "m"
     for name in ("config.json", "tokenizer_config.json"):
         assert not json.loads(plain(folder / "out" / name)).get("auto_map"), (
@@ -419,11 +427,7 @@ def pruned(folder):
     first, last = (folder / f"checkpoints/step-{step}/x" for step in (2, 4))
     try:
         run_program(
-            "prune_checkpoints",
-            "--checkpoints",
-            folder / "checkpoints",
-            "--output",
-            folder / "out.json",
+            "prune_checkpoints", checkpoints=folder / "checkpoints", output=folder / "out.json"
         )
     finally:
         assert last.exists() and first.exists() >= first.with_name("manifest.json").exists()
@@ -431,9 +435,9 @@ def pruned(folder):
 
 
 def calibrated(folder):
-    found = calibration.read(str(folder / "calibration.json"))
-    known = found.find(calibration.Job.of("probe", {"model": "m"}), "cpu")
-    assert all(math.isfinite(value) and value >= 0 for value in known.values()), known
+    job_calibration = calibration.read(str(folder / "calibration.json"))
+    corrections = job_calibration.find(calibration.Job.of("probe", {"model": "m"}), "cpu")
+    assert all(math.isfinite(value) and value >= 0 for value in corrections.values()), corrections
 
 
 def jobs_measured(folder):
@@ -444,9 +448,9 @@ def jobs_measured(folder):
         "policies": {},
         "data": "data",
     }
-    for one in calibration.read_finished_jobs(str(folder), config):
-        assert math.isfinite(one.seconds) and one.seconds >= 0
-        assert one.tokens is None or one.tokens >= 0
+    for job in calibration.read_finished_jobs(str(folder), config):
+        assert math.isfinite(job.seconds) and job.seconds >= 0
+        assert job.tokens is None or job.tokens >= 0
 
 
 def stored(folder):
@@ -458,9 +462,11 @@ def stored(folder):
 
 
 def worked(folder):
-    found = solutions.read(folder / "W.jsonl")
-    assert found == {row["id"]: row["solution"] for row in says_jsonl(plain(folder / "W.jsonl"))}
-    assert len(found) == len(says_jsonl(plain(folder / "W.jsonl")))
+    worked_solutions = solutions.read(folder / "W.jsonl")
+    assert worked_solutions == {
+        row["id"]: row["solution"] for row in says_jsonl(plain(folder / "W.jsonl"))
+    }
+    assert len(worked_solutions) == len(says_jsonl(plain(folder / "W.jsonl")))
 
 
 P, R = (
@@ -488,8 +494,8 @@ TARGETS: dict[str, Target] = {
     "prompts, JSON Lines": Target({"mine.jsonl": (jsonl(contents.TEXTS), "jsonl")}, prompts("mine.jsonl")),
     "prompts, BIG-Bench-Hard": Target({"B.json": (json.dumps({"examples": [{"input": "q\nOptions:\n(A) x", "target": "(A)"}] * 3}).encode(), "json")}, big_bench),
     "subset": Target(P | S | {"rows.csv": (table(contents.TEXTS), "csv")}, export),
-    "annotated, CSV": Target(P | {"to.csv": (table(contents.ASKED), "csv")}, annotated("to.csv"), kept=("P.jsonl",)),
-    "annotated, JSON Lines": Target(P | {"to.jsonl": (jsonl(contents.ASKED), "jsonl")}, annotated("to.jsonl"), kept=("P.jsonl",)),
+    "annotated, CSV": Target(P | {"to.csv": (table(contents.TO_ANNOTATE), "csv")}, annotated("to.csv"), kept=("P.jsonl",)),
+    "annotated, JSON Lines": Target(P | {"to.jsonl": (jsonl(contents.TO_ANNOTATE), "jsonl")}, annotated("to.jsonl"), kept=("P.jsonl",)),
     "recording": Target(P | R, recording),
     "recording, graded": Target(P | R, graded_recording),
     "recording, choices": Target(R, choices),

@@ -1,13 +1,12 @@
 """Run one case and decide whether it ended well.
 
-A case ends well if it returns the right result (the case itself checks this with `assert`), or
-raises a `UserError` of one printable line. A program may also exit with a status other than 0 and
-such a line. Findings are a traceback, a longer or an unprintable message, a status other than 0
-without a message, and more than 5 seconds of processor time. Wall time does not count, because the
-machine may be busy.
+A case ends well if it returns the right result (the case itself checks the result with `assert`),
+or raises a `UserError` of one printable line. A program may also exit with a status other than 0
+and a printable line. Findings are a traceback, a longer or an unprintable message, a status other
+than 0 without a message, and more than 5 seconds of processor time. Wall time does not count,
+because the machine may be busy.
 """
 
-import argparse
 import contextlib
 import importlib.util
 import io
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from command_line import format_options
 from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 
@@ -86,51 +86,48 @@ def _message(text: str) -> tuple[str, str]:
 
 def _last_lines(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [
+    project_frames = [
         f"{Path(frame.filename).name}:{frame.lineno}"
         for frame in frames
         if "hardgrpo" in frame.filename or "scripts" in frame.filename
     ]
-    return f"{type(error).__name__}: {str(error)[:300]!r} at {' < '.join(reversed(ours[-3:])) or frames[-1].filename + str(frames[-1].lineno)}"
+    return f"{type(error).__name__}: {str(error)[:300]!r} at {' < '.join(reversed(project_frames[-3:])) or frames[-1].filename + str(frames[-1].lineno)}"
 
 
 @cache
 def program(name: str):
     """A program of scripts/ as a module."""
     (path,) = SCRIPTS.glob(f"*/{name}.py")
-    for folder in (str(path.parent),):
-        if folder not in sys.path:
-            sys.path.append(folder)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_file_location(f"program_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def run_program(name: str, *arguments: object) -> str:
-    """Run a program's `main` as its process would. Return the program's output, or raise a
-    `UserError` with the line that it ended with."""
-    said, complained = io.StringIO(), io.StringIO()
-    sys.argv = [f"{name}.py", *map(str, arguments)]
+def run_program(name: str, /, *arguments: object, **options: object) -> str:
+    """Run a program's `main` as its process would, with `options` as in
+    `command_line.format_options`. Return the program's output, or raise a `UserError` with the line
+    that it ended with."""
+    output, error_output = io.StringIO(), io.StringIO()
+    sys.argv = [f"{name}.py", *map(str, arguments), *format_options(**options)]
     status: object = 0
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error_output):
         try:
             errors.run(program(name).main)
         except SystemExit as end:
             status = end.code
-    lines = said.getvalue().split("\n")
+    lines = output.getvalue().split("\n")
     assert all(line.isprintable() for line in lines), (
         f"unprintable output: {next(line for line in lines if not line.isprintable())[:200]!r}"
     )
     if status in (0, None):
-        return said.getvalue()
+        return output.getvalue()
     if isinstance(status, str):
         raise UserError(status)
-    usage, mark, why = complained.getvalue().rpartition(f"{name}.py: error: ")
+    usage, mark, why = error_output.getvalue().rpartition(f"{name}.py: error: ")
     assert status == 2 and mark and usage.startswith("usage: "), (
-        f"status {status} without a reason: {complained.getvalue()[-300:]!r}"
+        f"status {status} without a reason: {error_output.getvalue()[-300:]!r}"
     )
     raise UserError(why.removesuffix("\n"))
-
-
-__all__ = ["UserError", "argparse", "judged", "limit_this_process", "program", "run_program"]

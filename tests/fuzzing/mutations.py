@@ -38,19 +38,15 @@ TEXTS = [
     "\x1b]0;title\x07", "'", '"', '""', "`id`", "$(id)", "; id", "../../x", "/etc/passwd", "=1+1", "@SUM(A1)", "{", "}", "{}", "{question}",
     "\\", "\\n", "%s", "%d" * 50, "<b>", "&amp;", "\\input{/etc/passwd}", "\u2028", "\ud83d", "#### 7", "\\boxed{7}", "p0", "(A)",
 ]  # fmt: skip
-OTHERS = [None, True, False, [], {}, [[]], [None], {"": None}, {"id": {}}, ["a", "a"], [1, "a"]]
-VALUES = [*NUMBERS, *TEXTS, *OTHERS]
+STRUCTURES = [None, True, False, [], {}, [[]], [None], {"": None}, {"id": {}}, ["a", "a"], [1, "a"]]
+VALUES = [*NUMBERS, *TEXTS, *STRUCTURES]
 
 
+# Errors of a change that an earlier change has made impossible.
 NOTHING_TO_CHANGE = (
-    LookupError,
-    TypeError,
-    ValueError,
-    OverflowError,
-    RecursionError,
-    csv.Error,
-    yaml.YAMLError,
-)  # by an earlier change
+    *(LookupError, TypeError, ValueError, OverflowError, RecursionError),
+    *(csv.Error, yaml.YAMLError),
+)
 
 
 def mutated(rng: random.Random, data: bytes, kind: str) -> bytes:
@@ -63,14 +59,13 @@ def mutated(rng: random.Random, data: bytes, kind: str) -> bytes:
 
 
 # --- bytes
-# ---------------------------------------------------------------------------------------------------------
 
 
 def flip(rng, data):
-    found = bytearray(data)
+    content = bytearray(data)
     for _ in range(rng.choice((1, 1, 8))):
-        found[rng.randrange(len(found))] ^= 1 << rng.randrange(8)
-    return bytes(found)
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    return bytes(content)
 
 
 def truncate(rng, data):
@@ -128,7 +123,6 @@ BYTES: list[Callable] = [
 
 
 # --- structure
-# -----------------------------------------------------------------------------------------------------
 
 
 def value(rng, old=None):
@@ -152,26 +146,26 @@ def value(rng, old=None):
     return rng.choice(VALUES)
 
 
-def as_json(found) -> str:
-    return json.dumps(found, ensure_ascii=True)
+def as_json(entry) -> str:
+    return json.dumps(entry, ensure_ascii=True)
 
 
-def places(found, path=()) -> list[tuple]:
+def places(nested_value, path=()) -> list[tuple]:
     """The paths of all entries of a nested value, without the value itself."""
     inner = (
-        found.items()
-        if isinstance(found, dict)
-        else enumerate(found)
-        if isinstance(found, list)
+        nested_value.items()
+        if isinstance(nested_value, dict)
+        else enumerate(nested_value)
+        if isinstance(nested_value, list)
         else ()
     )
-    return [one for key, entry in inner for one in [(*path, key), *places(entry, (*path, key))]]
+    return [place for key, entry in inner for place in [(*path, key), *places(entry, (*path, key))]]
 
 
-def changed(rng, found):
+def changed(rng, nested_value):
     """A nested value with one entry set, removed, renamed, replaced or added, changed in place."""
-    path = rng.choice(places(found))
-    parent = found
+    path = rng.choice(places(nested_value))
+    parent = nested_value
     for key in path[:-1]:
         parent = parent[key]
     key, action = path[-1], rng.randrange(10)
@@ -184,11 +178,11 @@ def changed(rng, found):
     elif action == 7:
         parent[rng.choice((key + "x", key.upper(), " " + key, "id", ""))] = parent.pop(key)
     elif action == 8:
-        other = rng.choice(list(parent))
-        parent[key], parent[other] = parent[other], parent[key]
+        other_key = rng.choice(list(parent))
+        parent[key], parent[other_key] = parent[other_key], parent[key]
     else:
         parent[rng.choice(TEXTS)] = value(rng)
-    return found
+    return nested_value
 
 
 def _json(rng, data):
@@ -212,9 +206,9 @@ def _twice_in_json(rng, data):
 
 def _lines(rng, data):
     lines = data.decode().split("\n")
-    one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+    place, other_place = rng.randrange(len(lines)), rng.randrange(len(lines))
     rng.choice((
-        lambda: lines.pop(one), lambda: lines.insert(other, lines[one]), lambda: lines.insert(other, ""), lambda: lines.insert(one, as_json(value(rng))),
+        lambda: lines.pop(place), lambda: lines.insert(other_place, lines[place]), lambda: lines.insert(other_place, ""), lambda: lines.insert(place, as_json(value(rng))),
         lambda: lines.__setitem__(slice(None), lines[:1] + lines[:0:-1]),
     ))()  # fmt: skip
     return "\n".join(lines).encode()
@@ -223,15 +217,15 @@ def _lines(rng, data):
 def _csv(rng, data):
     rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
     row, column = rng.randrange(len(rows)), rng.randrange(len(rows[0]))
-    other = rng.randrange(len(rows[0]))
+    other_column = rng.randrange(len(rows[0]))
 
     def exchange():
         for cells in rows:
-            cells[column], cells[other] = cells[other], cells[column]
+            cells[column], cells[other_column] = cells[other_column], cells[column]
 
     def exchange_cells():  # without the header
         for cells in rows[1:]:
-            cells[column], cells[other] = cells[other], cells[column]
+            cells[column], cells[other_column] = cells[other_column], cells[column]
 
     def take_out():
         for cells in rows:

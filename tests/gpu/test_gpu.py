@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files
 from interruptible_run import contents, states, wait_for
@@ -58,17 +59,10 @@ class Place:
 
     def sampling(self, engine: str, split: str) -> list:
         """Arguments that probe and evaluation have in common."""
-        found = [
-            "--model",
-            self.model,
-            "--problems",
-            f"{split}.jsonl",
-            "--prompt",
-            "{question}",
-            "--completion-tokens",
-            48,
-        ]
-        return [*found, "--samples", SAMPLES, "--seed", 1, "--engine", engine]
+        arguments = format_options(
+            model=self.model, problems=f"{split}.jsonl", prompt="{question}", completion_tokens=48
+        )
+        return [*arguments, "--samples", SAMPLES, "--seed", 1, "--engine", engine]
 
     def training(self, engine: str, name: str) -> list:
         return ["--spec", f"{engine}.yaml", "--output", name, "--state", f"{name}.state"]
@@ -176,27 +170,27 @@ def test_killed_and_started_again_it_goes_on(place, engine, trained):
     place.run("train_grpo", *place.training(engine, name))
     resumed = place.folder / name
     assert json.loads((resumed / "provenance.json").read_text())["resumed_from"] >= EVERY
-    ours, theirs = contents(resumed), contents(trained)
-    assert sorted(ours) == sorted(theirs) and len(updates(resumed)) == UPDATES
-    other = [path for path in ours if ours[path] != theirs[path]]
+    resumed_files, trained_files = contents(resumed), contents(trained)
+    assert sorted(resumed_files) == sorted(trained_files) and len(updates(resumed)) == UPDATES
+    different_files = [path for path in resumed_files if resumed_files[path] != trained_files[path]]
     print(
         "bit-identical to the run that was not killed"
-        if not other
-        else f"not bit-identical: {other}"
+        if not different_files
+        else f"not bit-identical: {different_files}"
     )
-    assert not other or engine == "vllm"
+    assert not different_files or engine == "vllm"
 
 
 def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
-    said = place.evaluated(engine)
-    assert said.count(f"engine {engine} starts") == 1
+    output = place.evaluated(engine)
+    assert output.count(f"engine {engine} starts") == 1
     rows = list(csv.DictReader(gzip.open(place.folder / f"{engine}.csv.gz", "rt")))
     assert {row["step"] for row in rows} == {"0", "2", "4", "6"} and len(rows) == 4 * 8 * (
         SAMPLES + 1
     )
-    found = greedy(place.folder / f"{engine}.jsonl.gz")
-    problems = {name for _, name in found}
-    assert any(found[0, name] != found[UPDATES, name] for name in problems), (
+    completions = greedy(place.folder / f"{engine}.jsonl.gz")
+    problems = {name for _, name in completions}
+    assert any(completions[0, name] != completions[UPDATES, name] for name in problems), (
         "the adapter does not change the completions"
     )
 
@@ -207,10 +201,10 @@ def test_greedy_completions_of_the_engines_agree(place):
     completion."""
     for engine in ("transformers", "vllm"):
         place.evaluated(engine)
-    ours, theirs = (
+    transformers_texts, vllm_texts = (
         greedy(place.folder / f"{engine}.jsonl.gz") for engine in ("transformers", "vllm")
     )
-    base = [name for step, name in ours if step == 0]
-    same = sum(ours[0, name] == theirs[0, name] for name in base) / len(base)
+    base = [name for step, name in transformers_texts if step == 0]
+    same = sum(transformers_texts[0, name] == vllm_texts[0, name] for name in base) / len(base)
     print(f"greedy completions of the base that are the same text: {same:.0%}")
     assert same >= 0.5

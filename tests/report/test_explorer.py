@@ -73,8 +73,8 @@ FILTERS = [
 def test_filters_leave_what_they_say(study, watched, values, left):
     watched.open(study.url)
     watched.filter(**values)
-    shown = study.rows if "decoding" in values else sampled(study.rows)
-    rows = shown[left(shown)]
+    filtered_rows = study.rows if "decoding" in values else sampled(study.rows)
+    rows = filtered_rows[left(filtered_rows)]
     assert watched.cells("#summary") == expected(rows)
     assert watched.text("#pager b") == f"{rows.id.nunique()} problem" + "s" * (
         rows.id.nunique() != 1
@@ -93,8 +93,8 @@ def test_pass_rates_filter_and_order(study, watched):
     )
     assert watched.text("#pager b") == f"{(rates == 0).sum()} problems"
     watched.filter(p="")
-    shown = [float(cells[3]) for cells in watched.cells("#problems")]
-    assert shown == sorted(shown, reverse=True) and shown[0] == round(rates.max(), 2)
+    pass_rates = [float(cells[3]) for cells in watched.cells("#problems")]
+    assert pass_rates == sorted(pass_rates, reverse=True) and pass_rates[0] == round(rates.max(), 2)
 
 
 def test_text_is_found_in_questions_and_in_completions(study, watched):
@@ -125,13 +125,13 @@ def test_a_link_restores_the_selection_and_so_does_the_back_button(study, watche
     watched.ready()
     watched.page.locator(".pairs tbody a").last.click()
     watched.ready()
-    there, address = watched.page.locator("main").inner_text(), watched.page.url
-    other = Watched(chromium)
-    other.open(address)
-    assert other.page.locator("main").inner_text() == there
-    assert other.page.locator("#filter-change").input_value() == "up"
-    other.page.close()
-    assert not other.said
+    main_text, address = watched.page.locator("main").inner_text(), watched.page.url
+    second_page = Watched(chromium)
+    second_page.open(address)
+    assert second_page.page.locator("main").inner_text() == main_text
+    assert second_page.page.locator("#filter-change").input_value() == "up"
+    second_page.page.close()
+    assert not second_page.messages
 
     (identity,) = {part for part in [watched.text("#detail h2")] if part.startswith("t-")}
     chosen = watched.page.locator(".pairs tr.chosen td").all_inner_texts()
@@ -238,13 +238,13 @@ def test_words_are_compared_in_their_order(study, watched):
     watched.open(study.url)
     compare = """texts => compare(...texts).map(words =>
         words.filter(([, differs]) => differs).map(([word]) => word))"""
-    for one, other, differing in [
+    for first_text, second_text, differing in [
         ("8 - 4 = 5", "8 - 4 = 4", [["5"], ["4"]]),
         ("a b c d", "a c b d", [["b"], ["b"]]),
         ("same words", "same words", [[], []]),
         ("", "only here", [[], ["only", "here"]]),
     ]:
-        assert watched.page.evaluate(compare, [one, other]) == differing
+        assert watched.page.evaluate(compare, [first_text, second_text]) == differing
 
 
 def test_a_link_to_a_greedy_completion_shows_it(study, watched):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.chromium
 def test_fifty_thousand_completions_are_opened_filtered_and_searched(
     tmp_path, watched, record_property
 ):
-    made, rng = (
+    explorer, rng = (
         Made(tmp_path, seeds=range(10), policies=["hard", "middle", "random", "easy"]),
         random.Random(1),
     )
@@ -34,9 +34,9 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
         "answer",
         "\u202e",
     ] + [str(n) for n in range(200)]
-    places, size = made.places, 305
-    for test in made.tests:
-        made.problems(test, [{"id": f"{test}{i}", "question": " ".join(rng.choices(words, k=40)), "answer": "1", "tier": i % 5} for i in range(size)])  # fmt: skip
+    places, size = explorer.places, 305
+    for test in explorer.tests:
+        explorer.problems(test, [{"id": f"{test}{i}", "question": " ".join(rng.choices(words, k=40)), "answer": "1", "tier": i % 5} for i in range(size)])  # fmt: skip
         for place in places:
             step = 0 if place == "m/base" else 30
             rows = [
@@ -46,10 +46,10 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
                 }
                 for i in range(size) for k in range(2)
             ]  # fmt: skip
-            made.evaluation(place, test, rows)
-    done = made.write()
+            explorer.evaluation(place, test, rows)
+    done = explorer.write()
     assert done.returncode == 0, done.stderr
-    total = size * 2 * len(places) * len(made.tests)
+    total = size * 2 * len(places) * len(explorer.tests)
     assert total >= 50_000
 
     def seconds(action):
@@ -58,22 +58,26 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
         watched.ready()
         return time.perf_counter() - started
 
-    taken = {"open": seconds(lambda: watched.open(made.url))}
+    seconds_by_step = {"open": seconds(lambda: watched.open(explorer.url))}
     assert (
         watched.cells("#summary")[-1][1] == f"{total:,}" and len(watched.cells("#problems")) == 100
     )
-    taken["filter"] = seconds(lambda: watched.page.locator("#filter-change").select_option("up"))
-    taken["problem"] = seconds(lambda: watched.page.locator("#problems tbody tr").nth(50).click())
-    taken["link"] = seconds(lambda: watched.open(watched.page.url))
-    taken["search"] = seconds(
+    seconds_by_step["filter"] = seconds(
+        lambda: watched.page.locator("#filter-change").select_option("up")
+    )
+    seconds_by_step["problem"] = seconds(
+        lambda: watched.page.locator("#problems tbody tr").nth(50).click()
+    )
+    seconds_by_step["link"] = seconds(lambda: watched.open(watched.page.url))
+    seconds_by_step["search"] = seconds(
         lambda: watched.page.goto(watched.page.url + "&in=completions&search=apples")
     )
     print(
-        {name: round(value, 2) for name, value in taken.items()},
+        {name: round(value, 2) for name, value in seconds_by_step.items()},
         (tmp_path / "explorer.html").stat().st_size / 1e6,
         "MB",
     )
-    record_property("seconds", taken)
+    record_property("seconds", seconds_by_step)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +89,10 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
     ],
 )  # fmt: skip
 def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, words):
-    made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    made.problems("t", [{"id": name, "question": "?", "answer": "x", "tier": 1} for name in "ab"])
+    explorer = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    explorer.problems(
+        "t", [{"id": name, "question": "?", "answer": "x", "tier": 1} for name in "ab"]
+    )
     rows = [
         {
             "step": 0,
@@ -99,12 +105,12 @@ def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, word
         }
         for name in "ab"
     ]
-    for place in made.places:
-        made.evaluation(place, "t", rows)
+    for place in explorer.places:
+        explorer.evaluation(place, "t", rows)
     texts = [{key: row[key] for key in [*evaluations.KEY, "completion"]} for row in rows]
     change(texts)
     files.write_jsonl(tmp_path / "results/evaluation/m/base/t.jsonl.gz", texts)
-    done = made.write()
+    done = explorer.write()
     assert (
         done.returncode == 1
         and "Traceback" not in done.stderr
@@ -117,8 +123,8 @@ def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, word
 
 
 def test_an_id_that_is_no_problem_and_a_missing_file_are_named(tmp_path):
-    made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    made.problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
+    explorer = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    explorer.problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
     row = {
         "step": 0,
         "id": "z",
@@ -128,11 +134,14 @@ def test_an_id_that_is_no_problem_and_a_missing_file_are_named(tmp_path):
         "answered": 0,
         "completion": "",
     }
-    made.evaluation("m/base", "t", [row])
-    assert "t.csv.gz: id 'z' is not in results/tasks/t/test.jsonl; delete" in made.write().stderr
-    made.evaluation("m/base", "t", [row | {"id": "a"}])
+    explorer.evaluation("m/base", "t", [row])
     assert (
-        made.write().stderr == "error: results/evaluation/m/t/r/hard/seed0/t.csv.gz: no such file\n"
+        "t.csv.gz: id 'z' is not in results/tasks/t/test.jsonl; delete" in explorer.write().stderr
+    )
+    explorer.evaluation("m/base", "t", [row | {"id": "a"}])
+    assert (
+        explorer.write().stderr
+        == "error: results/evaluation/m/t/r/hard/seed0/t.csv.gz: no such file\n"
     )
 
 
@@ -181,5 +190,5 @@ def test_recorded_completions_come_with_their_texts(world, watched):
     ) and "7 tokens" in watched.text("[data-side=checkpoint]")
     watched.page.locator(".pairs a").nth(4).click()
     watched.ready()
-    shown = watched.text(".side")
-    assert "has no sample 4" in shown and "cut off at the limit" in shown
+    text = watched.text(".side")
+    assert "has no sample 4" in text and "cut off at the limit" in text

@@ -39,18 +39,18 @@ HOSTILE = [  # (written, shown)
 def hostile(tmp_path_factory):
     """A study whose texts of models and datasets are all hostile: completions, questions, ids,
     answers, tiers, the title."""
-    made = Made(tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"])
+    explorer = Made(tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"])
     texts = [text.replace("\udcff", "") for text, _ in HOSTILE]
     identity = lambda i: f"{i} <script>window.hacked = 1</script>/\u202e#&=%{{{{"
-    made.problems(
+    explorer.problems(
         "t",
         [
             {"id": identity(i), "question": "Q " + text, "answer": "A " + text, "tier": "<b>\u200b"}
             for i, text in enumerate(texts)
         ],
     )  # fmt: skip
-    for place in made.places:
-        made.evaluation(
+    for place in explorer.places:
+        explorer.evaluation(
             place,
             "t",
             [
@@ -58,10 +58,10 @@ def hostile(tmp_path_factory):
                 for i, (text, _) in enumerate(HOSTILE)
             ],
         )  # fmt: skip
-    done = made.write()
+    done = explorer.write()
     assert done.returncode == 0, done.stderr
-    made.identity = identity
-    return made
+    explorer.identity = identity
+    return explorer
 
 
 def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
@@ -70,13 +70,15 @@ def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
     marked = hostile.identity(3).replace("\u202e", "‹U+202E›")
     assert watched.page.locator("#problems a").nth(3).inner_text() == marked
     watched.press("j")
-    for i, (written, shown) in enumerate(HOSTILE):
+    for i, (written, expected_text) in enumerate(HOSTILE):
         boxes = watched.page.locator("[data-side] .text")
-        shown = written if shown is None else shown
+        expected_text = written if expected_text is None else expected_text
         if written:
-            assert [boxes.nth(k).text_content() for k in range(boxes.count())] == [shown] * 2, i
+            assert [boxes.nth(k).text_content() for k in range(boxes.count())] == [
+                expected_text
+            ] * 2, i
         else:
-            assert watched.text("[data-side=base]").endswith(shown)
+            assert watched.text("[data-side=base]").endswith(expected_text)
         assert watched.text("#detail h2") == hostile.identity(i).replace("\u202e", "‹U+202E›")
         alive = watched.page.evaluate(
             "[window.hacked, document.querySelectorAll('main :is(script, img, iframe, svg, style, link, b:not(#pager b))').length]"
@@ -109,9 +111,9 @@ def test_direction_ends_where_a_text_ends(hostile, watched):
 
 
 def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
-    made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    made.problems("t", [{"id": "p", "question": "long?", "answer": "x", "tier": 1}])
-    for place in made.places:
+    explorer = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    explorer.problems("t", [{"id": "p", "question": "long?", "answer": "x", "tier": 1}])
+    for place in explorer.places:
         row = {
             "step": 0,
             "id": "p",
@@ -121,9 +123,9 @@ def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
             "answered": 0,
             "completion": "W" * 1_000_000,
         }
-        made.evaluation(place, "t", [row])
-    assert made.write().returncode == 0
-    watched.open(made.url + "#open=m/t/p")
+        explorer.evaluation(place, "t", [row])
+    assert explorer.write().returncode == 0
+    watched.open(explorer.url + "#open=m/t/p")
     assert len(watched.page.locator("[data-side=base] .text").text_content()) == 20_000
     assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     watched.page.locator("[data-side=base] button").click()
@@ -134,11 +136,11 @@ def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
 @pytest.fixture
 def listener():
     """A server on this machine: (its address, the requested paths)."""
-    asked = []
+    requests = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            requests.append(self.path)
             self.send_error(404)
 
         def log_message(self, *_):
@@ -146,13 +148,13 @@ def listener():
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", requests
         server.shutdown()
 
 
 def test_the_policy_forbids_programs_and_requests(study, chromium, listener):
     """Even if a text became markup, the browser would not run the text or load an address in it."""
-    address, asked = listener
+    address, requests = listener
     page = chromium.new_page()
     page.goto(study.url)
     page.locator("html[data-ready]").wait_for(state="attached")
@@ -172,7 +174,7 @@ def test_the_policy_forbids_programs_and_requests(study, chromium, listener):
         }""",
         address,
     )
-    assert hacked is None and asked == []
+    assert hacked is None and requests == []
     assert set(refused) >= {
         "connect-src",
         "frame-src",

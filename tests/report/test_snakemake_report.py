@@ -31,7 +31,7 @@ def test_the_report_holds_figures_tables_and_paper_with_captions(made):
 def test_the_report_opens_without_errors_and_asks_for_nothing(made):
     from playwright.sync_api import sync_playwright
 
-    said, asked = [], []
+    messages, addresses = [], []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
@@ -39,13 +39,13 @@ def test_the_report_opens_without_errors_and_asks_for_nothing(made):
         page = browser.new_page()
         page.on(
             "console",
-            lambda message: said.append(message.text) if message.type == "error" else None,
+            lambda message: messages.append(message.text) if message.type == "error" else None,
         )
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("pageerror", lambda error: messages.append(str(error)))
         page.on(
             "request",
             lambda request: (
-                asked.append(request.url) if request.url.startswith(("http", "ws")) else None
+                addresses.append(request.url) if request.url.startswith(("http", "ws")) else None
             ),
         )
         page.goto(made.as_uri())
@@ -54,4 +54,4 @@ def test_the_report_opens_without_errors_and_asks_for_nothing(made):
         page.get_by_text("parts", exact=True).first.wait_for()
         assert page.get_by_text("claims", exact=True).count() == 1
         browser.close()
-    assert said == [] and asked == []
+    assert messages == [] and addresses == []

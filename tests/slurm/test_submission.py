@@ -144,7 +144,6 @@ def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
 
 
 # --- without accounting
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +212,8 @@ def test_the_scheduling_of_jobs_that_do_nothing_is_measured(slurm, monkeypatch, 
     monkeypatch.setattr(sys, "argv", ["measure_slurm.py", *arguments])
     measure_slurm.main()
     with output.open(encoding="utf-8") as stream:
-        row, other = csv.DictReader(stream)
-    assert other["jobs"] == "7" and row["jobs"] == "3" and row["jobs_at_a_time"] == "100"
+        row, other_row = csv.DictReader(stream)
+    assert other_row["jobs"] == "7" and row["jobs"] == "3" and row["jobs_at_a_time"] == "100"
     assert float(row["wall_seconds"]) > float(row["processor_seconds"]) > 0
-    ended = [job for job in slurm.jobs() if str(tmp_path) in job["WorkDir"]]
-    assert len(ended) == 3, "each job went through Slurm"
+    finished_jobs = [job for job in slurm.jobs() if str(tmp_path) in job["WorkDir"]]
+    assert len(finished_jobs) == 3, "each job went through Slurm"

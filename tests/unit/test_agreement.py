@@ -122,12 +122,12 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     assert len(comparison) == 5 and {row["difference"] for row in comparison} == {"0.0"}
     assert "5 cells compared, 0 intervals exclude 0; 0 cells not compared" in done.stdout
     assert {row["leaves_zero_out"] for row in comparison} == {"0"}, "show_results.py reads 0 and 1"
-    shown = show(Path(output), tmp_path)
-    assert "Every gain equals that of the reference" in shown and output in shown
+    output_text = show(Path(output), tmp_path)
+    assert "Every gain equals that of the reference" in output_text and output in output_text
     assert (
-        "0 of 5 intervals exclude 0" in shown
-        and "Not compared" not in shown
-        and "model" not in shown.partition("Agreement")[2]
+        "0 of 5 intervals exclude 0" in output_text
+        and "Not compared" not in output_text
+        and "model" not in output_text.partition("Agreement")[2]
     )
 
 
@@ -195,12 +195,12 @@ def test_results_with_nothing_in_common_are_reported(tmp_path):
 
 
 def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
-    shown = subprocess.run(
+    output_text = subprocess.run(
         [sys.executable, path_of("show_results"), "--study", "mini_labels", "--first-recipe", "mini_50", "--tables"]
         + [str(path) for path in (ROOT / "results/reference/mini_labels").glob("*.csv")],
         capture_output=True, text=True, check=True, cwd=tmp_path,
     ).stdout  # fmt: skip
-    tables = re.split(r"\n(?=\w+, \w+: base model)", shown)
+    tables = re.split(r"\n(?=\w+, \w+: base model)", output_text)
     of_random = [
         table.split(":")[0] for table in tables if re.search(r"^random ", table, re.MULTILINE)
     ]

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import in_process
+from command_line import format_options
 from hardgrpo.runtime import files
 
 QUESTIONS = ["How much is 1,5 + 2; in words?", "=1+1, said Größe", 'Say "two",\nplease', "plain"]
@@ -17,8 +18,16 @@ def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> 
     """Write the file to annotate, for a pool without answers."""
     (folder / name).write_bytes(text)
     source = json.dumps({"kind": "files", "train": name})
-    done = in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", source, "--files", name, "--unlabelled",
-                   "--output", "P.jsonl")  # fmt: skip
+    done = in_process.run(
+        folder,
+        "prepare_task",
+        task="mine",
+        split="train",
+        source=source,
+        files=name,
+        unlabelled=True,
+        output="P.jsonl",
+    )
     assert done.returncode == 0, done.stderr
     ids = chosen or [row["id"] for row in files.read_jsonl(folder / "P.jsonl", {"id": str})]
     files.write_rows(
@@ -31,26 +40,25 @@ def write_annotation_file(folder, text: bytes, name="pool.csv", chosen=None) -> 
         {"policy": {"rule": "random", "budget": 0.5}, "pool": len(ids), "prompts": len(ids)},
     )
     output = f"asked.{name.rpartition('.')[2]}"
-    done = in_process.run(folder, "export_subset", "--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", name,
-                   "--to-annotate", "answer", "--output", output)  # fmt: skip
+    done = in_process.run(
+        folder,
+        "export_subset",
+        subset="S.csv",
+        facts="S.json",
+        problems="P.jsonl",
+        files=name,
+        to_annotate="answer",
+        output=output,
+    )
     assert done.returncode == 0, done.stderr
     return (folder / output).read_bytes()
 
 
 def read_annotated(folder, data: bytes, name="back.csv", grader="math"):
     (folder / name).write_bytes(data)
-    arguments = [
-        "--problems",
-        "P.jsonl",
-        "--annotated",
-        name,
-        "--column",
-        "answer",
-        "--grader",
-        grader,
-        "--output",
-        "A.jsonl",
-    ]
+    arguments = format_options(
+        problems="P.jsonl", annotated=name, column="answer", grader=grader, output="A.jsonl"
+    )
     return in_process.run(folder, "read_annotated", *arguments)
 
 
@@ -88,7 +96,6 @@ def rows_of(data: bytes, delimiter=",") -> list[dict]:
 
 
 # --- written for a spreadsheet
-# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +147,6 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
 
 
 # --- through spreadsheets
-# ------------------------------------------------------------------------------------------
 
 
 def as_numbers(cell: str) -> str:
@@ -272,7 +278,6 @@ def test_all_rows_that_do_not_fit_are_counted(tmp_path):
 
 
 # --- answers that a spreadsheet changes
-# ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grader", ["math", "number_lenient", "choice_letter", "final_number"])
@@ -325,25 +330,19 @@ def test_a_decimal_comma_is_never_taken_silently(tmp_path):
 
 def test_reference_answers_that_a_spreadsheet_may_have_changed_are_reported(tmp_path):
     (tmp_path / "pool.csv").write_text("question;answer\na;3,5\nb;01-Feb\nc;7\n")
-    arguments = [
-        "--task",
-        "mine",
-        "--split",
-        "train",
-        "--source",
-        '{"kind": "files", "train": "pool.csv"}',
-        "--files",
-        "pool.csv",
-    ]
-    done = in_process.run(
-        tmp_path, "prepare_task", *arguments, "--grader", "math", "--output", "P.jsonl"
+    arguments = format_options(
+        task="mine",
+        split="train",
+        source='{"kind": "files", "train": "pool.csv"}',
+        files="pool.csv",
     )
+    done = in_process.run(tmp_path, "prepare_task", *arguments, grader="math", output="P.jsonl")
     assert (
         done.returncode == 0
         and "changed reference answers: 2, '3,5' ('mine-train-0000'), '01-Feb'" in done.stdout
     ), done.stdout
     done = in_process.run(
-        tmp_path, "prepare_task", *arguments, "--grader", "number_lenient", "--output", "P.jsonl"
+        tmp_path, "prepare_task", *arguments, grader="number_lenient", output="P.jsonl"
     )
     assert (
         done.returncode == 1 and "2 of 3 problems" in done.stderr and "decimal point" in done.stderr

@@ -88,7 +88,7 @@ def test_benchmarks_that_cannot_run_here_are_reported_and_left_out(tmp_path, mon
     (tmp_path / "lacking.py").write_text(
         "from benchmarks import Skipped\ndef run(options): raise Skipped('no such machine')\n"
     )
-    monkeypatch.setattr(bench, "HERE", tmp_path)
+    monkeypatch.setattr(bench, "BENCHMARKS", tmp_path)
     monkeypatch.setattr(bench, "NAMES", ["lacking", "measured"])
     monkeypatch.setattr(sys, "path", list(sys.path))
     output = tmp_path / "out"
@@ -106,7 +106,7 @@ def test_benchmarks_that_cannot_run_here_are_reported_and_left_out(tmp_path, mon
 
 @pytest.fixture
 def modules(monkeypatch):
-    monkeypatch.syspath_prepend(str(bench.HERE))
+    monkeypatch.syspath_prepend(str(bench.BENCHMARKS))
     yield lambda name: importlib.import_module(name)
     for name in bench.NAMES:
         sys.modules.pop(name, None)
@@ -177,7 +177,7 @@ def run_benchmark(monkeypatch, output: Path, name: str, *arguments: str) -> list
 
 def test_a_small_benchmark_of_grading_runs_to_its_end(modules, monkeypatch, tmp_path):
     grading = modules("grading")
-    monkeypatch.setattr(grading, "ENOUGH", 0.01)
+    monkeypatch.setattr(grading, "MIN_SECONDS", 0.01)
     recorded = {
         "question": "1 + 1?",
         "answer": "2",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fork_server
+from command_line import format_options
 from conftest import RECORDINGS, ROOT, path_of
 from hardgrpo.runtime import files
 from hardgrpo.selection import choices
@@ -152,15 +153,9 @@ def test_a_probe_gives_the_table_of_the_same_recording(tmp_path):
     columns = {"choice": str, "mixed": float, "labels": int, "pass_rate": float}
     assert compare(tmp_path, tmp_path / "r.jsonl", draws=20).returncode == 0
     of_recording = files.read_rows(tmp_path / "choices.csv", columns)
-    arguments = [
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        "shard0.jsonl.gz",
-        "shard1.jsonl.gz",
-        "--grader",
-        "final_word",
-    ]
+    arguments = format_options(
+        problems="P.jsonl", completions=["shard0.jsonl.gz", "shard1.jsonl.gz"], grader="final_word"
+    )
     process = fork_server.run(
         path_of("compare_choices"),
         [*arguments, "--draws", "20", "--output", "choices.csv"],

@@ -81,7 +81,6 @@ SMALL = {"p": 0.001}
 
 
 # --- verdicts on primary claims
-# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -240,7 +239,6 @@ def test_primary_claims_come_first():
 
 
 # --- estimates
-# -----------------------------------------------------------------------------------------------------
 
 
 def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():

@@ -137,7 +137,7 @@ def test_a_figure_follows_its_own_module_and_the_style_of_figures():
 FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
 # verify.py passes these files to pytest by their names
 CHECKS = ["test_summaries", "test_raw_files"]
-NAMED = {  # modules that a program finds through names in the registry, as in rules/*.smk
+MODULES_IN_REGISTRY = {  # modules that a program finds through names in the registry, as in rules/*.smk
     "summaries/summarize.py": [
         [f"analysis/{table.module}.py" for table in registry.SUMMARIES.values()]
     ],
@@ -196,11 +196,11 @@ def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_th
         for rules in (ROOT / "rules").glob("*.smk")
         for name in FOLLOWING.findall(rules.read_text(encoding="utf-8"))
     }
-    assert NAMED.keys() < programs and len(programs) >= 15 and len(modules) > 100
+    assert MODULES_IN_REGISTRY.keys() < programs and len(programs) >= 15 and len(modules) > 100
     followed = [
         [scripts / name] + [source / "hardgrpo" / module_path for module_path in module_paths]
         for name in programs
-        for module_paths in NAMED.get(name, [[]])
+        for module_paths in MODULES_IN_REGISTRY.get(name, [[]])
     ]
     using = [closure(files, imports) for files in followed]
     # code.py caches the imports of a file, and a comment changes no import

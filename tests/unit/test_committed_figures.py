@@ -72,8 +72,8 @@ def test_published_numbers_beside_those_of_the_recordings_can_be_read():
     frame = committed.judged(ROOT, study)["compared"]
     drawn, rows = compared.draw(frame)
     assert len(rows) == len(frame) and drawn_figures.faults(drawn) == []
-    shown = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
-    assert any("unknown_subset" in name for name in shown), "a row names what it shows"
+    labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+    assert any("unknown_subset" in name for name in labels), "a row names what it shows"
 
 
 def outside_shares(figure, axis) -> list[float]:
@@ -92,7 +92,6 @@ def outside_shares(figure, axis) -> list[float]:
 
 
 # --- the measures find what they look for
-# -----------------------------------------------------------------------------------------
 
 
 def test_texts_on_one_another_cut_texts_and_empty_panels_are_found():
@@ -117,7 +116,6 @@ def test_slanted_names_that_run_into_each_other_are_found():
 
 
 # --- colours and intervals
-# ------------------------------------------------------------------------------------------------------
 
 
 def test_every_rule_has_a_hue_of_its_own_family():

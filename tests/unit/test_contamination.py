@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fork_server
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.data import contamination
 from hardgrpo.runtime import files
@@ -34,7 +35,6 @@ def sentence(seed: int, words: int = 20) -> str:
 
 
 # --- which questions are equal
-# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_signs_digits_and_symbols_make_another_question(question, other_question
 
 @given(st.text(min_size=1).filter(str.strip))
 def test_normalizing_twice_changes_nothing_more(question):
-    once = contamination.normalize(question)
-    assert contamination.normalize(once) == once or not any(
-        character.isalnum() for character in once
+    normalized = contamination.normalize(question)
+    assert contamination.normalize(normalized) == normalized or not any(
+        character.isalnum() for character in normalized
     )
 
 
@@ -88,7 +88,6 @@ def test_a_hyphen_between_words_is_punctuation_and_between_numbers_a_sign():
 
 
 # --- which questions are near
-# --------------------------------------------------------------------------------------
 
 
 def by_hand(question: str, other_question: str, n: int) -> float:
@@ -165,7 +164,6 @@ def test_questions_of_a_few_characters_and_empty_lists_have_no_match():
 
 
 # --- the programs
-# --------------------------------------------------------------------------------------------------
 
 
 def problem(identity: str, question: str, answer: str | None = "1") -> dict:
@@ -176,16 +174,9 @@ def compare(folder, pool: list[dict], test: list[dict], *options: str):
     files.write_jsonl(folder / "train.jsonl", pool)
     files.write_jsonl(folder / "test.jsonl", test)
     arguments = [
-        "--task",
-        "mine",
-        "--pool",
-        "train.jsonl",
-        "--test",
-        "mine",
-        "--problems",
-        "test.jsonl",
-        "--output",
-        "C.csv",
+        *format_options(
+            task="mine", pool="train.jsonl", test="mine", problems="test.jsonl", output="C.csv"
+        ),
         *options,
     ]
     return fork_server.run(path_of("compare_splits"), arguments, folder)
@@ -246,16 +237,9 @@ def prepare(folder, rows: list[tuple[str, str]], *options: str, split: str = "tr
         csv.writer(stream).writerows([("question", "answer"), *rows])
     source = json.dumps({"kind": "files", split: "mine.csv"})
     arguments = [
-        "--task",
-        "mine",
-        "--split",
-        split,
-        "--source",
-        source,
-        "--files",
-        "mine.csv",
-        "--output",
-        "P.jsonl",
+        *format_options(
+            task="mine", split=split, source=source, files="mine.csv", output="P.jsonl"
+        ),
         *options,
     ]
     return fork_server.run(path_of("prepare_task"), arguments, folder)

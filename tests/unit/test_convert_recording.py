@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import in_process
+from command_line import format_options
 from conftest import RECORDINGS, path_of
 from hardgrpo.data import completions, inputs, recorded_accuracies, trajectory_files
 from hardgrpo.runtime import files
@@ -55,13 +56,10 @@ def convert(folder: Path, form: str = "responses", *options: str) -> subprocess.
     return in_process.run(
         folder,
         "convert_recording",
-        "--format",
-        form,
-        "--original",
-        "original.json",
-        "--output",
-        "out.jsonl.gz",
         *options,
+        format=form,
+        original="original.json",
+        output="out.jsonl.gz",
     )
 
 
@@ -94,9 +92,9 @@ def test_without_questions_the_prompts_are_the_questions_and_may_repeat(tmp_path
     )
     assert convert(tmp_path).returncode == 0
     rows = output(tmp_path)
-    shown = [prompt(QUESTIONS[n]["question"]) for n in (0, 1, 0)]
+    prompts = [prompt(QUESTIONS[n]["question"]) for n in (0, 1, 0)]
     assert [(row["id"], row["question"], row["answer"]) for row in rows] == list(
-        zip(("0000", "0001", "0002"), shown, "abc")
+        zip(("0000", "0001", "0002"), prompts, "abc")
     )
     problems = [{"id": row["id"], "question": row["question"]} for row in rows]
     by_problem = completions.read_recording(tmp_path / "out.jsonl.gz", problems)
@@ -115,16 +113,9 @@ def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
     }
     (tmp_path / "original.json").write_text(json.dumps(content | {"notes": "any"}))
     (tmp_path / "scores.json").write_text("[0, 0.3, 0.30000000000000004, 1]")
-    arguments = [
-        "--format",
-        "accuracies",
-        "--original",
-        "original.json",
-        "--scores",
-        "scores.json",
-        "--output",
-        "out.csv",
-    ]
+    arguments = format_options(
+        format="accuracies", original="original.json", scores="scores.json", output="out.csv"
+    )
     assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
     rows = recorded_accuracies.read(tmp_path / "out.csv")
     assert [tuple(row.values()) for row in rows] == [
@@ -135,16 +126,9 @@ def test_accuracies_are_read_for_all_and_for_hard_questions(tmp_path):
 
 def test_shares_become_a_trajectory(tmp_path):
     (tmp_path / "original.json").write_text(json.dumps({"10": [0.25, 1.0], "9": [0]}))
-    arguments = [
-        "--format",
-        "shares",
-        "--original",
-        "original.json",
-        "--rollouts",
-        "8",
-        "--output",
-        "out.csv",
-    ]
+    arguments = format_options(
+        format="shares", original="original.json", rollouts="8", output="out.csv"
+    )
     assert in_process.run(tmp_path, "convert_recording", *arguments).returncode == 0
     assert {
         name: [row["correct"] for row in rows]
@@ -225,7 +209,6 @@ def test_numbers_that_cannot_be_shares_are_refused_in_a_line(tmp_path, form, con
 
 
 # --- pinned files
-# ------------------------------------------------------------------------------------------------------
 
 
 def convert_pinned(
@@ -314,10 +297,7 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
         command = [
             sys.executable,
             path_of("fetch_original"),
-            "--repository",
-            "someone/runs",
-            "--commit",
-            COMMIT,
+            *format_options(repository="someone/runs", commit=COMMIT),
         ]
         command += ["--name", name, "--output", f"out/{name}"]
         environment = os.environ | {"HARDGRPO_GITHUB": address, "no_proxy": "*"}
@@ -354,7 +334,6 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
 
 
 # --- the real ones
-# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings
@@ -374,14 +353,9 @@ def test_the_real_completions_are_those_of_an_earlier_conversion(
     if not folder.exists():
         pytest.skip(f"{folder} is not there")
     original = folder / original.format("unsloth-Qwen3-4B-unsloth-bnb-4bit")
-    arguments = [
-        "--original",
-        original,
-        "--questions",
-        folder / f"dset/{questions}.json",
-        "--output",
-        "out.jsonl.gz",
-    ]
+    arguments = format_options(
+        original=original, questions=folder / f"dset/{questions}.json", output="out.jsonl.gz"
+    )
     assert (
         in_process.run(
             tmp_path, "convert_recording", "--format", "responses", *map(str, arguments)

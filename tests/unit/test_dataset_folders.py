@@ -46,9 +46,9 @@ def listener():
 
 
 def is_refused(folder, words: str) -> None:
-    with pytest.raises(UserError, match=words) as refused:
+    with pytest.raises(UserError, match=words) as error:
         sources.read_rows(folder, split="train")
-    assert SECRET not in str(refused.value) and "\n" not in str(refused.value)
+    assert SECRET not in str(error.value) and "\n" not in str(error.value)
 
 
 PATHS = [

@@ -174,7 +174,6 @@ def test_a_circle_of_modules_would_be_found(tmp_path):
 
 
 # --- examples
-# -------------------------------------------------------------------------------------------------------
 
 
 def example(kind: str, number: int = 0) -> str:

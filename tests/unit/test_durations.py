@@ -119,11 +119,13 @@ def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
         return durations.estimate(ResolvedJob.of(config, TRAIN), "h100").seconds
 
     recipe = lambda **values: lambda config: config["recipes"]["as_written"].update(values)
-    now = seconds(recipe())
-    assert seconds(recipe(updates=2000)) == pytest.approx(2 * now, rel=0.05)
-    assert seconds(recipe(beta=0.0)) < now
+    recipe_seconds = seconds(recipe())
+    assert seconds(recipe(updates=2000)) == pytest.approx(2 * recipe_seconds, rel=0.05)
+    assert seconds(recipe(beta=0.0)) < recipe_seconds
     four = seconds(lambda config: config["models"]["qwen3-14b"]["gpus"]["adapter"].update(count=4))
-    assert now / 4 < four < now / 2, "each GPU reads and transfers the weights"
+    assert recipe_seconds / 4 < four < recipe_seconds / 2, (
+        "each GPU reads and transfers the weights"
+    )
 
 
 @given(attempt=st.integers(1, 6))

@@ -57,18 +57,18 @@ def want_of(outcomes, policy, seed) -> early_stopping.TargetSubset:
 
 def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
     """The subset that a stopper decides from its samples."""
-    want = want_of(outcomes, policy, seed)
+    target = want_of(outcomes, policy, seed)
     try:
-        found = early_stopping.choose(want, stopper.correct, stopper.drawn)
+        subset = early_stopping.choose(target, stopper.correct, stopper.drawn)
     except UserError:
         return None
-    assert found is not None and found[1], "sampling stopped before the subset was decided"
-    return found[0].ids
+    assert subset is not None and subset[1], "sampling stopped before the subset was decided"
+    return subset[0].ids
 
 
-def probe(outcomes, asked, batch, **options) -> early_stopping.Stopper:
-    wants = [want_of(outcomes, policy, seed) for policy, seed in asked]
-    stopper = early_stopping.Stopper(wants, batch, **options)
+def probe(outcomes, choices, batch, **options) -> early_stopping.Stopper:
+    targets = [want_of(outcomes, policy, seed) for policy, seed in choices]
+    stopper = early_stopping.Stopper(targets, batch, **options)
     early_stopping.simulate(stopper, outcomes)
     return stopper
 
@@ -100,14 +100,16 @@ def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, s
     prompts, samples = outcomes.shape
     drawn = np.array([data.draw(st.integers(0, samples)) for _ in range(prompts)])
     correct = np.array([int(row[:count].sum()) for row, count in zip(outcomes, drawn)])
-    ways = itertools.product(*(range(c, c + samples - d + 1) for c, d in zip(correct, drawn)))
+    possible_counts = itertools.product(
+        *(range(c, c + samples - d + 1) for c, d in zip(correct, drawn))
+    )
     subsets = set()
-    for counts in ways:
+    for counts in possible_counts:
         possible = np.array([[True] * count + [False] * (samples - count) for count in counts])
-        found = full(possible, policy, seed)
-        subsets.add(frozenset(found) if found is not None else None)
-    want = want_of(outcomes, policy, seed)
-    if early_stopping.is_decided(want, correct, drawn):
+        subset = full(possible, policy, seed)
+        subsets.add(frozenset(subset) if subset is not None else None)
+    target = want_of(outcomes, policy, seed)
+    if early_stopping.is_decided(target, correct, drawn):
         assert len(subsets) == 1
     elif len(subsets) == 1:
         # Early stopping does not decide that a pool has too few candidates, or that a matched set
@@ -118,19 +120,22 @@ def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, s
 @given(pools(prompts=4, samples=3), POLICIES, SEEDS)
 def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     prompts, samples = outcomes.shape
-    want = want_of(outcomes, policy, seed)
+    target = want_of(outcomes, policy, seed)
     right = np.concatenate([np.zeros((prompts, 1), int), outcomes.cumsum(axis=1)], axis=1)
     proofs = [
         np.array(drawn)
         for drawn in itertools.product(range(samples + 1), repeat=prompts)
-        if early_stopping.is_decided(want, right[np.arange(prompts), list(drawn)], np.array(drawn))
+        if early_stopping.is_decided(
+            target, right[np.arange(prompts), list(drawn)], np.array(drawn)
+        )
     ]
-    assert early_stopping.oracle_samples(want, outcomes) == min(drawn.sum() for drawn in proofs)
-    given = np.isin(names(outcomes), full(outcomes, policy, seed) or []) * samples
-    cheapest = min(drawn.sum() for drawn in proofs if (drawn >= given).all())
-    assert given.sum() + early_stopping.oracle_samples(want, outcomes, given) == cheapest, (
-        "the chosen prompts have all their samples"
-    )
+    assert early_stopping.oracle_samples(target, outcomes) == min(drawn.sum() for drawn in proofs)
+    samples_drawn = np.isin(names(outcomes), full(outcomes, policy, seed) or []) * samples
+    cheapest = min(drawn.sum() for drawn in proofs if (drawn >= samples_drawn).all())
+    assert (
+        samples_drawn.sum() + early_stopping.oracle_samples(target, outcomes, samples_drawn)
+        == cheapest
+    ), "the chosen prompts have all their samples"
 
 
 @pytest.mark.slow
@@ -138,8 +143,8 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
 def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(
     outcomes, policy, seed, batch
 ):
-    want = want_of(outcomes, policy, seed)
-    least = early_stopping.oracle_samples(want, outcomes)
+    target = want_of(outcomes, policy, seed)
+    least = early_stopping.oracle_samples(target, outcomes)
     assert probe(outcomes, [(policy, seed)], batch).drawn.sum() >= least
     if policy["rule"] in early_stopping.THRESHOLD_RULES:
         assert probe(outcomes, [(policy, seed)], 1).drawn.sum() == least
@@ -148,16 +153,16 @@ def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(
 @pytest.mark.slow
 @given(pools(), POLICIES, SEEDS, st.integers(1, 9))
 def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed, batch):
-    want = want_of(outcomes, policy, seed)
-    first = early_stopping.Stopper([want], batch)
+    target = want_of(outcomes, policy, seed)
+    first = early_stopping.Stopper([target], batch)
     while drawn := first.ask():
-        again = early_stopping.Stopper([want], batch)
+        second = early_stopping.Stopper([target], batch)
         for prompt in range(len(outcomes)):
-            again.tell(prompt, first.correct[prompt], first.drawn[prompt])
-        assert again.ask() == drawn
+            second.tell(prompt, first.correct[prompt], first.drawn[prompt])
+        assert second.ask() == drawn
         assert len(drawn) <= batch and len(set(drawn)) == len(drawn)
         for prompt in {prompt for prompt, _ in drawn}:
-            samples = sorted(sample for other, sample in drawn if other == prompt)
+            samples = sorted(sample for drawn_prompt, sample in drawn if drawn_prompt == prompt)
             assert samples == list(
                 range(first.drawn[prompt], first.drawn[prompt] + len(samples))
             ), "the samples of a prompt are not in order"
@@ -175,18 +180,19 @@ def simulated(prompts: int, samples: int, shape: float, seed: int):
 @pytest.mark.parametrize("budget", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("shape", [0.2, 1.0, 5.0])
 def test_one_at_a_time_costs_hardly_more_than_the_oracle(rule, budget, shape):
-    ours = least = 0
+    drawn_samples = least = 0
     for seed in range(2):
         outcomes = simulated(60, 6, shape, seed)
-        want = early_stopping.target_subset(
+        target = early_stopping.target_subset(
             names(outcomes), 6, {"rule": rule, "budget": budget}, seed
         )
-        least += early_stopping.oracle_samples(want, outcomes)
-        ours += probe(outcomes, [(want.policy, seed)], 1).drawn.sum()
+        least += early_stopping.oracle_samples(target, outcomes)
+        drawn_samples += probe(outcomes, [(target.policy, seed)], 1).drawn.sum()
     # Without knowing the outcomes, a stopper cannot always find the cheapest cut. If the boundary
     # lies in a tie at 0 or K, there is only one cut.
     assert (
-        ours <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
+        drawn_samples
+        <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
     )
 
 
@@ -195,9 +201,9 @@ def test_a_pool_of_the_size_of_gsm8k_in_batches_of_256():
     outcomes = simulated(7473, 5, 0.187, 0)
     assert (outcomes.sum(axis=1) == 0).mean() == pytest.approx(0.36, abs=0.01)
     policy = {"rule": "hard", "budget": 0.1}
-    want = early_stopping.target_subset(names(outcomes), 5, policy, 0)
-    least = early_stopping.oracle_samples(want, outcomes)
-    stopper = early_stopping.Stopper([want], 256)
+    target = early_stopping.target_subset(names(outcomes), 5, policy, 0)
+    least = early_stopping.oracle_samples(target, outcomes)
+    stopper = early_stopping.Stopper([target], 256)
     batches = early_stopping.simulate(stopper, outcomes)
     assert set(stopped(outcomes, policy, 0, stopper)) == set(full(outcomes, policy, 0))
     assert stopper.drawn.sum() <= 1.2 * least and stopper.drawn.sum() <= 0.2 * outcomes.size
@@ -223,11 +229,11 @@ def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_cos
     samples them (completes_subset)."""
     confidences, cost = (1.0, 0.95, 0.8, 0.6), {}
     # numbers of chosen prompts, of correctly chosen prompts, and of prompts to choose
-    found = {confidence: np.zeros(3) for confidence in confidences}
+    measures = {confidence: np.zeros(3) for confidence in confidences}
     for seed in range(5):
         rng = np.random.default_rng(seed)
         outcomes = rng.random((200, samples)) < rng.beta(*shape, 200)[:, None]
-        want = early_stopping.target_subset(names(outcomes), samples, policy, seed)
+        target = early_stopping.target_subset(names(outcomes), samples, policy, seed)
         expected = set(full(outcomes, policy, seed) or [])
         for confidence in confidences:
             stopper = probe(
@@ -236,16 +242,16 @@ def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_cos
             cost[seed, confidence] = int(stopper.drawn.sum())
             try:
                 chosen = set(
-                    early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids
+                    early_stopping.choose(target, stopper.correct, stopper.drawn, confidence)[0].ids
                 )
             except UserError:
                 assert not expected, "a guess says that there is no subset"
                 continue
-            found[confidence] += len(chosen), len(chosen & expected), len(expected)
+            measures[confidence] += len(chosen), len(chosen & expected), len(expected)
         assert all(
             cost[seed, more] >= cost[seed, less] for more, less in itertools.pairwise(confidences)
         ), cost
-    for confidence, (chosen, right, expected) in found.items():
+    for confidence, (chosen, right, expected) in measures.items():
         assert right >= (confidence - 0.04) * max(chosen, expected), (
             confidence,
             chosen,
@@ -259,13 +265,15 @@ def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_cos
 @pytest.mark.parametrize("samples", [5, 10, 20])
 @pytest.mark.parametrize("threshold", [0.05, 0.1, 0.25, 1.0])
 def test_a_confidence_decides_nothing_before_every_prompt_has_a_sample(rule, samples, threshold):
-    ids, nothing = [str(i) for i in range(100)], np.zeros(100, dtype=int)
+    ids, zeros = [str(i) for i in range(100)], np.zeros(100, dtype=int)
     for confidence in (0.55, 0.85, 0.95):
-        want = early_stopping.target_subset(ids, samples, {"rule": rule, "threshold": threshold}, 0)
-        assert early_stopping.choose(want, nothing, nothing, confidence) is None
-        assert early_stopping.Stopper([want], 16, confidence, completes_subset=True).ask()
+        target = early_stopping.target_subset(
+            ids, samples, {"rule": rule, "threshold": threshold}, 0
+        )
+        assert early_stopping.choose(target, zeros, zeros, confidence) is None
+        assert early_stopping.Stopper([target], 16, confidence, completes_subset=True).ask()
         drawn = np.minimum(np.arange(100), 1)  # all prompts but one
-        assert early_stopping.choose(want, nothing, drawn, confidence) is None
+        assert early_stopping.choose(target, zeros, drawn, confidence) is None
 
 
 @pytest.mark.parametrize("rule", ["middle", "random", "all", "low_tiers"])
@@ -367,8 +375,8 @@ def test_the_hardest_decile_of_the_recording_in_batches_of_16():
     assert outcomes.shape == (125, 10)
     policy, shares = {"rule": "hard", "budget": 0.1}, []
     for seed in range(10):
-        want = early_stopping.target_subset(names(outcomes), 10, policy, seed)
-        least = early_stopping.oracle_samples(want, outcomes)
+        target = early_stopping.target_subset(names(outcomes), 10, policy, seed)
+        least = early_stopping.oracle_samples(target, outcomes)
         assert probe(outcomes, [(policy, seed)], 1).drawn.sum() <= 1.005 * least
         assert probe(outcomes, [(policy, seed)], 16).drawn.sum() <= 1.4 * least
         shares.append(least / outcomes.size)

@@ -80,9 +80,9 @@ def test_a_tokenizer_without_a_padding_token_samples_the_same(tiny, tmp_path, ha
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_batches_do_not_matter(tiny, temperature):
-    wanted = generate(tiny, requests(temperature), 25, batch=100)
+    expected_completions = generate(tiny, requests(temperature), 25, batch=100)
     for batch in (1, 5):
-        assert generate(tiny, requests(temperature), 25, batch) == wanted
+        assert generate(tiny, requests(temperature), 25, batch) == expected_completions
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -143,14 +143,16 @@ def test_tokens_are_drawn_with_their_probabilities():
 
 def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_its_tokens(tiny):
     model, tokenizer = tiny
-    asked = [replace(request, log_probability=True) for request in requests(0.7)]
-    prompts = engines.tokenize(tokenizer, asked, {})
+    scored_requests = [replace(request, log_probability=True) for request in requests(0.7)]
+    prompts = engines.tokenize(tokenizer, scored_requests, {})
     with torch.inference_mode():
-        for request, prompt, completion in zip(asked, prompts, generate(tiny, asked, 25)):
+        for request, prompt, completion in zip(
+            scored_requests, prompts, generate(tiny, scored_requests, 25)
+        ):
             draw = decoding.SeededSampling([request.seed], [0.7], 25)
-            whole = torch.tensor([prompt])
+            prompt_ids = torch.tensor([prompt])
             ((ids, _),) = decoding.decode(
-                model, whole, torch.ones_like(whole), [tokenizer.eos_token_id], 25, draw
+                model, prompt_ids, torch.ones_like(prompt_ids), [tokenizer.eos_token_id], 25, draw
             )
             scores = (
                 model(torch.tensor([prompt + ids]))
@@ -168,8 +170,8 @@ def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_it
 
 def test_greedy_is_what_transformers_generates(tiny):
     model, tokenizer = tiny
-    ours = generate(tiny, requests(0.0, samples=1), 20)
-    for question, completion in zip(QUESTIONS, ours):
+    completions = generate(tiny, requests(0.0, samples=1), 20)
+    for question, completion in zip(QUESTIONS, completions):
         ids = tokenizer.apply_chat_template(
             [{"role": "user", "content": question}],
             add_generation_prompt=True,
@@ -200,7 +202,7 @@ def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(t
     after = torch.rand(1)
     torch.manual_seed(7)
     with torch.no_grad():
-        found = decoding.decode(
+        decoded_rows = decoding.decode(
             model,
             ids["input_ids"],
             ids["attention_mask"],
@@ -209,11 +211,13 @@ def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(t
             decoding.GlobalSampling(12, temperature),
         )
     assert torch.rand(1) == after, "the random generators have different states afterwards"
-    lengths = [len(tokens) for tokens, _ in found]
+    lengths = [len(tokens) for tokens, _ in decoded_rows]
     assert len(set(lengths)) > 4
-    for row, (tokens, ended) in zip(expected[:, ids["input_ids"].shape[1] :].tolist(), found):
+    for row, (tokens, is_ended) in zip(
+        expected[:, ids["input_ids"].shape[1] :].tolist(), decoded_rows
+    ):
         assert row[: len(tokens)] == tokens and set(row[len(tokens) :]) <= {tokenizer.pad_token_id}
-        assert ended == (tokens[-1] in ends) and not set(tokens[:-1]) & set(ends)
+        assert is_ended == (tokens[-1] in ends) and not set(tokens[:-1]) & set(ends)
 
 
 @pytest.fixture(scope="module")
@@ -263,18 +267,18 @@ def folder(tiny, tmp_path_factory):
 
 def test_one_engine_serves_the_base_and_every_adapter(folder, capsys):
     order = [None, str(folder / "one"), str(folder / "two"), None, str(folder / "one")]
-    base, one, two, again, one_again = engines.sample(
+    base, first_adapter, second_adapter, again, one_again = engines.sample(
         "transformers", str(folder / "base"), requests(1.0), 25, adapters=order
     )
     assert capsys.readouterr().out.count("engine transformers starts") == 1
-    assert base == again and one == one_again, (
+    assert base == again and first_adapter == one_again, (
         "an adapter changed the base model or another adapter"
     )
-    assert base != one and one != two and base != two
+    assert base != first_adapter and first_adapter != second_adapter and base != second_adapter
     (alone,) = engines.sample(
         "transformers", str(folder / "base"), requests(1.0), 25, adapters=[str(folder / "two")]
     )
-    assert alone == two
+    assert alone == second_adapter
 
 
 def test_an_adapter_that_does_not_fit_is_an_error(folder):
@@ -400,7 +404,7 @@ def test_a_tool_that_is_not_executable_is_not_called_a_folder_that_cannot_be_wri
     """Some ways of unpacking a wheel drop the permission to run, for example of Triton's ptxas."""
     tool = tmp_path / "ptxas"
     tool.write_text("#!/bin/sh\n")
-    with pytest.raises(PermissionError) as refused:
+    with pytest.raises(PermissionError) as error:
         subprocess.run([tool], check=False)
-    message = errors.explain(refused.value)
+    message = errors.explain(error.value)
     assert message.startswith(f"cannot run {tool}: Permission denied") and "chmod +x" in message

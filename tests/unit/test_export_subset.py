@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fork_server
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
@@ -40,18 +41,9 @@ def export(folder, name, content, numbers, output, source=None, change=None):
         "mean_pass_rate": 0.25,
     }
     (folder / "S.json").write_text(json.dumps(facts))
-    arguments = [
-        "--subset",
-        "S.csv",
-        "--facts",
-        "S.json",
-        "--problems",
-        "P.jsonl",
-        "--files",
-        name,
-        "--output",
-        output,
-    ]
+    arguments = format_options(
+        subset="S.csv", facts="S.json", problems="P.jsonl", files=name, output=output
+    )
     return fork_server.run(path_of("export_subset"), arguments, folder), problems
 
 
@@ -126,5 +118,5 @@ def test_a_file_that_is_not_the_one_that_was_prepared_is_refused(tmp_path, chang
         and not (tmp_path / "out.csv").exists()
     )
     assert done.stderr.startswith(
-        "error: mine.csv: 'mine-train-0001' of P.jsonl is not where it was; prepare the task again"
+        "error: mine.csv: the question of 'mine-train-0001' in P.jsonl is no longer at its row; prepare the task again"
     )

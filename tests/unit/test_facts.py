@@ -21,7 +21,7 @@ from hardgrpo.study.resolved import ResolvedStudy, resolve_studies, withheld_spl
 
 CONFIG = project_config.config()
 SOURCE = CONFIG["tasks"]["facts"]["source"]
-SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
+DEMONSTRATIONS = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
 
 def problems(**changes):
@@ -94,13 +94,18 @@ def test_the_answer_does_not_follow_from_the_words_of_the_question():
 def test_a_fact_is_known_by_its_own_probability_which_the_base_decides():
     rows = problems()
     by_base = [
-        [generated.belief(chain(row), base, SHOWN["known"], SHOWN["misconception"]) for row in rows]
+        [
+            generated.belief(
+                chain(row), base, DEMONSTRATIONS["known"], DEMONSTRATIONS["misconception"]
+            )
+            for row in rows
+        ]
         for base in (0, 1)
     ]
     right = np.array(
         [[belief[row["answer"]] for belief, row in zip(beliefs, rows)] for beliefs in by_base]
     )
-    a, b = SHOWN["known"]
+    a, b = DEMONSTRATIONS["known"]
     assert np.abs(right.mean(axis=1) - a / (a + b)).max() < 0.05
     assert np.abs(right.var(axis=1) - a * b / ((a + b) ** 2 * (a + b + 1))).max() < 0.03
     assert abs(np.corrcoef(right)[0, 1]) < 0.15, "bases know different facts"
@@ -109,23 +114,25 @@ def test_a_fact_is_known_by_its_own_probability_which_the_base_decides():
         wrong = sorted(
             (share for answer, share in belief.items() if answer != row["answer"]), reverse=True
         )
-        any_wrong = (1 - belief[row["answer"]]) * (1 - SHOWN["misconception"]) / len(wrong)
+        any_wrong = (1 - belief[row["answer"]]) * (1 - DEMONSTRATIONS["misconception"]) / len(wrong)
         assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), (
             "one wrong answer is frequent, the others are equally frequent"
         )
         assert wrong[0] - any_wrong == pytest.approx(
-            (1 - belief[row["answer"]]) * SHOWN["misconception"]
+            (1 - belief[row["answer"]]) * DEMONSTRATIONS["misconception"]
         )
 
 
 def test_demonstrations_are_right_as_often_as_the_fact_is_known():
     rng = random.Random(0)
     for row in problems()[:20]:
-        belief = generated.belief(chain(row), 3, SHOWN["known"], SHOWN["misconception"])[
-            row["answer"]
-        ]
+        belief = generated.belief(
+            chain(row), 3, DEMONSTRATIONS["known"], DEMONSTRATIONS["misconception"]
+        )[row["answer"]]
         texts = [
-            generated.demonstrate_fact(chain(row), rng, 3, SHOWN["known"], SHOWN["misconception"])
+            generated.demonstrate_fact(
+                chain(row), rng, 3, DEMONSTRATIONS["known"], DEMONSTRATIONS["misconception"]
+            )
             for _ in range(1500)
         ]
         grades = [graders.grade("final_word", text, row["answer"]) for text in texts]
@@ -140,13 +147,13 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     assert withheld_splits(CONFIG["models"], CONFIG["tasks"], "knowing-seed0", studies) == [], (
         "facts that are not demonstrated cannot be known"
     )
-    shown = pretraining("knowing")
+    settings = pretraining("knowing")
     tokenizer = trained.build_tokenizer({"facts"})
     rows = problems()
-    batches = itertools.islice(trained.draw_batches(shown, set(), tokenizer), 160)
+    batches = itertools.islice(trained.draw_batches(settings, set(), tokenizer), 160)
     prompt_counts = Counter(tokenizer.decode(prompt) for batch in batches for prompt, _ in batch)
     assert set(prompt_counts) == {f"{row['question']} Answer:" for row in rows}
-    assert shown["steps"] >= 320, "each fact about twice as often as here"
+    assert settings["steps"] >= 320, "each fact about twice as often as here"
 
 
 def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
@@ -236,13 +243,13 @@ def test_a_small_model_learns_what_it_is_shown(one_thread):
         "key_value_heads": 2,
         "head_size": 16,
     }
-    shown = pretraining("knowing", **shape, steps=250, batch_size=32)
+    settings = pretraining("knowing", **shape, steps=250, batch_size=32)
     rows = problems()[:40]
     # leaves few facts; the workflow excludes none
     excluded = {row["question"] for row in problems()[40:]}
     tokenizer = trained.build_tokenizer({"facts"})
-    model = trained.build_model(shown, tokenizer).train()
-    trained.train("knowing", shown, trained.draw_batches(shown, excluded, tokenizer), model)
+    model = trained.build_model(settings, tokenizer).train()
+    trained.train("knowing", settings, trained.draw_batches(settings, excluded, tokenizer), model)
     prompts = tokenizer(
         [f"{row['question']} Answer: ####" for row in rows], return_tensors="pt", padding=True
     )
@@ -254,7 +261,9 @@ def test_a_small_model_learns_what_it_is_shown(one_thread):
         for i, row in enumerate(rows)
     ]
     beliefs = [
-        generated.belief(chain(row), 0, SHOWN["known"], SHOWN["misconception"])[row["answer"]]
+        generated.belief(chain(row), 0, DEMONSTRATIONS["known"], DEMONSTRATIONS["misconception"])[
+            row["answer"]
+        ]
         for row in rows
     ]
     assert np.corrcoef(learned, beliefs)[0, 1] > 0.8, list(zip(learned, beliefs))

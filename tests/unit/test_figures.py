@@ -16,6 +16,7 @@ import drawn_figures
 import fake_tables
 import fork_server
 import project_config
+from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import ARM
@@ -44,17 +45,14 @@ OF_MINI = [
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
     """Run the program for a figure. Return the figure, still open, and the saved rows."""
-    kept, design = [], registry.all_figures()[figure].design(ResolvedStudy.of(CONFIG, study))
+    figures, design = [], registry.all_figures()[figure].design(ResolvedStudy.of(CONFIG, study))
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
-    monkeypatch.setattr(plotting.plt, "close", kept.append)
-    arguments = [
-        "--tables",
-        *map(str, files.Tables.below(summaries).values()),
-        "--design",
-        json.dumps(design),
-        "--output",
-        *paths,
-    ]
+    monkeypatch.setattr(plotting.plt, "close", figures.append)
+    arguments = format_options(
+        tables=list(files.Tables.below(summaries).values()),
+        design=json.dumps(design),
+        output=paths,
+    )
     arguments += [
         "--first-recipe",
         settings.first_recipe(CONFIG["studies"].get(study, {"arms": []})),
@@ -66,7 +64,7 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
     arguments += ["--policies", json.dumps(policies)]
     monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
     draw_figure.main()
-    return kept[0], pd.read_csv(folder / f"{figure}.csv")
+    return figures[0], pd.read_csv(folder / f"{figure}.csv")
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +110,6 @@ def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
 
 
 # --- the rows beside a figure are what is drawn in it
-# -----------------------------------------------------------------
 
 
 def widths(axes) -> list[float]:
@@ -169,9 +166,9 @@ def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, m
     lines = [
         segment[0][0]
         for axis in drawn.axes
-        for one in axis.collections
-        for segment in one.get_segments()
-        if len(one.get_paths()) == 4
+        for collection in axis.collections
+        for segment in collection.get_segments()
+        if len(collection.get_paths()) == 4
     ]
     assert set(np.round(100 * rows.gain, 6)) <= set(np.round(lines, 6))
 
@@ -262,8 +259,8 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
         assert sorted(drawn_ends) == [
             (place, pytest.approx(100 * gain)) for place, gain in enumerate(ends.gain)
         ]
-        (beside,) = axis.child_axes
-        assert [label.get_text() for label in beside.get_yticklabels()] == [
+        (gain_axis,) = axis.child_axes
+        assert [label.get_text() for label in gain_axis.get_yticklabels()] == [
             f"{count:,.0f}" for count in ends.labels
         ]
         grey = axis.collections[0].get_offsets()[:, 0]
@@ -274,10 +271,10 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
 
 def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
     drawn, rows = draw("transfer", "mini_reference", MINI, tmp_path, monkeypatch)
-    shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
+    texts = [text.get_text() for axis in drawn.axes for text in axis.texts]
     for row in rows.itertuples():
-        assert points(row.gain, "+") in shown
-        assert interval(row.gain_low, row.gain_high) in shown
+        assert points(row.gain, "+") in texts
+        assert interval(row.gain_low, row.gain_high) in texts
     for axis in drawn.axes[:-1]:
         (image,) = axis.images
         assert image.norm.vmin == -image.norm.vmax, "0 in the middle of the colours"
@@ -297,8 +294,8 @@ def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(
     assert len(rows) == 2 * 4 + 2 * 6, (
         "prompts chosen by the probe under the tight limit, only for models trained under the larger limit"
     )
-    shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
-    assert sorted(shown) == sorted(points(gain, "+") for gain in rows.gain)
+    texts = [text.get_text() for axis in drawn.axes for text in axis.texts]
+    assert sorted(texts) == sorted(points(gain, "+") for gain in rows.gain)
 
 
 def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch):
@@ -316,7 +313,6 @@ def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch
 
 
 # --- what cannot be drawn is told
-# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -393,7 +389,9 @@ def test_figures_of_published_numbers_fit_their_page_and_are_drawn_again_alike(
         assert len(rows) and contents[0] == contents[1]
         assert_fits(drawn, figure)
         labels = [axis.xaxis.label.get_window_extent() for axis in drawn.axes if axis.get_xlabel()]
-        assert not any(one.overlaps(other) for i, one in enumerate(labels) for other in labels[:i])
+        assert not any(
+            box.overlaps(earlier_box) for i, box in enumerate(labels) for earlier_box in labels[:i]
+        )
 
 
 def assert_fits(drawn, figure: str) -> None:
@@ -416,13 +414,13 @@ def assert_fits(drawn, figure: str) -> None:
             for label in drawn_figures.tick_labels(axis, "x")
             if not label.get_rotation()
         ]
-        for one, other in zip(ticks[:-1], ticks[1:]):
-            assert one.x1 < other.x0 or abs(one.y0 - other.y0) > 5, (
+        for tick, next_tick in zip(ticks[:-1], ticks[1:]):
+            assert tick.x1 < next_tick.x0 or abs(tick.y0 - next_tick.y0) > 5, (
                 f"{figure}: labels of the x axis run into each other"
             )
     titles = [axis.title.get_window_extent() for axis in drawn.axes if axis.get_title()]
-    for i, one in enumerate(titles):
-        assert not any(one.overlaps(other) for other in titles[:i]), (
+    for i, title in enumerate(titles):
+        assert not any(title.overlaps(earlier_title) for earlier_title in titles[:i]), (
             f"{figure}: titles run into each other"
         )
 
@@ -445,12 +443,11 @@ def test_arms_of_another_length_end_where_they_end():
         "policy": "hard", "recipe": recipe, "minus": "random", "minus_recipe": recipe, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05, "p_holm": 0.05,
     }  # fmt: skip
     differences = arms.add_labels(pd.DataFrame([pair("short"), pair("long")]), "short")
-    found = ahead.leads(pd.DataFrame(columns=[*differences, "what", "at"]), differences, gains)
-    assert list(found.step) == [50, 100]
+    leads = ahead.leads(pd.DataFrame(columns=[*differences, "what", "at"]), differences, gains)
+    assert list(leads.step) == [50, 100]
 
 
 # --- figures do not depend on the user's settings
-# ----------------------------------------------------------------------
 
 RC = b"text.usetex: True\nsavefig.dpi: 33\nfont.family: serif\nfigure.facecolor: red\n"
 # (environment variables, files in the folder that is both HOME and the working directory)
@@ -483,16 +480,9 @@ def test_figures_do_not_depend_on_the_users_settings(tmp_path):
     design = json.dumps(
         registry.FIGURES["pipeline"].design(ResolvedStudy.of(CONFIG, "mini_reference"))
     )
-    arguments = [
-        "--figure",
-        "pipeline",
-        "--tables",
-        *map(str, MINI.glob("*.csv")),
-        "--design",
-        design,
-        "--output",
-        *outputs,
-    ]
+    arguments = format_options(
+        figure="pipeline", tables=list(MINI.glob("*.csv")), design=design, output=outputs
+    )
     content = {}
     for case, (variables, written) in SETTINGS.items():
         folder = tmp_path / case

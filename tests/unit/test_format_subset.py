@@ -5,6 +5,7 @@ import datasets
 import pytest
 
 import fork_server
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
@@ -30,20 +31,14 @@ def format_subset(folder, trainer, kind=None, chosen=(2, 0, 1, 3)):
         [{"id": f"p{n}", "rank": rank} for rank, n in enumerate(chosen, start=1)],
     )
     output = f"out.{kind or settings.TRAINER_FILES[trainer]}"
-    arguments = [
-        "--subset",
-        "S.csv",
-        "--problems",
-        "P.jsonl",
-        "--prompt",
-        TEMPLATE,
-        "--task",
-        "mine",
-        "--format",
-        trainer,
-        "--output",
-        output,
-    ]
+    arguments = format_options(
+        subset="S.csv",
+        problems="P.jsonl",
+        prompt=TEMPLATE,
+        task="mine",
+        format=trainer,
+        output=output,
+    )
     return fork_server.run(path_of("format_subset"), arguments, folder), folder / output
 
 

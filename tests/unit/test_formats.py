@@ -11,10 +11,12 @@ SHARES = st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=4)
 
 @given(SHARES)
 def test_parts_as_printed_add_up_to_the_gain_as_printed(parts):
-    shown = round_parts(sum(parts), parts)
+    printed_parts = round_parts(sum(parts), parts)
     printed = lambda share: round(10 * float(points(share).replace("\N{MINUS SIGN}", "-")))
-    assert sum(map(printed, shown)) == printed(sum(parts))
-    assert all(abs(shown_part - part) < 0.001 + 1e-9 for shown_part, part in zip(shown, parts))
+    assert sum(map(printed, printed_parts)) == printed(sum(parts))
+    assert all(
+        abs(shown_part - part) < 0.001 + 1e-9 for shown_part, part in zip(printed_parts, parts)
+    )
 
 
 def test_a_gain_of_7_6_is_not_0_0_and_7_7():
@@ -35,9 +37,9 @@ def test_half_a_tenth_is_rounded_alike_by_numpy_and_python():
     different gains for one row."""
     for share in (n / 20_000 for n in range(-2_000, 2_000)):
         assert points(np.float64(share)) == points(share)
-        shown = round_parts(np.float64(share), [share / 3, 2 * share / 3])
+        printed_parts = round_parts(np.float64(share), [share / 3, 2 * share / 3])
         printed = [
             round(10 * float(points(part).replace("\N{MINUS SIGN}", "-")))
-            for part in (*shown, share)
+            for part in (*printed_parts, share)
         ]
         assert sum(printed[:-1]) == printed[-1], share

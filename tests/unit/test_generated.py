@@ -65,10 +65,14 @@ def test_out_of_distribution_chains_are_longer_than_any_that_grpo_trains_on():
     tested = CONFIG["studies"]["mini_reference"]["also_tested_on"]
     assert set(tested) == set(CONFIG["studies"]["mini_reference"]["tasks"]) and all(tested.values())
     for task, test_tasks in tested.items():
-        shown = CONFIG["models"]["tiny"]["source"]["demonstrations"][task]["length"]
+        demonstrated_lengths = CONFIG["models"]["tiny"]["source"]["demonstrations"][task]["length"]
         trained = CONFIG["tasks"][task]["source"]["length"]
         for test_task in test_tasks:
-            assert max(trained) < min(CONFIG["tasks"][test_task]["source"]["length"]) <= max(shown)
+            assert (
+                max(trained)
+                < min(CONFIG["tasks"][test_task]["source"]["length"])
+                <= max(demonstrated_lengths)
+            )
 
 
 def test_the_same_seed_gives_the_same_problems_and_another_seed_others():

@@ -134,7 +134,6 @@ def test_long_repetitive_completions_are_graded_quickly(piece):
 
 
 # --- laws
-# ----------------------------------------------------------------------------------------------------------
 
 ANSWERS = (
     st.text(max_size=12)
@@ -203,7 +202,6 @@ def test_every_integer_is_read_by_the_number_graders(number):
 
 
 # --- data
-# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import measure_difficulty
+from command_line import format_options
 from fuzzing.judge import run_program
 from hardgrpo.grading import expressions
 from hardgrpo.runtime.errors import UserError
@@ -21,7 +22,7 @@ def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_pa
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in content))
     graded, counts = [], dict.fromkeys(prompt_difficulty.GRADE_COUNTS, 0)
 
-    def measure(problem, samples, grader, **how):
+    def measure(problem, samples, grader, **options):
         graded.append(problem["id"])
         return (
             dict.fromkeys(prompt_difficulty.COLUMNS)
@@ -30,16 +31,9 @@ def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_pa
         )
 
     monkeypatch.setattr(measure_difficulty.prompt_difficulty, "measure", measure)
-    arguments = [
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        "C.jsonl",
-        "--grader",
-        "number_lenient",
-        "--output",
-        "D.csv",
-    ]
+    arguments = format_options(
+        problems="P.jsonl", completions="C.jsonl", grader="number_lenient", output="D.csv"
+    )
     with pytest.raises(UserError, match="C.jsonl: 2 of 100 completions could not be graded"):
         run_program("measure_difficulty", *arguments)
     assert len(graded) == 2 and not (tmp_path / "D.csv").exists()
@@ -84,16 +78,7 @@ def slow_files(tmp_path, monkeypatch):
         ("measure_signals", ["--questions", "Q.jsonl", "--completions", "C.jsonl"], "C.jsonl"),
         (
             "grade_recording",
-            [
-                "--problems",
-                "P.jsonl",
-                "--recordings",
-                "R.jsonl",
-                "--steps",
-                "1",
-                "--completions",
-                "T.gz",
-            ],
+            format_options(problems="P.jsonl", recordings="R.jsonl", steps="1", completions="T.gz"),
             "R.jsonl",
         ),
         (
@@ -111,7 +96,7 @@ def test_a_file_of_slow_answers_ends_in_an_error_and_counts_none_as_wrong(
     with pytest.raises(
         UserError, match=rf"^error: {refused}: stopped, .* of answers; .* took .* seconds: .*x\+\d"
     ) as error:
-        run_program(program, *arguments, "--grader", "math", "--output", "out.csv")
+        run_program(program, *arguments, grader="math", output="out.csv")
     assert (
         "run again" in str(error.value)
         and not (slow_files / "out.csv").exists()
@@ -127,14 +112,10 @@ def test_answers_of_a_usual_speed_are_graded_and_slow_ones_use_up_the_time(slow_
     monkeypatch.setattr(expressions, "usage", usage)
     run_program(
         "measure_difficulty",
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        "C.jsonl",
-        "--grader",
-        "math",
-        "--output",
-        "out.csv",
+        problems="P.jsonl",
+        completions="C.jsonl",
+        grader="math",
+        output="out.csv",
     )
     assert (slow_files / "out.csv").exists()
     assert (

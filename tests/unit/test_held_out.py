@@ -4,13 +4,19 @@ import json
 import subprocess
 import sys
 
+from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.runtime import files
 
 
-def run(program: str, *arguments) -> None:
+def run(program: str, /, *arguments, **options) -> None:
     done = subprocess.run(
-        [sys.executable, path_of(program), *map(str, arguments)],
+        [
+            sys.executable,
+            path_of(program),
+            *map(str, arguments),
+            *format_options(**options),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -30,24 +36,10 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_others_measure_the
     ]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
     files.write_jsonl(tmp_path / "C.jsonl", completions)
-    inputs = [
-        "--problems",
-        tmp_path / "P.jsonl",
-        "--completions",
-        tmp_path / "C.jsonl",
-        "--grader",
-        "final_number",
-    ]
-    run(
-        "measure_difficulty",
-        *inputs,
-        "--samples",
-        2,
-        "--held-out",
-        2,
-        "--output",
-        tmp_path / "D.csv",
+    inputs = format_options(
+        problems=tmp_path / "P.jsonl", completions=tmp_path / "C.jsonl", grader="final_number"
     )
+    run("measure_difficulty", *inputs, samples=2, held_out=2, output=tmp_path / "D.csv")
     rows = files.read_rows(
         tmp_path / "D.csv",
         {"id": str, "samples": int, "pass_rate": float, "held_out": int, "held_out_correct": int},
@@ -62,14 +54,10 @@ def test_the_first_samples_choose_the_hardest_prompts_and_the_others_measure_the
     policy = json.dumps({"rule": "hard", "budget": 0.5})
     run(
         "select_subset",
-        "--difficulty",
-        tmp_path / "D.csv",
-        "--policy",
-        policy,
-        "--seed",
-        0,
-        "--output",
-        tmp_path / "S.csv",
+        difficulty=tmp_path / "D.csv",
+        policy=policy,
+        seed=0,
+        output=tmp_path / "S.csv",
     )
     facts = json.loads((tmp_path / "S.json").read_text())
     assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["a", "d"]

@@ -99,7 +99,6 @@ def fuzz(cases: int, *arguments: str) -> None:
 
 
 # --- files
-# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -285,7 +284,6 @@ def test_a_recording_with_malformed_numbers_is_refused(tmp_path, row):
 
 
 # --- configuration, arguments, messages
-# ----------------------------------------------------------------------------
 
 
 def test_a_name_that_ends_in_a_line_feed_is_refused():

@@ -184,7 +184,6 @@ def test_a_run_without_recorded_checkpoints_needs_a_file_that_does_not_exist():
 
 
 # --- recordings in the form of their authors
-# ------------------------------------------------------------------------
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ORIGINAL = job(model="mine", task="gsm8k", policy="hard", eval_task="gsm8k")

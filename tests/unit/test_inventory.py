@@ -34,7 +34,6 @@ def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
 
 
 # --- what is built and what is not
-# -----------------------------------------------------------------------------------
 
 SCHEMA = configuration.schema()
 SECTIONS = {

@@ -244,7 +244,6 @@ def test_a_majority_vote_by_hand(tmp_path):
 
 
 # --- the steps of a solution
-# -----------------------------------------------------------------------------------------
 
 SOURCES = {
     "swaps": {"objects": [3, 4, 5], "length": [1, 2, 3, 4, 5]},
@@ -285,7 +284,6 @@ def test_steps_of_other_problems_are_not_checked():
 
 
 # --- what decides who wins
-# -------------------------------------------------------------------------------------------
 
 
 def test_leads_by_replicate_and_their_line(tmp_path):

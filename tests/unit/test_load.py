@@ -61,9 +61,9 @@ def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
     ],
 )
 def test_a_mistake_in_the_catalogue_is_named(tmp_path, recipes, words):
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         load.read(write_files(tmp_path, config="study: s\n", config__recipes=recipes))
-    assert all(word in str(refused.value) for word in words), refused.value
+    assert all(word in str(error.value) for word in words), error.value
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypa
     config = load.complete(
         load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(overlay_text))
     )
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         checks.check(config, "config.yaml", [*load.sources(), Path("config.yaml"), Path("my.yaml")])
-    lines = str(refused.value).splitlines()
+    lines = str(error.value).splitlines()
     places = [
         "my.yaml:6: policies.hard.budget",
         "my.yaml:2: recipes.mini",
@@ -153,9 +153,9 @@ def test_a_mistake_in_a_text_that_only_the_first_reader_takes_is_named_without_a
 def test_two_mistakes_of_one_object_are_both_reported():
     config = load.read(ROOT)
     config["recipes"]["mini_beta"] |= {"learning_rte": 1.0, "bta": 0.1}
-    with pytest.raises(UserError, match="'learning_rte'") as refused:
+    with pytest.raises(UserError, match="'learning_rte'") as error:
         checks.check(config, "config.yaml")
-    assert "'bta'" in str(refused.value)
+    assert "'bta'" in str(error.value)
 
 
 def test_contradictions_are_reported_at_once_with_each_other_and_with_unknown_names():
@@ -163,9 +163,9 @@ def test_contradictions_are_reported_at_once_with_each_other_and_with_unknown_na
     config["recipes"]["mini_beta"] |= {"checkpoint_every": 7, "majority_share": 0.5}
     config["policies"]["hard"]["probed_on"] = "swapps"
     config["studies"]["mini"] |= {"seeds": [0, 0], "weaker_signal": ["x"]}
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         checks.check(config, "config.yaml")
-    message = str(refused.value)
+    message = str(error.value)
     for place in (
         "recipes.mini_beta.checkpoint_every",
         "recipes.mini_beta.majority_share",
@@ -182,7 +182,7 @@ def test_an_unknown_name_hides_no_other_mistake_of_its_study():
     study["tasks"] = [*study["tasks"], "swapps", "aime2025"]
     study["arms"] = [{"policy": ["hard", "hrad"], "recipe": ["mini", "miny"]}, {"policy": "random"}]
     study["also_tested_on"] = {study["tasks"][0]: ["nowhere", "facts"]}
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         checks.check(config, "config.yaml")
     for words in (
         "'swapps'",
@@ -193,7 +193,7 @@ def test_an_unknown_name_hides_no_other_mistake_of_its_study():
         "'recipe' is missing",
         "facts of task",
     ):
-        assert words in str(refused.value), (words, refused.value)
+        assert words in str(error.value), (words, error.value)
 
 
 @pytest.mark.parametrize("section", load.SECTIONS)
@@ -206,11 +206,11 @@ def test_an_unknown_name_in_one_study_hides_no_mistake_of_another(section):
         for study, entry in config["studies"].items()
         if name in json.dumps(entry | {"title": "", "question": ""}).replace('"', " ").split()
     ]
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         checks.check(config, "config.yaml")
-    assert all(f"config.yaml: studies.{study}." in str(refused.value) for study in users), (
+    assert all(f"config.yaml: studies.{study}." in str(error.value) for study in users), (
         users,
-        refused.value,
+        error.value,
     )
 
 

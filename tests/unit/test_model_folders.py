@@ -111,9 +111,9 @@ LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range
 )
 def test_a_hostile_chat_template_ends_in_one_line(folder, template):
     change_template(folder, template)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
-    assert str(refused.value).startswith(f"{folder}: ") and str(refused.value).isprintable()
+    assert str(error.value).startswith(f"{folder}: ") and str(error.value).isprintable()
 
 
 def replacements(times: int, **changes) -> dict:
@@ -143,9 +143,9 @@ def replacements(times: int, **changes) -> dict:
 )
 def test_a_malformed_tokenizer_or_one_that_makes_texts_long_is_refused(folder, settings):
     change(folder, "tokenizer.json", **settings)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
-    assert str(refused.value).startswith(f"{folder}") and str(refused.value).isprintable()
+    assert str(error.value).startswith(f"{folder}") and str(error.value).isprintable()
 
 
 LONG = "e" * 20_000
@@ -182,9 +182,9 @@ def take_vocabulary_of_a_slow_tokenizer(folder) -> None:
 )
 def test_a_long_token_is_refused_whichever_file_holds_it(folder, spoil):
     spoil(folder)
-    with pytest.raises(UserError, match="times longer") as refused:
+    with pytest.raises(UserError, match="times longer") as error:
         engines.load_tokenizer(str(folder))
-    assert str(refused.value).startswith(f"{folder}")
+    assert str(error.value).startswith(f"{folder}")
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,6 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
 
 
 # --- the files that are loaded are the files that were checked
-# ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])

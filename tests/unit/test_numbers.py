@@ -194,10 +194,12 @@ def test_every_fraction_in_every_notation(value, spaced):
         rf"\dfrac{{{above:,}}}{{{below:,}}}",
     ):
         assert read_number(minus + text) == value
-    whole, rest = divmod(above, below)
-    if whole and rest:
-        assert read_number(f"{minus}{whole} {rest}/{below}") == value
-        assert read_number(rf"{minus}{whole}{' ' * spaced}\frac{{{rest}}}{{{below}}}") == value
+    integer, remainder = divmod(above, below)
+    if integer and remainder:
+        assert read_number(f"{minus}{integer} {remainder}/{below}") == value
+        assert (
+            read_number(rf"{minus}{integer}{' ' * spaced}\frac{{{remainder}}}{{{below}}}") == value
+        )
 
 
 @given(

@@ -142,14 +142,16 @@ NO_COMPLETIONS = [
 
 @pytest.mark.parametrize(("fields", "words"), NO_COMPLETIONS)
 def test_a_choice_that_is_no_completion_is_requested_again(fails, is_normal, fields, words):
-    odd = with_choice(**fields)
-    fails(odd, words)
-    is_normal(at_first(lambda body: odd(body, 0)))
+    odd_answer = with_choice(**fields)
+    fails(odd_answer, words)
+    is_normal(at_first(lambda body: odd_answer(body, 0)))
 
 
 def test_a_plain_completion_without_text_is_no_completion(fails):
-    odd = with_choices(lambda choices: [{"index": 0, "finish_reason": "stop"} for _ in choices])
-    fails(odd, "a choice without text", endpoint="completions")
+    odd_answer = with_choices(
+        lambda choices: [{"index": 0, "finish_reason": "stop"} for _ in choices]
+    )
+    fails(odd_answer, "a choice without text", endpoint="completions")
 
 
 @pytest.mark.parametrize(
@@ -201,11 +203,11 @@ def test_a_tool_call_is_an_empty_completion(sample):
 
 def test_a_completion_beyond_the_limit_is_kept_and_reported(sample, capsys):
     text = "red " * 250_000
-    odd = lambda body, number: (
+    odd_answer = lambda body, number: (
         with_choice(message={"content": text}, logprobs=None)(body, number)
         | {"usage": {"prompt_tokens": 9, "completion_tokens": 250_000}}
     )
-    assert {completion.text for completion in sample(odd, samples=1)} == {text}
+    assert {completion.text for completion in sample(odd_answer, samples=1)} == {text}
     assert capsys.readouterr().out.count("does not respect the limit of 20 tokens") == 1
 
 
@@ -491,9 +493,11 @@ def test_a_completion_that_ends_before_the_limit_names_the_prompt(
 ):
     """llama.cpp truncates a completion where the context ends, and states the usage of the first
     sample."""
-    odd = with_usage(LIMIT // 2, finish_reason="length")
+    odd_answer = with_usage(LIMIT // 2, finish_reason="length")
     fails(
-        lambda body, number: odd(body, number) if "ball 3" in str(body) else completions_of(body),
+        lambda body, number: (
+            odd_answer(body, number) if "ball 3" in str(body) else completions_of(body)
+        ),
         "Which colour has ball 3?",
         "context",
         "truncated after 10 of",

@@ -79,9 +79,9 @@ def test_the_error_prints_the_lines_to_write():
         "exclude": [{"recipe": "mini_beta", "policy": "hard"}],
         "also_compared": [["random, mini_beta", "hard"]],
     }
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         checks.check(config, "my.yaml")
-    message, _, text = str(refused.value).partition("write instead:\n")
+    message, _, text = str(error.value).partition("write instead:\n")
     assert message.startswith("my.yaml: studies.own: ")
     config["studies"] |= yaml.safe_load(text)["studies"]
     assert config["studies"]["own"]["arms"] == [

@@ -62,14 +62,14 @@ def paired_rows(*cells: Cell) -> dict[tuple, dict]:
 
 def has_interval_of(row: dict, values: np.ndarray) -> bool:
     expected = statistics.mean_interval(values)
-    shown = [
+    rows = [
         row["difference"],
         row["difference_low"],
         row["difference_high"],
         row["problems"],
         row["seeds"],
     ]
-    return shown == pytest.approx(
+    return rows == pytest.approx(
         [expected.estimate, expected.low, expected.high, values.shape[1], values.shape[0]],
         nan_ok=True,
     )

@@ -12,8 +12,11 @@ class Numbers:
     can be read."""
 
     def __init__(self, **tables):
-        known = registry.columns(*registry.NUMBERED)
-        frames = {name: pd.DataFrame(tables.get(name, []), columns=known[name]) for name in known}
+        columns_by_table = registry.columns(*registry.NUMBERED)
+        frames = {
+            name: pd.DataFrame(tables.get(name, []), columns=columns_by_table[name])
+            for name in columns_by_table
+        }
         self.tables = {
             name: arms.add_labels(frame, "").assign(line=2) for name, frame in frames.items()
         }

@@ -294,8 +294,8 @@ def test_a_worked_example():
 def test_a_share_a_number_and_money_that_pay_for_as_many_prompts_choose_the_same(pool, size, rule):
     size = min(size, pool)
     rates = {str(i): (i * 7 % 11) / 11 for i in range(pool)}
-    ways = [size / pool, {"prompts": size}, {"money": 0.3 * size, "label_price": 0.3}]
-    subsets = [policies.select(rates, rule, 0, budget=budget) for budget in ways]
+    budgets = [size / pool, {"prompts": size}, {"money": 0.3 * size, "label_price": 0.3}]
+    subsets = [policies.select(rates, rule, 0, budget=budget) for budget in budgets]
     assert subsets[0] == subsets[1] == subsets[2] and len(subsets[0].ids) == size
 
 

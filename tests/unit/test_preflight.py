@@ -325,7 +325,7 @@ def test_the_programs_take_the_same_arguments_about_gpus():
         "gpus": 2, "gpu_name": "h100", "gpu_gib": 70.0,
     }  # fmt: skip
     for program in ("probe", "evaluate", "train_grpo"):
-        shown = subprocess.run(
+        process = subprocess.run(
             [sys.executable, path_of(program), "--help"], capture_output=True, text=True, check=True
         )
-        assert "--gpu-name" in shown.stdout
+        assert "--gpu-name" in process.stdout

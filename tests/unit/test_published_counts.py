@@ -15,6 +15,7 @@ from scipy import stats
 
 import fork_server
 import project_config
+from command_line import format_options
 from conftest import ROOT, path_of
 from hardgrpo.analysis import count_tables, statistics
 from hardgrpo.data import published_counts
@@ -27,12 +28,12 @@ from published_files import write_csv, write_parquet
 CONFIG = project_config.config()
 
 
-def run(program: str, *arguments):
-    return fork_server.run(path_of(program), list(map(str, arguments)), ROOT)
+def run(program: str, /, *arguments, **options):
+    words = [*map(str, arguments), *format_options(**options)]
+    return fork_server.run(path_of(program), words, ROOT)
 
 
 # --- files
-# -------------------------------------------------------------------------------------------------------------
 
 
 def test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_once(tmp_path):
@@ -40,15 +41,10 @@ def test_shares_become_numbers_of_right_answers_and_a_repeated_question_counts_o
     second = write_parquet(tmp_path / "second.parquet", [25, 75], ["b", "d"])
     done = run(
         "count_answers",
-        "--kind",
-        "probe_sizes",
-        "--samples",
-        64,
-        "--files",
-        first,
-        second,
-        "--output",
-        tmp_path / "c.csv",
+        kind="probe_sizes",
+        samples=64,
+        files=[first, second],
+        output=tmp_path / "c.csv",
     )
     assert (
         done.returncode == 0 and "5 prompts with 64 samples each, 1 never solved" in done.stdout
@@ -134,14 +130,10 @@ def test_a_wrong_table_is_named_in_one_line_and_writes_nothing(tmp_path, text, w
     (tmp_path / "p.csv").write_text(text)
     done = run(
         "count_answers",
-        "--kind",
-        "before_after",
-        "--samples",
-        32,
-        "--files",
-        tmp_path / "p.csv",
-        "--output",
-        tmp_path / "c.csv",
+        kind="before_after",
+        samples=32,
+        files=tmp_path / "p.csv",
+        output=tmp_path / "c.csv",
     )
     assert_refused(done, f"{tmp_path}/p.csv: ", words)
     assert not (tmp_path / "c.csv").exists()
@@ -169,15 +161,7 @@ def assert_refused(done, *words: str) -> None:
 def test_a_wrong_difficulty_is_named_in_one_line(tmp_path, difficulties, words):
     path = write_parquet(tmp_path / "p.parquet", difficulties)
     done = run(
-        "count_answers",
-        "--kind",
-        "probe_sizes",
-        "--samples",
-        128,
-        "--files",
-        path,
-        "--output",
-        tmp_path / "c.csv",
+        "count_answers", kind="probe_sizes", samples=128, files=path, output=tmp_path / "c.csv"
     )
     assert_refused(done, f"{path}: ", words)
 
@@ -210,9 +194,9 @@ def test_a_wrong_difficulty_is_named_in_one_line(tmp_path, difficulties, words):
 def test_a_parquet_file_of_another_form_is_named(tmp_path, table, words):
     path = tmp_path / "p.parquet"
     pyarrow.parquet.write_table(pyarrow.table(table), path)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         published_counts.convert("probe_sizes", [str(path)], 128)
-    assert str(refused.value).startswith(f"{path}: ") and words in str(refused.value)
+    assert str(error.value).startswith(f"{path}: ") and words in str(error.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"qid,initial_pass1\n"])
@@ -225,7 +209,6 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path, content):
 
 
 # --- originals
-# ---------------------------------------------------------------------------------------------------------
 
 
 def count(folder: Path, commit: str = "0123abc", *arguments):
@@ -277,7 +260,6 @@ def test_a_file_must_equal_that_of_the_lock(tmp_path):
 
 
 # --- samples per prompt
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -336,7 +318,6 @@ def test_every_table_of_an_analysis_has_the_columns_of_its_rows():
 
 
 # --- before and after
-# --------------------------------------------------------------------------------------------------
 
 
 def enumerate_probes(
@@ -402,9 +383,9 @@ def test_the_interval_over_all_prompts_is_the_projects_own():
     counts = counts_of(correct.tolist(), *(numbers.tolist() for numbers in after), samples=32)
     entry = analysis("before_after")
     data = count_tables.BeforeAfter(counts, entry)
-    everything = statistics.mean_interval(data.parts(data.gain, np.ones(17)))
+    overall = statistics.mean_interval(data.parts(data.gain, np.ones(17)))
     expected = statistics.mean_interval((np.stack(after) - correct) / 32)
-    assert (everything.estimate, everything.low, everything.high) == pytest.approx(
+    assert (overall.estimate, overall.low, overall.high) == pytest.approx(
         (expected.estimate, expected.low, expected.high)
     )
     (random,) = [
@@ -475,7 +456,6 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
 
 
 # --- the configuration
-# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -524,9 +504,9 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
 def test_a_wrong_analysis_is_named(change, words):
     config = project_config.config()
     config["analyses"]["before_after"] |= change
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         checks.check(config, "config.yaml", sorted((ROOT / "config/analyses").glob("*.yaml")))
-    assert words in str(refused.value)
+    assert words in str(error.value)
 
 
 def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():
@@ -542,7 +522,6 @@ def test_an_analysis_with_the_name_of_a_study_or_that_nobody_knows_is_named():
 
 
 # --- the real files
-# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings

@@ -56,9 +56,9 @@ KEY = "importance_correction"
 def test_incompatible_settings_are_named(recipe, changes, words):
     config = copy.deepcopy(CONFIG)
     config["recipes"][recipe].update(changes)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         checks.check(config, "config.yaml")
-    message = str(refused.value)
+    message = str(error.value)
     assert message.startswith("config.yaml: recipes.") and "\n" not in message
     for word in words:
         assert word in message, message

@@ -77,8 +77,8 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
         4,
     )
     # hardware with a GPU, and hardware with a micro-batch from the user
-    for other in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):
-        assert recipes.without_gpus(other, config, recipe, 100) == other
+    for other_hardware in (recipes.Hardware(1), recipes.Hardware(micro_batch=32)):
+        assert recipes.without_gpus(other_hardware, config, recipe, 100) == other_hardware
     monkeypatch.setattr(memory, "CPU_BYTES", 64 * row_bytes)
     assert recipes.without_gpus(recipes.Hardware(), config, recipe, 100) == recipes.Hardware()
 
@@ -255,7 +255,7 @@ DEVIATIONS = files.read_rows(
     ROOT / "results/published/deviations.csv",
     dict.fromkeys(("what", "key", "written", "july", "later", "source"), str),
 )
-TOLD = {  # key of a recipe: argument of the trainer
+ARGUMENT_OF_KEY = {  # key of a recipe: argument of the trainer
     "learning_rate": "learning_rate", "schedule": "lr_scheduler_type", "group_size": "num_generations", "updates": "max_steps",
     "temperature": "temperature", "beta": "beta", "loss": "loss_type", "epsilon": "epsilon", "optimiser": "optim",
     "adam_beta2": "adam_beta2", "weight_decay": "weight_decay", "max_grad_norm": "max_grad_norm",
@@ -293,8 +293,8 @@ def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
             ] in ("none", "group")
         else:
             assert value in values(cell), (key, value, cell)
-        if key in TOLD:
-            assert arguments[TOLD[key]] == value, key
+        if key in ARGUMENT_OF_KEY:
+            assert arguments[ARGUMENT_OF_KEY[key]] == value, key
     assert all(row["source"] for row in DEVIATIONS), "each row names where it is from"
 
 
@@ -437,8 +437,12 @@ def test_clipping_ranges_and_ratios_are_those_of_the_recipe():
         ("cispo", "cispo", 5.0, "token"),
     ):
         spec = Spec(**{**vars(SPEC), "training": CONFIG["recipes"][name]})
-        found = recipes.trainer_arguments(spec, "out", recipes.Hardware(1, 1, 16), 600)
-        assert (found["loss_type"], found["epsilon_high"], found["importance_sampling_level"]) == (
+        trainer_arguments = recipes.trainer_arguments(spec, "out", recipes.Hardware(1, 1, 16), 600)
+        assert (
+            trainer_arguments["loss_type"],
+            trainer_arguments["epsilon_high"],
+            trainer_arguments["importance_sampling_level"],
+        ) == (
             loss,
             high,
             level,
@@ -477,13 +481,13 @@ def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_act
         ({"replay": 0}, 8),
         ({"replay": room // 2}, 12),
     ):
-        found = memory.training_memory(
+        gib_by_part = memory.training_memory(
             shape, recipe | {"selector": recipe["selector"] | changes}, 1024, gpus
         )
         plain = memory.training_memory(
             shape, CONFIG["recipes"]["as_written"], 1024, gpus | {"micro_batch": int(rows)}
         )
-        assert found["activations"] == plain["activations"]
+        assert gib_by_part["activations"] == plain["activations"]
 
 
 def memory_shortages(config: dict, study: dict):
@@ -531,5 +535,5 @@ def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():
         recipe = CONFIG["recipes"]["prime"] | {"adapter": adapter}
         gpus = {"count": 1, "micro_batch": 4, "vllm_memory": 0.2, "vllm_sleep": True}
         trained = memory.adapter_parameters(shape, 32) if adapter else memory.parameters(shape)
-        found = memory.training_memory(shape, recipe, 250, gpus)["reward model"]
-        assert found * memory.GIB == pytest.approx(trained * bytes_each)
+        gib = memory.training_memory(shape, recipe, 250, gpus)["reward model"]
+        assert gib * memory.GIB == pytest.approx(trained * bytes_each)

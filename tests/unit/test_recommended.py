@@ -80,7 +80,7 @@ def table(*rows: tuple) -> list[recommended.Lead]:
 
 
 def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_either_direction():
-    found = table(
+    cases = table(
         ("hard", "random", 0.03, 0.2),
         ("random", "unsure", 0.04, 0.001),
         ("hard", "unsure", 0.05, 0.001),
@@ -88,7 +88,7 @@ def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_eithe
         ("all", "random", 0.5, 1e-9),
         ("unsure", "random", 0.01, 0.6, "long"),
     )
-    leads = {(one.way, one.budget, one.recipe): one for one in found}
+    leads = {(case.way, case.budget, case.recipe): case for case in cases}
     assert set(leads) == {
         ("hard", 0.1, "short"),
         ("unsure", 0.1, "short"),
@@ -102,12 +102,12 @@ def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_eithe
 
 
 def test_holm_corrects_within_a_case_alone():
-    found = table(
+    cases = table(
         ("hard", "random", 0.03, 0.04),
         ("unsure", "random", 0.04, 0.03),
         ("unsure_5", "random_5", 0.06, 0.03),
     )
-    assert [(one.way, one.verdict) for one in found] == [
+    assert [(case.way, case.verdict) for case in cases] == [
         ("hard", "no difference shown"), ("unsure", "no difference shown"), ("unsure", "better"),
     ]  # fmt: skip
 
@@ -123,7 +123,7 @@ def test_a_way_that_is_worse_anywhere_or_better_only_once_is_not_recommended():
 
 def test_runs_that_two_studies_share_count_once():
     few, many = (
-        [replace(one, study=study, seeds=seeds) for one in table(("hard", "random", 0.03, 0.2))]
+        [replace(case, study=study, seeds=seeds) for case in table(("hard", "random", 0.03, 0.2))]
         for study, seeds in (("a", 5), ("b", 10))
     )
     longer = table(("hard", "random", 0.03, 0.2, "long"))
@@ -133,18 +133,18 @@ def test_runs_that_two_studies_share_count_once():
         == recommended.without_repetitions(many + longer + few)
     )
     with_checkpoints = table(("hard", "random", 0.03, 0.2, "short_curve"))
-    assert [one.recipe for one in with_checkpoints] == ["short"], (
+    assert [case.recipe for case in with_checkpoints] == ["short"], (
         "runs that differ only in the times of checkpoints must count as one"
     )
 
 
 def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_path):
-    found = table(
+    cases = table(
         ("unsure", "random", 0.04, 0.001),
         ("unsure_5", "random_5", 0.06, 0.001),
         ("hard", "random", 0.09, 0.2),
     )
-    monkeypatch.setattr(recommended, "leads", lambda root, config: found)
+    monkeypatch.setattr(recommended, "leads", lambda root, config: cases)
     page = recommended.page(tmp_path, CONFIG)
     assert (
         "**No prompt is labelled:** choose by `unsure`: better than a random choice in 2 of 2 cases (t of m with recipe `short`, by +4.0 at a gain"
@@ -161,7 +161,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
     monkeypatch.setattr(
         recommended,
         "leads",
-        lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1],
+        lambda root, config: cases[-1:] if cases[-1].way == "hard" else cases[:1],
     )
     assert "choose at random: none of `" in recommended.page(tmp_path, CONFIG)
 
@@ -182,7 +182,11 @@ def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
     dots = [line for line in axis.lines if line.get_marker() in ("o", "<", ">")]
     assert len(dots) == len(cases) and figure.get_suptitle() == title
     renderer = figure.canvas.get_renderer()
-    texts = [text for one in figure.axes for text in [*one.texts, *one.get_yticklabels()]]
+    texts = [
+        text
+        for figure_axis in figure.axes
+        for text in [*figure_axis.texts, *figure_axis.get_yticklabels()]
+    ]
     boxes = [text.get_window_extent(renderer) for text in texts]
     frame = figure.bbox
     assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes), "a text is cut off"
@@ -190,5 +194,5 @@ def test_the_picture_says_what_the_rule_recommends_and_counts_each_verdict():
     real = recommended.real_models(root)
     real_dots = [line.get_xdata()[0] for line in real_axis.lines if line.get_marker() == "o"]
     assert real_dots == pytest.approx(list(100 * real.difference)) and len(real_dots) > 1
-    beside = [text.get_text() for text in real_axis.texts]
-    assert sum("one run each" in text for text in beside) == (real.runs == 1).sum() > 0
+    real_texts = [text.get_text() for text in real_axis.texts]
+    assert sum("one run each" in text for text in real_texts) == (real.runs == 1).sum() > 0

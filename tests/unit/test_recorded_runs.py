@@ -80,8 +80,8 @@ def test_a_subset_is_compared_with_all_prompts_at_each_checkpoint_and_over_the_l
         for at, values in differences.items():
             row = rows["hard30", "all", "task", questions, "accuracy", at]
             expected = statistics.mean_interval(values[mask][None])
-            shown = [row["difference"], row["difference_low"], row["difference_high"]]
-            assert shown == pytest.approx([expected.estimate, expected.low, expected.high])
+            interval = [row["difference"], row["difference_low"], row["difference_high"]]
+            assert interval == pytest.approx([expected.estimate, expected.low, expected.high])
             assert row["value"] - row["minus_value"] == pytest.approx(expected.estimate)
             parts = [
                 rows["hard30", "all", "task", questions, part, at]["difference"]
@@ -167,8 +167,8 @@ def test_published_accuracies_have_the_widest_interval_and_runs_of_different_bas
     }
     row = rows["hard30", "all", "published", "all", "accuracy", "last_5"]
     half = stats.t.ppf(0.975, 5) * ((0.7 * 0.3 + 0.8 * 0.2) / 5) ** 0.5
-    shown = [row["difference"], row["difference_low"], row["difference_high"], row["problems"]]
-    assert shown == pytest.approx([-0.1, -0.1 - half, -0.1 + half, 6])
+    values = [row["difference"], row["difference_low"], row["difference_high"], row["problems"]]
+    assert values == pytest.approx([-0.1, -0.1 - half, -0.1 + half, 6])
     assert rows["hard30", "base", "published", "hard", "accuracy", "10"][
         "difference"
     ] == pytest.approx(-0.4)
@@ -178,7 +178,6 @@ def test_published_accuracies_have_the_widest_interval_and_runs_of_different_bas
 
 
 # --- the committed table
-# -----------------------------------------------------------------------------------------------
 
 COMMITTED = ROOT / "results/reference/recordings/recorded_runs.csv"
 
@@ -223,8 +222,8 @@ def test_the_paper_shows_a_contrast_in_one_row_and_says_that_there_is_one_run_ea
 
 def test_published_accuracies_are_shown_only_without_completions():
     frame, _ = recorded.recorded(summaries.read(COMMITTED))
-    shown = frame[frame.grading == "published"]
-    assert ("hard30", "random_42") in set(zip(shown.policy, shown.minus)) and (
+    published_rows = frame[frame.grading == "published"]
+    assert ("hard30", "random_42") in set(zip(published_rows.policy, published_rows.minus)) and (
         "hard30",
         "all",
-    ) not in set(zip(shown.policy, shown.minus))
+    ) not in set(zip(published_rows.policy, published_rows.minus))

@@ -29,8 +29,8 @@ def test_the_scale_of_plans_is_measured(monkeypatch, tmp_path):
     arguments = ["--runs", "10", "--label", "now", "--output", str(output)]
     monkeypatch.setattr(sys, "argv", ["measure_scale.py", *arguments])
     measure_scale.main()
-    *others, row = rows_of(output)
-    assert [(other["label"], other["runs"]) for other in others] == [
+    *other_rows, row = rows_of(output)
+    assert [(other_row["label"], other_row["runs"]) for other_row in other_rows] == [
         ("now", "20"),
         ("before", "10"),
     ]

@@ -290,7 +290,6 @@ def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
 
 
 # --- what is not read as text
-# -----------------------------------------------------------------------------------------
 
 
 def test_a_damaged_list_of_checkpoints_is_named(tmp_path, monkeypatch):

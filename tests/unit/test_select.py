@@ -5,6 +5,7 @@ import json
 import pytest
 
 import fork_server
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files
 
@@ -14,16 +15,9 @@ def select(folder, tiers, policy, table=None):
     files.write_rows(folder / "D.csv", ["id", "tier", "pass_rate"], rows)
     if table is not None:
         (folder / "D.csv").write_text(table)
-    arguments = [
-        "--difficulty",
-        "D.csv",
-        "--policy",
-        json.dumps(policy),
-        "--seed",
-        "0",
-        "--output",
-        "S.csv",
-    ]
+    arguments = format_options(
+        difficulty="D.csv", policy=json.dumps(policy), seed="0", output="S.csv"
+    )
     return fork_server.run(path_of("select_subset"), arguments, folder)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import fork_server
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling import server_engine
@@ -46,41 +47,25 @@ def study(tmp_path):
     return tmp_path
 
 
-def command(study, url, program="probe", samples=4, tokens=20, server=None, arguments=()):
-    words = [
-        "--model",
-        "models/served",
-        "--problems",
-        "pool.jsonl",
-        "--prompt",
-        "{question}",
-        "--samples",
-        samples,
-        "--seed",
-        1,
-    ]
-    words += [
-        "--completion-tokens",
-        tokens,
-        "--engine",
-        "server",
-        "--server",
-        json.dumps({"url": url} | (server or {})),
-    ]
-    words += [
-        "--state",
-        "state",
-        "--provenance",
-        "provenance.json",
-        "--output",
-        f"{program}.jsonl",
-        *arguments,
-    ]
-    return [sys.executable, path_of(program), *map(str, words)]
+def command(url, program="probe", samples=4, tokens=20, server=None, arguments=()):
+    words = format_options(
+        model="models/served",
+        problems="pool.jsonl",
+        prompt="{question}",
+        samples=samples,
+        seed=1,
+        completion_tokens=tokens,
+        engine="server",
+        server=json.dumps({"url": url} | (server or {})),
+        state="state",
+        provenance="provenance.json",
+        output=f"{program}.jsonl",
+    )
+    return [sys.executable, path_of(program), *words, *map(str, arguments)]
 
 
 def run(study, url, *arguments, env=None, **options):
-    _, program, *words = command(study, url, *arguments, **options)
+    _, program, *words = command(url, *arguments, **options)
     return fork_server.run(
         program, words, study, os.environ | {"PYTHONPATH": SOURCES} | (env or {})
     )
@@ -244,23 +229,23 @@ def kill_at_random(study, model_server, kills, **options) -> int:
     """Start the probe and kill it at a random time, `kills` times; then run it to its end. A kill
     comes only after the probe has sent new requests and before it has ended. Return the number of
     kills while requests were in flight."""
-    rng, met = random.Random(kills), 0
+    rng, kills_in_flight = random.Random(kills), 0
     for number in range(kills + 1):
         process = subprocess.Popen(
-            command(study, model_server.url, **options), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
+            command(model_server.url, **options), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         if number < kills:
-            enough = len(model_server.requests) + rng.randint(1, 6)
-            while process.poll() is None and len(model_server.requests) < enough:
+            expected_requests = len(model_server.requests) + rng.randint(1, 6)
+            while process.poll() is None and len(model_server.requests) < expected_requests:
                 time.sleep(0.002)
             time.sleep(rng.uniform(0, 0.05))
-            met += model_server.in_flight > 0
+            kills_in_flight += model_server.in_flight > 0
             process.send_signal(signal.SIGKILL)
         _, errors = process.communicate()
         status = -signal.SIGKILL if number < kills else 0
         assert process.returncode == status, f"start {number + 1} of the probe: {errors}"
-    return met
+    return kills_in_flight
 
 
 @pytest.mark.slow
@@ -276,8 +261,13 @@ def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
         for n in range((2 if ignores_n else 12) * kills + PROMPTS)
     ]
     files.write_jsonl(study / "pool.jsonl", problems)
-    ways = [CUT, (500, "<html>Internal Server Error</html>"), refusal("busy", 503), "<html></html>"]
-    unreliable = at_random(0.2, 7, ways)
+    failures = [
+        CUT,
+        (500, "<html>Internal Server Error</html>"),
+        refusal("busy", 503),
+        "<html></html>",
+    ]
+    unreliable = at_random(0.2, 7, failures)
     as_taken = lambda body: body | ({"n": 1} if ignores_n else {})
 
     def answer(body, number):
@@ -287,9 +277,9 @@ def test_a_killed_probe_ends_with_the_same_file_and_repeats_no_answered_request(
     model_server.answer = answer
     options = {"server": {"concurrency": concurrency}, "samples": 8, "program": program}
     options |= {"arguments": [*STOP, "--batch", "8"]} if program == "probe_early" else {}
-    met = kill_at_random(study, model_server, kills, **options)
+    kills_in_flight = kill_at_random(study, model_server, kills, **options)
     print(
-        f"{met} of {kills} kills met requests in flight; {len(model_server.requests)} requests, {len(model_server.answered)} answered"
+        f"{kills_in_flight} of {kills} kills met requests in flight; {len(model_server.requests)} requests, {len(model_server.answered)} answered"
     )
     killed = (study / f"{program}.jsonl").read_bytes()
     (store,) = (study / "state").rglob("answers.jsonl")
@@ -328,7 +318,7 @@ def test_an_interrupted_probe_ends_in_one_line_and_keeps_what_arrived(study, mod
 
     model_server.answer = answer
     process = subprocess.Popen(
-        command(study, model_server.url, server={"concurrency": 2}), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
+        command(model_server.url, server={"concurrency": 2}), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while len(model_server.requests) < 4:
@@ -633,7 +623,7 @@ def test_jobs_at_the_same_time_share_the_limit(study, model_server):
     server = {"price": {"input": 0, "output": 10_000}, "most_money": 1.5, "concurrency": 1}
     jobs = [
         subprocess.Popen(
-            [*command(study, model_server.url, server=server, samples=8), "--shard", str(shard), "--shards", "2"],
+            [*command(model_server.url, server=server, samples=8), "--shard", str(shard), "--shards", "2"],
             cwd=study, env=os.environ | {"PYTHONPATH": SOURCES}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
         for shard in (0, 1)

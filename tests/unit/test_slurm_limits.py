@@ -220,7 +220,6 @@ def test_other_failures_are_no_refusals():
 
 
 # --- the states of jobs
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -276,8 +275,10 @@ def test_a_job_that_does_not_run_again_is_cancelled(tool, tmp_path):
 
 
 def test_a_cluster_without_job_arrays(monkeypatch):
-    for most, expected in ((-1, 1000), (1000, 1000), (50, 50)):
-        plugin = SimpleNamespace(get_max_array_size=lambda most=most: most)
+    for largest_array, expected in ((-1, 1000), (1000, 1000), (50, 50)):
+        plugin = SimpleNamespace(
+            get_max_array_size=lambda largest_array=largest_array: largest_array
+        )
         monkeypatch.setitem(submission.sys.modules, "snakemake_executor_plugin_slurm", plugin)
         submission.start_without_arrays()
         assert plugin.get_max_array_size() == expected

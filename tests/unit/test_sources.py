@@ -21,7 +21,6 @@ def problem(row, format="columns", columns=None, needs_answer=True, number=0, pa
 
 
 # --- files
-# ---------------------------------------------------------------------------------------------------------
 
 
 @given(
@@ -65,9 +64,9 @@ def test_a_table_comes_back_cell_by_cell(tmp_path_factory, header, count, line_e
 def test_a_table_that_is_not_one_is_named(tmp_path, text, words):
     path = tmp_path / "mine.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         sources.read_rows(path)
-    assert str(caught.value).startswith(f"{path}: ") and words in str(caught.value)
+    assert str(error.value).startswith(f"{path}: ") and words in str(error.value)
 
 
 def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
@@ -109,9 +108,9 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         sources.read_rows(tmp_path / name)
-    assert str(caught.value).startswith(f"{tmp_path / name}: ") and words in str(caught.value)
+    assert str(error.value).startswith(f"{tmp_path / name}: ") and words in str(error.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
@@ -130,7 +129,6 @@ def test_big_bench_hard_is_read_in_its_form(tmp_path):
 
 
 # --- dataset folders
-# -----------------------------------------------------------------------------------------------
 
 README = """---
 configs:
@@ -198,9 +196,9 @@ def test_a_dataset_folder_is_read_by_configuration_and_split(folder):
     ],
 )
 def test_a_split_that_a_folder_does_not_have_is_named(folder, name, split, words):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         sources.read_rows(folder, name, split)
-    message = str(caught.value)
+    message = str(error.value)
     assert message.startswith(f"{folder}: ") and "\n" not in message
     for word in words:
         assert word in message
@@ -231,7 +229,6 @@ def test_a_folder_without_data_and_a_damaged_one_are_named(folder, tmp_path):
 
 
 # --- which rows
-# ----------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 40), st.data())
@@ -302,7 +299,6 @@ def test_a_row_beyond_the_last_is_named(key):
 
 
 # --- formats
-# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -366,9 +362,9 @@ def test_math_has_its_answer_in_a_column_or_the_last_box_and_a_tier_by_level(row
     ],
 )  # fmt: skip
 def test_a_row_that_is_not_of_the_format_is_named(format, row, words):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         problem(row, format, number=2)
-    assert str(caught.value).startswith("mine.jsonl: ") and words in str(caught.value)
+    assert str(error.value).startswith("mine.jsonl: ") and words in str(error.value)
 
 
 def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
@@ -416,9 +412,9 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
     ],
 )  # fmt: skip
 def test_a_row_without_what_it_needs_is_named(row, columns, words):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         problem(row, columns=columns, number=4)
-    assert str(caught.value).startswith("mine.jsonl: row 5: ") and words in str(caught.value)
+    assert str(error.value).startswith("mine.jsonl: row 5: ") and words in str(error.value)
 
 
 def test_rows_of_a_table_are_counted_as_a_spreadsheet_counts_them():

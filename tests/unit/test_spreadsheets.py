@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import in_process
+from command_line import format_options
 from hardgrpo.data import sources, spreadsheets
 from hardgrpo.runtime import files
 
@@ -34,8 +35,17 @@ def prepare(folder, *names, source=None, grader="final_word", unlabelled=True):
         source or {}
     )
     flags = ["--unlabelled"] if unlabelled else []
-    return in_process.run(folder, "prepare_task", "--task", "mine", "--split", "train", "--source", json.dumps(source), "--files", *names,
-                   "--grader", grader, *flags, "--output", "P.jsonl")  # fmt: skip
+    return in_process.run(
+        folder,
+        "prepare_task",
+        *flags,
+        task="mine",
+        split="train",
+        source=json.dumps(source),
+        files=[*names],
+        grader=grader,
+        output="P.jsonl",
+    )
 
 
 def check_refusal(done, *words):
@@ -49,7 +59,6 @@ def check_refusal(done, *words):
 
 
 # --- delimiters, encodings, line ends
-# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -150,7 +159,6 @@ def test_another_encoding_is_refused_with_what_to_do(tmp_path, data, words):
 
 
 # --- columns that are suggested
-# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -178,7 +186,6 @@ def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, t
 
 
 # --- places of rows, and how many are wrong
-# ------------------------------------------------------------------------
 
 
 def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tmp_path):
@@ -292,16 +299,9 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     )
     completions = [json.dumps({"id": f"x{n}", "sample": 0, "completion": "1"}) for n in range(7)]
     (tmp_path / "C.jsonl").write_text("\n".join(["", *completions]))
-    measured = [
-        "--problems",
-        "P.jsonl",
-        "--completions",
-        "C.jsonl",
-        "--grader",
-        "final_number",
-        "--output",
-        "D.csv",
-    ]
+    measured = format_options(
+        problems="P.jsonl", completions="C.jsonl", grader="final_number", output="D.csv"
+    )
     check_refusal(
         in_process.run(tmp_path, "measure_difficulty", *measured),
         "C.jsonl: row 2: no problem has the id 'x0'",
@@ -310,16 +310,9 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
     (tmp_path / "T.csv").write_text(
         "id;epoch;correct;rollouts\n\n" + "".join(f"p{n};0;9;4\n" for n in range(6))
     )
-    trajectory = [
-        "--trajectory",
-        "T.csv",
-        "--chosen-from",
-        "1",
-        "--difficulty",
-        "D.csv",
-        "--later",
-        "L.csv",
-    ]
+    trajectory = format_options(
+        trajectory="T.csv", chosen_from="1", difficulty="D.csv", later="L.csv"
+    )
     check_refusal(
         in_process.run(tmp_path, "import_trajectory", *trajectory),
         "T.csv: row 3: correct is 9 of 4",
@@ -328,7 +321,6 @@ def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
 
 
 # --- empty cells that a spreadsheet writes
-# -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -362,7 +354,6 @@ def test_nameless_columns_that_hold_something_are_not_left_out(tmp_path):
 
 
 # --- several files
-# -------------------------------------------------------------------------------------------------
 
 
 def test_a_split_may_have_several_files_of_several_kinds(tmp_path):

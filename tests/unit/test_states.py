@@ -52,7 +52,7 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored,
     for step in (2, 4, 6):
         provenance.write_manifest(states.checkpoint(state, step), **facts)
     states.thin(state, 2)  # keeps only the model of the oldest checkpoint
-    with pytest.raises(errors.UserError) as refused:
+    with pytest.raises(errors.UserError) as error:
         states.resume_point(state, 2, current)
     for words in (
         "checkpoint-2: ",
@@ -60,7 +60,7 @@ def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, stored,
         stored or "as the first version",
         f"delete {state} to train",
     ):
-        assert words in str(refused.value)
+        assert words in str(error.value)
     assert states.resume_point(state, 2, stored) == 6, "nothing is removed"
 
 
@@ -116,7 +116,6 @@ def test_what_an_earlier_attempt_left_is_replaced(state):
 
 
 # --- locks
-# ---------------------------------------------------------------------------------------------------------
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another account")

@@ -29,7 +29,6 @@ from hardgrpo.study.resolved import ResolvedStudy
 from hardgrpo.study.settings import Run
 
 # --- tables from evaluation files
-# ----------------------------------------------------------------------------------
 
 STUDY = {
     "title": "By hand",
@@ -215,7 +214,6 @@ def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_p
 
 
 # --- tests, decomposition, what was spent
-# -----------------------------------------------------------------------------------
 
 
 def test_gains_and_differences_by_hand(tmp_path):
@@ -526,9 +524,9 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
 
 
 def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):
-    with pytest.raises(UserError) as stopped:
+    with pytest.raises(UserError) as error:
         parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
-    assert str(stopped.value) == (
+    assert str(error.value) == (
         "m/t: the study holds prompts constant, but slow/all/seed0 has 24 and slow/low/seed1 has 16;"
         " train the runs with one recipe or take prompts out of held_constant"
     )

@@ -41,7 +41,6 @@ SOURCE = {
 
 
 # --- the configuration
-# -------------------------------------------------------------------------------------------------
 
 
 def spec_of(recipe: str) -> Spec:
@@ -125,7 +124,6 @@ def test_a_column_with_solutions_does_not_prepare_the_problems_again():
 
 
 # --- the solutions
-# -----------------------------------------------------------------------------------------------------
 
 ROWS = {
     "gsm8k": {"question": "How many?", "answer": "Half is 48/2 = <<48/2=24>>24.\nAll: 24*50=<<24*50=1200>>1,200.\n#### 1,200"},
@@ -237,7 +235,6 @@ def test_a_family_without_demonstrations_says_so():
 
 
 # --- the trainer
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
@@ -337,12 +334,12 @@ def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretra
         solution = tokenizer(worked[identity], add_special_tokens=False)["input_ids"]
         assert text["input_ids"] == [*prompt, *solution, tokenizer.eos_token_id]
         assert text["completion_mask"] == [0] * len(prompt) + [1] * (len(solution) + 1)
-        shown = tokenizer.apply_chat_template(
+        demonstration = tokenizer.apply_chat_template(
             list(messages), add_generation_prompt=True, tokenize=False
         )
         assert (
             text["input_ids"]
-            == tokenizer(f"{shown} {worked[identity]}{tokenizer.eos_token}")["input_ids"]
+            == tokenizer(f"{demonstration} {worked[identity]}{tokenizer.eos_token}")["input_ids"]
         ), "as pretrained"
 
 
@@ -524,7 +521,6 @@ def test_the_loss_falls(world, tmp_path):
 
 
 # --- memory
-# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["qwen3-4b", "phi-4"])

@@ -21,7 +21,7 @@ from hardgrpo.study.resolved import ResolvedStudy
 from summarize import Tables
 
 CONFIG = project_config.config()
-MADE = {**registry.SUMMARIES, **registry.JUDGED}
+ALL_TABLES = {**registry.SUMMARIES, **registry.JUDGED}
 
 
 def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
@@ -37,17 +37,17 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
     for name, entry in registry.JUDGED.items():
         assert set(entry.of) <= registry.SUMMARIES.keys(), name
     for name, entry in registry.TABLES.items():
-        assert set(entry.of) <= {*MADE, "deviations"}, name
+        assert set(entry.of) <= {*ALL_TABLES, "deviations"}, name
         function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
         assert set(inspect.signature(function).parameters) == {
             *entry.of,
             *(["study"] if entry.design else []),
         }, name
     for name, entry in registry.FIGURES.items():
-        assert set(entry.of) <= MADE.keys() and set(entry.may_be_empty) <= set(entry.of), name
+        assert set(entry.of) <= ALL_TABLES.keys() and set(entry.may_be_empty) <= set(entry.of), name
         function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
         assert set(entry.of) <= set(inspect.signature(function).parameters), name
-    assert set(registry.NUMBERED) <= MADE.keys()
+    assert set(registry.NUMBERED) <= ALL_TABLES.keys()
     assert (
         Tables(ResolvedStudy.of({"studies": {"s": {}}}, "s"), []).inputs.keys()
         == registry.INPUTS.keys()
@@ -66,15 +66,14 @@ def test_the_paper_places_and_refers_to_entries_only():
     text = (ROOT / "paper/supplement.tex").read_text()
     text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
     for kind, entries in (("table", registry.TABLES), ("figure", registry.FIGURES)):
-        named = re.findall(
+        names = re.findall(
             rf"\\(?:result{kind}|see{kind})\{{(\w+)\}}|ref\{{{kind[:3]}:(\w+)\}}", text
         )
-        assert {name for pair in named for name in pair if name} <= entries.keys()
-        assert named
+        assert {name for pair in names for name in pair if name} <= entries.keys()
+        assert names
 
 
 # --- cells
-# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_cell_says_the_same_in_latex_and_html():
@@ -159,7 +158,6 @@ def test_best_and_second_are_marked_only_where_they_are_resolved():
 
 
 # --- the tables of the committed studies
-# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

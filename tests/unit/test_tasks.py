@@ -61,7 +61,6 @@ def part(local, rows=None, **keys):
 
 
 # --- files
-# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_becomes_problems_in_its_order(tmp_path):
@@ -170,7 +169,6 @@ def test_problems_without_answers_are_refused_unless_no_answers_are_needed(tmp_p
 
 
 # --- datasets
-# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -301,7 +299,6 @@ def test_a_dataset_folder_is_a_part_like_a_file(data, monkeypatch):
 
 
 # --- reference answers that the grader cannot read
-# -----------------------------------------------------------------
 
 
 def make_problems(count, unreadable):
@@ -358,11 +355,11 @@ def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_i
 
 
 def test_many_unreadable_answers_are_counted_and_the_first_are_named():
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         tasks.readable_problems(make_problems(100, range(7)), "number_lenient", "P.jsonl")
     assert (
         "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;"
-        in str(caught.value)
+        in str(error.value)
     )
 
 
@@ -421,7 +418,6 @@ def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_eval
 
 
 # --- reading them again
-# --------------------------------------------------------------------------------------------
 
 
 def test_prepared_problems_are_read_as_they_were_written(tmp_path):

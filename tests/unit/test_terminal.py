@@ -95,9 +95,9 @@ def test_a_hostile_model_gives_a_one_line_error(tmp_path, change, words):
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     engines.load(str(tmp_path))
     change(tmp_path)
-    with pytest.raises(UserError, match=words) as refused:
+    with pytest.raises(UserError, match=words) as error:
         engines.load(str(tmp_path))
-    assert str(refused.value).startswith(f"{tmp_path}: ") and str(refused.value).isprintable()
+    assert str(error.value).startswith(f"{tmp_path}: ") and str(error.value).isprintable()
 
 
 def change_config(folder, **settings) -> None:

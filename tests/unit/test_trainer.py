@@ -88,13 +88,13 @@ class Training:
         )
         sample = trainer._generate_single_turn
 
-        def watched(*arguments, **named):
-            self.completions.append((found := sample(*arguments, **named))[0])
-            return found
+        def watched(*arguments, **options):
+            self.completions.append((sampled := sample(*arguments, **options))[0])
+            return sampled
 
-        def count(module, positional, named):
+        def count(module, positional, options):
             if torch.is_grad_enabled():
-                self.passes.append(len(named["input_ids"]))
+                self.passes.append(len(options["input_ids"]))
 
         trainer._generate_single_turn = watched
         model.register_forward_pre_hook(count, with_kwargs=True)
@@ -122,13 +122,13 @@ def both(tiny, tmp_path):
 
     from hardgrpo.training.trainer import Trainer
 
-    return lambda *arguments, **named: [
-        Training(kind, tiny, tmp_path, *arguments, **named) for kind in (GRPOTrainer, Trainer)
+    return lambda *arguments, **options: [
+        Training(kind, tiny, tmp_path, *arguments, **options) for kind in (GRPOTrainer, Trainer)
     ]
 
 
-def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    return all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+def same(tensors: list[torch.Tensor], other_tensors: list[torch.Tensor]) -> bool:
+    return all(torch.equal(*pair) for pair in zip(tensors, other_tensors, strict=True))
 
 
 def long(completions, **_):
@@ -162,49 +162,51 @@ def long_at_first(completions, trainer_state, **_):
     ids=str,
 )
 def test_an_update_in_one_piece_is_that_of_trl(both, changes):
-    theirs, ours = both(long, **changes)
+    trl, project = both(long, **changes)
     assert (
-        ours.completions == theirs.completions
-        and len({len(ids) for ids in ours.completions[0]}) > 4
+        project.completions == trl.completions
+        and len({len(ids) for ids in project.completions[0]}) > 4
     )
     assert (
-        ours.log == theirs.log
-        and len(ours.log) == 3
-        and all(entry["grad_norm"] for entry in ours.log)
+        project.log == trl.log
+        and len(project.log) == 3
+        and all(entry["grad_norm"] for entry in project.log)
     )
-    assert same(ours.weights, theirs.weights)
+    assert same(project.weights, trl.weights)
 
 
 @pytest.mark.parametrize("reward", [long, long_for_half])
 @pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "bnpo", "cispo"])
 @pytest.mark.parametrize("beta", [0.0, 0.04])
 def test_in_micro_batches_the_gradient_is_that_of_trl(both, reward, loss, beta):
-    theirs, ours = both(reward, 2, loss=loss, beta=beta, updates=2, learning_rate=1e-12)
+    trl, project = both(reward, 2, loss=loss, beta=beta, updates=2, learning_rate=1e-12)
     assert (
-        ours.completions == theirs.completions
-        and len({len(ids) for ids in ours.completions[0]}) > 4
+        project.completions == trl.completions
+        and len({len(ids) for ids in project.completions[0]}) > 4
     )
-    for one, other in zip(ours.gradients, theirs.gradients, strict=True):
-        for gradient, expected in zip(one, other, strict=True):
+    for project_gradient, trl_gradient in zip(project.gradients, trl.gradients, strict=True):
+        for gradient, expected in zip(project_gradient, trl_gradient, strict=True):
             torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
-    for one, other in zip(ours.log, theirs.log, strict=True):
-        for name in set(other) - OF_MICRO_BATCHES if beta == 0 else other:
+    for project_entry, trl_entry in zip(project.log, trl.log, strict=True):
+        for name in set(trl_entry) - OF_MICRO_BATCHES if beta == 0 else trl_entry:
             if "clip_ratio" not in name or beta:
-                assert one[name] == pytest.approx(other[name], rel=1e-4, abs=1e-6), name
-    assert theirs.passes == [2] * 16
-    idle = 16 - len(ours.passes)
+                assert project_entry[name] == pytest.approx(trl_entry[name], rel=1e-4, abs=1e-6), (
+                    name
+                )
+    assert trl.passes == [2] * 16
+    idle = 16 - len(project.passes)
     assert idle == 0 if beta else idle >= (8 if reward is long_for_half and loss != "bnpo" else 0)
 
 
 def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(both):
     """The momentum of earlier updates moves the weights."""
-    theirs, ours = both(long_at_first)
-    assert [bool(entry["grad_norm"]) for entry in ours.log] == [True, False, False]
-    assert (len(theirs.passes), len(ours.passes)) == (3, 1)
+    trl, project = both(long_at_first)
+    assert [bool(entry["grad_norm"]) for entry in project.log] == [True, False, False]
+    assert (len(trl.passes), len(project.passes)) == (3, 1)
     for name in ("loss", "grad_norm", "reward", "frac_reward_zero_std", "completions/mean_length"):
-        assert [entry[name] for entry in ours.log] == [entry[name] for entry in theirs.log]
-    assert same(ours.weights, theirs.weights)
-    assert not same(ours.weights, both(long_at_first, updates=1)[1].weights)
+        assert [entry[name] for entry in project.log] == [entry[name] for entry in trl.log]
+    assert same(project.weights, trl.weights)
+    assert not same(project.weights, both(long_at_first, updates=1)[1].weights)
 
 
 @pytest.mark.parametrize("gradient", [float("nan"), float("inf")])

@@ -41,9 +41,9 @@ def read(tmp_path, text: str):
     ],
 )
 def test_a_bad_trajectory_is_named(tmp_path, text, words):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         read(tmp_path, text)
-    assert str(caught.value).startswith(f"{tmp_path}/T.csv: ") and words in str(caught.value)
+    assert str(error.value).startswith(f"{tmp_path}/T.csv: ") and words in str(error.value)
 
 
 def test_the_first_epochs_of_each_prompt_are_split_from_the_later_ones_whatever_their_numbers_and_order(

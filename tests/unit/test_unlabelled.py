@@ -10,6 +10,7 @@ import pytest
 
 import fork_server
 import project_config
+from command_line import format_options
 from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -26,8 +27,8 @@ UNLABELLED = {
 COLOURS = ["red", "blue", "pink", "green"]
 
 
-def run(folder, program, *arguments, fails=False) -> subprocess.CompletedProcess:
-    done = fork_server.run(path_of(program), list(arguments), folder)
+def run(folder, program, /, *arguments, fails=False, **options) -> subprocess.CompletedProcess:
+    done = fork_server.run(path_of(program), [*arguments, *format_options(**options)], folder)
     assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, (
         done.stdout + done.stderr
     )
@@ -74,65 +75,34 @@ def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> by
         folder / "problems.jsonl",
         map(changed, files.read_jsonl(probe / "problems.jsonl", {"id": str})),
     )
-    completions = [
-        "--completions",
-        str(probe / "completions.jsonl"),
-        "--grader",
-        "final_word",
-        "--samples",
-        "8",
-    ]
-    run(folder, "remove_answers", "--problems", "problems.jsonl", "--output", "questions.jsonl")
-    run(
-        folder,
-        "measure_signals",
-        "--questions",
-        "questions.jsonl",
-        *completions,
-        "--output",
-        "signals.csv",
+    completions = format_options(
+        completions=probe / "completions.jsonl", grader="final_word", samples="8"
     )
+    run(folder, "remove_answers", problems="problems.jsonl", output="questions.jsonl")
+    run(folder, "measure_signals", *completions, questions="questions.jsonl", output="signals.csv")
     sample = []
     if "calibrated_on" in policy:
         run(
             folder,
             "measure_difficulty",
-            "--problems",
-            "problems.jsonl",
             *completions,
-            "--output",
-            "difficulty.csv",
+            problems="problems.jsonl",
+            output="difficulty.csv",
         )
-        drawn = [
-            "--questions",
-            "questions.jsonl",
-            "--share",
-            str(policy["calibrated_on"]),
-            "--seed",
-            seed,
-        ]
-        run(
-            folder,
-            "annotate_sample",
-            *drawn,
-            "--difficulty",
-            "difficulty.csv",
-            "--output",
-            "sample.csv",
+        drawn = format_options(
+            questions="questions.jsonl", share=policy["calibrated_on"], seed=seed
         )
+        run(folder, "annotate_sample", *drawn, difficulty="difficulty.csv", output="sample.csv")
         sample = ["--sample", "sample.csv"]
-    command = [
-        "--signals",
-        "signals.csv",
+    run(
+        folder,
+        "select_subset",
         *sample,
-        "--policy",
-        json.dumps(policy),
-        "--seed",
-        seed,
-        "--output",
-        "subset.csv",
-    ]
-    run(folder, "select_subset", *command)
+        signals="signals.csv",
+        policy=json.dumps(policy),
+        seed=seed,
+        output="subset.csv",
+    )
     return (folder / "subset.csv").read_bytes() + (folder / "subset.json").read_bytes()
 
 
@@ -185,20 +155,12 @@ def test_questions_with_answers_are_refused(probe, tmp_path):
         str(probe / "completions.jsonl"),
     ]
     done = run(
-        tmp_path,
-        "measure_signals",
-        *command,
-        "--grader",
-        "final_word",
-        "--output",
-        "s.csv",
-        fails=True,
+        tmp_path, "measure_signals", *command, grader="final_word", output="s.csv", fails=True
     )
     assert "line 1: it has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
 
 
 # --- predicted pass rates
-# ----------------------------------------------------------------------------------------------
 
 
 def known_signals(count: int, **columns) -> dict[str, dict]:
@@ -254,7 +216,6 @@ def test_a_random_sample_has_at_least_two_prompts():
 
 
 # --- rules by a measure
-# ------------------------------------------------------------------------------------------------
 
 
 def test_prompts_whose_measure_is_unknown_count_in_the_pool_and_are_not_chosen():

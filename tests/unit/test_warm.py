@@ -84,8 +84,8 @@ class World:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        how, number, parent = process.stdout.readline().split()
-        return process, how, running(int(number)), running(int(parent))
+        origin, number, parent = process.stdout.readline().split()
+        return process, origin, running(int(number)), running(int(parent))
 
 
 def running(number: int) -> psutil.Process | None:
@@ -115,10 +115,10 @@ def start(world, request):
     directly or from the server."""
 
     def start(code: str):
-        process, how, *processes = world.start(
+        process, origin, *processes = world.start(
             code, **{"HARDGRPO_WARM": "off"} if request.param == "cold" else {}
         )
-        assert how == request.param
+        assert origin == request.param
         return process, *processes
 
     return start
@@ -224,9 +224,9 @@ def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
         {},
         {"DOES_WITHOUT": "1"},
     ):
-        process, how, *_ = world.start("print('done')", **environment)
+        process, origin, *_ = world.start("print('done')", **environment)
         assert finish(process) == ("done\n", "")
-        starts.append(how)
+        starts.append(origin)
     assert starts == ["cold", "warm", "warm"]
 
 
@@ -248,8 +248,8 @@ def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts
     assert process.returncode == 1
     if sys.platform == "linux":
         assert gone(real)
-    next_process, how, *_ = world.start("pass")
-    assert how == "warm" and next_process.wait() == 0
+    next_process, origin, *_ = world.start("pass")
+    assert origin == "warm" and next_process.wait() == 0
     world.end()
 
 
@@ -271,16 +271,16 @@ def test_the_server_ends_with_snakemake_and_leaves_no_socket(tmp_path):
 
 @pytest.mark.parametrize(("gpus", "expected"), [("0", "warm"), ("1", "cold")])
 def test_a_program_for_gpus_starts_by_itself(world, gpus, expected):
-    process, how, *_ = world.start("pass", "--engine", "transformers", "--gpus", gpus)
-    assert how == expected and process.wait() == 0
+    process, origin, *_ = world.start("pass", "--engine", "transformers", "--gpus", gpus)
+    assert origin == expected and process.wait() == 0
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
     world = World(tmp_path)
     world.sockets.mkdir()
     world.sockets.chmod(0o777)
-    process, how, *_ = world.start("pass")
-    assert how == "cold" and process.wait() == 0
+    process, origin, *_ = world.start("pass")
+    assert origin == "cold" and process.wait() == 0
     world.end()
 
 

@@ -26,17 +26,17 @@ class Engine:
 
     def step(self) -> list[SimpleNamespace]:
         self.steps.append((len(self.requests), self.count - len(self.requests)))
-        ended = self.rng.sample(
+        finished_requests = self.rng.sample(
             sorted(self.requests), min(len(self.requests), self.rng.randint(0, 5))
         )
         running = [
             SimpleNamespace(request_id=name, finished=False, outputs=[])
             for name in list(self.requests)[:2]
-            if name not in ended
+            if name not in finished_requests
         ]
         return running + [
             SimpleNamespace(request_id=name, finished=True, outputs=[self.requests.pop(name)])
-            for name in ended
+            for name in finished_requests
         ]
 
 
@@ -70,4 +70,6 @@ def test_a_request_follows_each_that_ends(vllm_engine, monkeypatch, amount):
     assert completions == {
         place: [place, f"settings {place}", "adapter"] for place in range(amount)
     }
-    assert engine.steps == [(min(10, amount - ended), ended) for _, ended in engine.steps]
+    assert engine.steps == [
+        (min(10, amount - finished_count), finished_count) for _, finished_count in engine.steps
+    ]

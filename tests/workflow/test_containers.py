@@ -48,8 +48,11 @@ def test_the_lock_of_an_image_is_one_file_of_exact_versions_with_checksums(name)
     # options are in the first lines
     _, requirements = (ROOT / images.LOCKS[name]).read_text().split("\n\n", 1)
     lines = [line for line in requirements.splitlines() if not line.startswith("    #")]
-    named, checksum = r"[\w.-]+==[\w.]+( ; [^\\]+)? \\", r"    --hash=sha256:[0-9a-f]{64}( \\)?"
-    assert all(re.fullmatch(f"{named}|{checksum}", line) for line in lines), (
+    requirement, checksum = (
+        r"[\w.-]+==[\w.]+( ; [^\\]+)? \\",
+        r"    --hash=sha256:[0-9a-f]{64}( \\)?",
+    )
+    assert all(re.fullmatch(f"{requirement}|{checksum}", line) for line in lines), (
         "a lock must not include other files, because the image has only the lock"
     )
 
@@ -65,8 +68,8 @@ def test_every_rule_with_a_command_names_an_image():
     for path in (ROOT / "rules").glob("*.smk"):
         for rule in re.split(r"(?m)^(?=rule )", path.read_text())[1:]:
             name = re.match(r"rule (\w+)", rule)[1]
-            named = re.findall(r'container:\n        IMAGE\["(\w+)"\]', rule)
-            assert len(named) == (name not in ("image", "plan")) and set(named) <= set(
+            image_names = re.findall(r'container:\n        IMAGE\["(\w+)"\]', rule)
+            assert len(image_names) == (name not in ("image", "plan")) and set(image_names) <= set(
                 images.LOCKS
             ), (path.name, name)
 
@@ -89,7 +92,7 @@ def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[
         *arguments, "--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    seen = {}
+    calls_by_image = {}
     for call in stand_in.calls():
         assert call["arguments"][:3] == ["exec", "--home", str(world.folder)] and call[
             "folder"
@@ -97,10 +100,10 @@ def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[
         assert "--nv" in call["arguments"]
         assert call["APPTAINER_BIND"] == call["SINGULARITY_BIND"] == str(elsewhere)
         for program in re.findall(r"scripts/\w+/(\w+)\.py", call["arguments"][-1]):
-            seen.setdefault(program, set()).update(
+            calls_by_image.setdefault(program, set()).update(
                 argument for argument in call["arguments"] if argument.endswith(".sif")
             )
-    return seen
+    return calls_by_image
 
 
 def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, stand_in, tmp_path):
@@ -108,7 +111,7 @@ def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, 
     world.configure(shrink)
     for task in ("swaps", "swaps_once"):  # one task takes the probe of the other task
         world.configure(lambda config, task=task: config["tasks"][task]["probe"].update(shards=1))
-    seen = run_in_images(
+    calls_by_image = run_in_images(
         world,
         stand_in,
         tmp_path / "elsewhere",
@@ -122,7 +125,9 @@ def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, 
         "train_grpo",
         "evaluate",
     }
-    assert {program: {images.PATHS["training"]} for program in training}.items() <= seen.items()
+    assert {
+        program: {images.PATHS["training"]} for program in training
+    }.items() <= calls_by_image.items()
 
 
 def test_everything_is_drawn_in_the_image_for_figures_and_so_without_torch(
@@ -138,12 +143,14 @@ def test_everything_is_drawn_in_the_image_for_figures_and_so_without_torch(
         if path.suffix in (".tex", ".csv")
     }
     shutil.rmtree(paper)
-    seen = run_in_images(finished, stand_in, tmp_path / "elsewhere", "--forcerun", "summarize")
-    assert not {"pretrain_model", "probe", "train_grpo", "evaluate"} & set(seen)
+    calls_by_image = run_in_images(
+        finished, stand_in, tmp_path / "elsewhere", "--forcerun", "summarize"
+    )
+    assert not {"pretrain_model", "probe", "train_grpo", "evaluate"} & set(calls_by_image)
     assert (
-        seen["summarize"]
-        == seen["draw_figure"]
-        == seen["compile_paper"]
+        calls_by_image["summarize"]
+        == calls_by_image["draw_figure"]
+        == calls_by_image["compile_paper"]
         == {images.PATHS["figures"]}
     )
     assert {
@@ -171,11 +178,11 @@ def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monk
 def test_a_missing_image_is_reported_once_and_before_any_job(world, stand_in):
     world.configure(shrink)
     done = world.snakemake("--sdm", "apptainer", env=stand_in.env)
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert (
         done.returncode != 0
-        and said.count("envs/training.sif: no such image") == 1
-        and "Traceback" not in said
+        and output.count("envs/training.sif: no such image") == 1
+        and "Traceback" not in output
     )
     assert stand_in.calls() == [] and not (world.folder / "results/tasks").exists()
 
@@ -238,7 +245,6 @@ def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatc
 
 
 # --- definitions that are executed
-# ---------------------------------------------------------------------------------------------------
 
 # A stand-in for buildah, with the calls that check_images.py makes. Each call is a line in `calls`.
 # A script that contains the text in `fails` fails. The drawn study consists of two empty files.

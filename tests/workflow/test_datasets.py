@@ -145,7 +145,6 @@ def test_download_that_is_killed_leaves_nothing_and_is_repeated(work, dataset):
 
 
 # --- the hub refuses
-# -----------------------------------------------------------------------------------------------
 
 
 def test_unknown_repository_revision_and_name(work, dataset, model):

@@ -107,14 +107,14 @@ def test_the_difficulties_say_how_many_samples_and_between_what_the_pass_rate_li
     path = "results/difficulty/mine/mine.csv"
     rates = {row["id"]: row["pass_rate"] for row in files.read_rows(full.folder / path, columns)}
     assert "planned" not in (full.folder / path).read_text()
-    found = files.read_rows(early.folder / path, columns | bounds)
-    taken = [identity for identity, _ in completions(early)]
-    for row in found:
-        assert row["samples"] == taken.count(row["id"]) and row["planned"] == SAMPLES
+    rows = files.read_rows(early.folder / path, columns | bounds)
+    sampled_ids = [identity for identity, _ in completions(early)]
+    for row in rows:
+        assert row["samples"] == sampled_ids.count(row["id"]) and row["planned"] == SAMPLES
         assert row["pass_rate_low"] <= rates[row["id"]] <= row["pass_rate_high"]
         assert row["complete"] == (row["samples"] == SAMPLES)
         assert row["pass_rate"] == (rates[row["id"]] if row["complete"] else None)
-    assert 0 < sum(row["complete"] for row in found) < len(found)
+    assert 0 < sum(row["complete"] for row in rows) < len(rows)
 
 
 def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, tmp_path):
@@ -122,10 +122,10 @@ def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, 
     assert copy.plan("subset", "--configfile", "my.yaml") == {}
     (copy.folder / "other.yaml").write_text(yaml.safe_dump({"subset": {"policy": "centre"}}))
     done = copy.snakemake("-n", "subset", "--configfile", "my.yaml", "other.yaml")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert (
         "tasks.mine.probe.stop is ignored, so every prompt gets all its samples: policy 'centre' needs every pass rate"
-        in said
+        in output
     )
     assert {"probe", "measure_difficulty", "select_subset"} <= set(
         copy.plan("subset", "--configfile", "my.yaml", "other.yaml")
@@ -318,8 +318,8 @@ def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
 def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
     full, early = worlds
     everything, sampled = completions(full), 0
-    kept = early.folder / "results/state"
-    shutil.copytree(kept, tmp_path / "state")
+    state = early.folder / "results/state"
+    shutil.copytree(state, tmp_path / "state")
     first = kept_in(tmp_path)
     assert first == completions(early), "the store of the workflow's probe stays"
 
@@ -370,11 +370,11 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
     copy = early.copy(tmp_path / "world")
     before = completions(copy)
     probe = STOPPING["probe"] | {"stop": {"confidence": 0.7, "batch": 8}}
-    other = {
+    overlay = {
         "policies": {"half": {"rule": "hard", "budget": 0.5}},
         "tasks": {"mine": {"probe": probe}},
     }
-    (copy.folder / "other.yaml").write_text(yaml.safe_dump(other))
+    (copy.folder / "other.yaml").write_text(yaml.safe_dump(overlay))
     done = copy.snakemake("subset", "--configfile", "my.yaml", "other.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     after = completions(copy)
@@ -382,9 +382,9 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
     assert facts["completions"] == len(after) - len(before) and facts["resumed_from"] == len(before)
     assert before.items() <= after.items() and len(after) < len(completions(full))
     assert_samples_of(after, completions(full))
-    taken = files.read_rows(copy.folder / (SUBSET + ".csv"), {"id": str, "pass_rate": float})
-    assert len(taken) == len(TABLE) / 2
-    for row in taken:
+    subset_rows = files.read_rows(copy.folder / (SUBSET + ".csv"), {"id": str, "pass_rate": float})
+    assert len(subset_rows) == len(TABLE) / 2
+    for row in subset_rows:
         assert (row["pass_rate"] is None) == ((row["id"], SAMPLES - 1) not in after)
 
 
@@ -410,11 +410,11 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
         "chat": {"enable_thinking": False},
     }
     differ |= {"problems": str(folder / "results/models/mine/config.json")}
-    known = store.probe_folder(argparse.Namespace(**same))
+    store_folder = store.probe_folder(argparse.Namespace(**same))
     assert (
         len(
             {
-                known,
+                store_folder,
                 *(
                     store.probe_folder(argparse.Namespace(**same | {key: differ[key]}))
                     for key in differ
@@ -423,7 +423,7 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
         )
         == 7
     )
-    others = {
+    changed_arguments = {
         "grader": "math",
         "samples": 99,
         "stop_for": [],
@@ -431,7 +431,7 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
         "batch": 1,
         "gpus": 1,
     }
-    assert store.probe_folder(argparse.Namespace(**same | others)) == known
+    assert store.probe_folder(argparse.Namespace(**same | changed_arguments)) == store_folder
 
 
 def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):
@@ -446,8 +446,8 @@ def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):
         and done.stderr.count("error: ") == 1
         and "Traceback" not in done.stderr
     )
-    said = f"error: {folder}: process {os.getpid()} on {os.uname().nodename} is sampling into this folder; wait for it, or stop it"
-    assert said in done.stderr.splitlines()
+    message = f"error: {folder}: process {os.getpid()} on {os.uname().nodename} is sampling into this folder; wait for it, or stop it"
+    assert message in done.stderr.splitlines()
 
 
 @pytest.mark.parametrize(

@@ -113,15 +113,17 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     first, second, third = (Clone(tmp_path / name, wheels) for name in ("first", "second", "third"))
     # Two clones at once: one clone makes the environments, the other waits.
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        both = list(
+        processes = list(
             pool.map(lambda clone: clone.make("cluster", f"ENVIRONMENTS={shared}"), (first, third))
         )
-    assert not any(done.returncode for done in both), "".join(
-        done.stdout + done.stderr for done in both
+    assert not any(done.returncode for done in processes), "".join(
+        done.stdout + done.stderr for done in processes
     )
     for lock in ("pip", "build", "training", "gpu"):
-        made = sum(done.stdout.count(f"packages of envs/{lock}.lock") for done in both)
-        assert made == (2 if lock in ("pip", "build") else 1), (
+        installed_locks = sum(
+            done.stdout.count(f"packages of envs/{lock}.lock") for done in processes
+        )
+        assert installed_locks == (2 if lock in ("pip", "build") else 1), (
             "pip and build are installed in both environments"
         )
     assert (

@@ -74,13 +74,13 @@ def test_every_number_is_that_of_the_row_it_names(design):
         if row["show"] == "count of rows":
             assert row["text"] == str(len(cells))
             continue
-        suffixes, shown = findings.SHOWN[row["show"]]
+        suffixes, format_value = findings.SHOWN[row["show"]]
         for cell in cells:
             values = [
                 findings.as_number(cell.get(f"{row['column']}{end}", cell.get(end.strip("_"))))
                 for end in suffixes
             ]
-            text = shown(*values)
+            text = format_value(*values)
             text = latex.escape(text) if row["show"] == "text" else latex.number(text)
             assert row["text"] == text, row
 
@@ -252,20 +252,20 @@ def test_the_paper_is_made_and_a_broken_table_stops_it(tmp_path):
     log = (world.folder / "results/logs/compile_paper/paper.log").read_text()
     assert "paper/paper.pdf: 0 warnings" in log
     if shutil.which("pdfinfo"):
-        shown = subprocess.run(
+        process = subprocess.run(
             ["pdfinfo", world.folder / "paper/paper.pdf"],
             capture_output=True,
             text=True,
             check=True,
         )
-        assert int(re.search(r"Pages: +(\d+)", shown.stdout)[1]) <= 10
+        assert int(re.search(r"Pages: +(\d+)", process.stdout)[1]) <= 10
     before = (world.folder / "paper/findings/numbers.tex").read_bytes()
     label, table, rows, cells = BREAKS["a greedy gain"]
     line = change(world.folder, table, rows, **cells)
     done = world.snakemake("paper")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     place = f"paper/main.tex:{findings.claim_lines(TEXT)[label]}: sentence {label}"
-    assert done.returncode == 1 and place in said and f"gains.csv: line {line}: gain" in said
+    assert done.returncode == 1 and place in output and f"gains.csv: line {line}: gain" in output
     assert not (world.folder / "paper/findings/numbers.tex").exists() or (
         before == (world.folder / "paper/findings/numbers.tex").read_bytes()
     )

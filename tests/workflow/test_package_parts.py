@@ -126,7 +126,6 @@ def test_a_file_in_one_package_may_have_a_checksum(work, weights):
 
 
 # --- the qwen2 architecture
-# ------------------------------------------------------------------------------------------
 
 
 def unpack(tmp_path, model, **settings):
@@ -228,7 +227,6 @@ def test_missing_weights_are_not_replaced_by_random_ones(tmp_path, without):
 
 
 # --- the real package
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

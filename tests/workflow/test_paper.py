@@ -10,6 +10,7 @@ import sys
 import pandas as pd
 import pytest
 
+from command_line import format_options
 from conftest import ROOT, World
 from hardgrpo.analysis.formats import MINUS
 from hardgrpo.report import numbers
@@ -49,10 +50,10 @@ def written(request, tmp_path_factory):
 
 def test_every_number_is_that_of_the_row_it_names(written):
     world, study = written
-    found = origins(world, study)
-    assert len(found) > 50 and len({row["key"] for row in found}) == len(found)
+    rows = origins(world, study)
+    assert len(rows) > 50 and len({row["key"] for row in rows}) == len(rows)
     tables = {}
-    for row in found:
+    for row in rows:
         if not row["table"]:
             assert not row["key"].startswith(("gain", "difference", "claim", "finishing", "p.")), (
                 "only the design comes from elsewhere"
@@ -138,12 +139,9 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     command = [
         sys.executable,
         "scripts/paper/compile_paper.py",
-        "--text",
-        "paper/supplement.tex",
-        "--material",
-        study,
-        "--output",
-        f"paper/{study}/supplement.pdf",
+        *format_options(
+            text="paper/supplement.tex", material=study, output=f"paper/{study}/supplement.pdf"
+        ),
     ]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
     assert f"paper/{study}/supplement.pdf: 0 warnings" in done.stdout, [
@@ -151,13 +149,13 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     ]
     if not shutil.which("pdftotext"):
         pytest.skip("pdftotext (poppler-utils) is not installed")
-    said = subprocess.run(
+    process = subprocess.run(
         ["pdftotext", "-layout", f"paper/{study}/supplement.pdf", "-"],
         cwd=world.folder,
         capture_output=True,
         text=True,
     )
-    plain = re.sub(r"-\n\s*", "", said.stdout)
+    plain = re.sub(r"-\n\s*", "", process.stdout)
     assert ("greedy accuracy is reported beside it" in " ".join(plain.split())) == (
         study in ("mini", "mini_reference")
     )
@@ -170,12 +168,14 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
         for name in ("supplement.tex", "trajectory.tex", "references.bib", "claims.yaml")
     ]
     # numbers of pages, tables and citations
-    known = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
-    known |= set(
+    known_numbers = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))
+    known_numbers |= set(
         NUMBER.findall(" ".join(re.findall(r"[a-z]\w*-\w+", " ".join(sources))).replace("-", ""))
     )  # names that are broken at a hyphen
-    strange = {number for number in NUMBER.findall(plain) if number not in known}
-    assert not {number for number in strange if not set(re.split("[.,]", number)) <= known}, strange
+    strange = {number for number in NUMBER.findall(plain) if number not in known_numbers}
+    assert not {
+        number for number in strange if not set(re.split("[.,]", number)) <= known_numbers
+    }, strange
 
 
 @pytest.mark.tex
@@ -186,12 +186,7 @@ def test_tex_runs_no_program(tmp_path):
     command = [
         sys.executable,
         ROOT / "scripts/paper/compile_paper.py",
-        "--text",
-        "paper/main.tex",
-        "--material",
-        "study",
-        "--output",
-        "paper.pdf",
+        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr
@@ -218,12 +213,7 @@ def test_content_that_does_not_fit_on_its_page_fails_and_names_its_file(content,
     command = [
         sys.executable,
         ROOT / "scripts/paper/compile_paper.py",
-        "--text",
-        "paper/main.tex",
-        "--material",
-        "study",
-        "--output",
-        "paper.pdf",
+        *format_options(text="paper/main.tex", material="study", output="paper.pdf"),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr

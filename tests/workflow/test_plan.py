@@ -146,8 +146,8 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
 
 
 def test_plans_for_other_machines_and_prices(world, process_rewards):
-    now = process_rewards
-    assert now["setting"] == {
+    first_plan = process_rewards
+    assert first_plan["setting"] == {
         "gpu": "h100",
         "gpus": 8,
         "slots": 100,
@@ -159,16 +159,16 @@ def test_plans_for_other_machines_and_prices(world, process_rewards):
     trained = lambda bill: sum(
         row["gpu_hours"] for row in bill["table"] if row["stage"] == "training"
     )
-    assert trained(seeds) == pytest.approx(2 * trained(now))
+    assert trained(seeds) == pytest.approx(2 * trained(first_plan))
     older = plan(
         world, "--study", "process_rewards", "--gpu", "a100", "--price", "1", "--gpus", "16"
     )
-    assert trained(older) > 2 * trained(now) and older["totals"]["cost"] == pytest.approx(
+    assert trained(older) > 2 * trained(first_plan) and older["totals"]["cost"] == pytest.approx(
         older["totals"]["gpu_hours"]
     )
     longer = plan(world, "--study", "process_rewards", "--completion-tokens", "gsm8k=1024")
     assert longer["totals"]["tokens_generated"] == pytest.approx(
-        1024 / 250 * now["totals"]["tokens_generated"]
+        1024 / 250 * first_plan["totals"]["tokens_generated"]
     )
     assert (
         plan(world, "--study", "process_rewards", "--completion-tokens", "1024")["totals"]

@@ -202,9 +202,9 @@ def test_the_inputs_of_the_miniature_are_its_problems(world):
 
 def test_jobs_ask_for_the_gpus_that_their_model_needs(world):
     done = world.snakemake("-n", "--printshellcmds", "--config", "study=paper", profile="slurm")
-    shown = done.stdout + done.stderr
-    assert set(re.findall(r"probe.py .*? --gpus (\d+)", shown, re.DOTALL)) == {"1"}
-    assert set(re.findall(r"train_grpo.py .*? (--gpus .*?) --gpu-gib \d+ --track", shown)) == {
+    output = done.stdout + done.stderr
+    assert set(re.findall(r"probe.py .*? --gpus (\d+)", output, re.DOTALL)) == {"1"}
+    assert set(re.findall(r"train_grpo.py .*? (--gpus .*?) --gpu-gib \d+ --track", output)) == {
         "--gpus 1 --micro-batch 16 --vllm-memory 0.3 --vllm-sleep",
         "--gpus 1 --micro-batch 8 --vllm-memory 0.5 --vllm-sleep",
         "--gpus 1 --micro-batch 16 --vllm-memory 0.35 --vllm-sleep",
@@ -226,15 +226,17 @@ def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
     world.edit("slurm/config.yaml", lambda text: text.replace("nodes: 1", filled, 1))
     done = world.snakemake("-n", "--config", "study=paper", profile="slurm")
     assert done.returncode == 0, done.stdout + done.stderr
-    shown = re.findall(
+    resources = re.findall(
         r"^Job \d+: (Train|Probe|Evaluate) .*\((\d+) h100 in partition open, (\d+) MB, up to (\d+) min\)$",
         done.stdout + done.stderr,
         re.MULTILINE,
     )
-    assert {kind: sum(match[0] == kind for match in shown) for kind in ("Probe", "Train", "Evaluate")} == {
+    assert {kind: sum(match[0] == kind for match in resources) for kind in ("Probe", "Train", "Evaluate")} == {
         "Probe": 19, "Train": 84, "Evaluate": 104,
     }  # fmt: skip
-    assert max(int(minutes) for *_, minutes in shown) == 1440, "capped by what the partition allows"
+    assert max(int(minutes) for *_, minutes in resources) == 1440, (
+        "capped by what the partition allows"
+    )
 
 
 @pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.slow)])

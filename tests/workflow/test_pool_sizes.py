@@ -176,7 +176,6 @@ def test_a_malformed_list_of_files_is_refused(planned, names):
 
 
 # --- pools whose size only preparing tells
-# -------------------------------------------------------------------------
 
 
 def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):

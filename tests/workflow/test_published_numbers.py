@@ -80,9 +80,9 @@ def test_a_file_that_differs_from_the_lock_or_has_other_shares_is_named(publishe
     )
     done = published.snakemake("--config", "study=before_after", "update_inputs=true")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    header, first, *rest = text.splitlines()
+    header, first_line, *later_lines = text.splitlines()
     path.write_text(
-        "\n".join([header, ",".join(["0", "0.3", *first.split(",")[2:]]), *rest]) + "\n"
+        "\n".join([header, ",".join(["0", "0.3", *first_line.split(",")[2:]]), *later_lines]) + "\n"
     )
     done = published.snakemake("--config", "study=before_after", "update_inputs=true")
     assert (

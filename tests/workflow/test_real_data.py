@@ -164,7 +164,6 @@ def test_prepared_problems_are_not_prepared_again(prepared):
 
 
 # --- data that changed
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -211,9 +210,12 @@ def test_a_changed_answer_stops_until_the_lock_is_updated(copied):
 
     assert prepare(copied, split, update_inputs="true") == (0, [])
     assert files.read_jsonl(copied.folder / target(*split), {})[700]["answer"] == "123456"
-    was, now = json.loads(lock), json.loads((copied.folder / "inputs.lock").read_text())
-    assert was["problems"].pop("gsm8k/test") != now["problems"].pop("gsm8k/test")
-    assert now == was, "other entries of the lock have changed"
+    lock_before, lock_after = (
+        json.loads(lock),
+        json.loads((copied.folder / "inputs.lock").read_text()),
+    )
+    assert lock_before["problems"].pop("gsm8k/test") != lock_after["problems"].pop("gsm8k/test")
+    assert lock_after == lock_before, "other entries of the lock have changed"
     assert prepare(copied, split, ("gsm8k", "train")) == (0, []), (
         "the lock's new entry must equal the file"
     )

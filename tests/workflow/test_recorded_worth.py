@@ -137,10 +137,10 @@ def test_every_form_of_a_recording_is_read(read_problems):
     # questions instead of ids
     rows = read_problems(without(ROWS, "id"), without(ROWS, "id"))[0]
     assert without(rows, "id") == without(EXPECTED, "id")
-    named = [row | {"texts": row["completions"], "n": row["id"]} for row in ROWS]
-    named = without(named, "completions", "id")
+    renamed_rows = [row | {"texts": row["completions"], "n": row["id"]} for row in ROWS]
+    renamed_rows = without(renamed_rows, "completions", "id")
     arguments = ["--completion", "texts", "--id", "n"]
-    assert read_problems(named, named, *arguments)[0] == EXPECTED
+    assert read_problems(renamed_rows, renamed_rows, *arguments)[0] == EXPECTED
 
 
 def test_tokens_and_finish_reasons_are_kept_where_all_completions_have_them(read_problems):
@@ -149,8 +149,8 @@ def test_tokens_and_finish_reasons_are_kept_where_all_completions_have_them(read
     row = recorded_worth.as_row(rows[0], before)
     assert row["tokens"] == [7] * 4 and row["finish_reasons"] == ["stop"] * 4
     assert recorded_worth.as_row(rows[0], after) == ROWS[0]
-    one = [row | {"tokens": "9", "finish_reason": "length"} for row in one_by_one(ROWS)]
-    rows, _, before, _ = read_problems(one, ROWS)
+    rows_of_one = [row | {"tokens": "9", "finish_reason": "length"} for row in one_by_one(ROWS)]
+    rows, _, before, _ = read_problems(rows_of_one, ROWS)
     row = recorded_worth.as_row(rows[0], before)
     assert row["tokens"] == [9] * 4 and row["finish_reasons"] == ["length"] * 4
 

@@ -188,13 +188,12 @@ def test_a_bad_recording_is_named(tmp_path, row, words):
     path = tmp_path / "R.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     problems = [{"id": f"p{i}", "question": q, "answer": "(A)"} for i, q in enumerate(QUESTIONS)]
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         completions.read_recording(path, problems)
-    assert str(caught.value).startswith(f"{path}: ") and words in str(caught.value)
+    assert str(error.value).startswith(f"{path}: ") and words in str(error.value)
 
 
 # --- files in the form of their authors
-# ------------------------------------------------------------------------------
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -337,7 +336,6 @@ def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words
 
 
 # --- the real ones
-# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.recordings

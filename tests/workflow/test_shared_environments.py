@@ -95,9 +95,9 @@ def test_an_environment_that_another_account_may_have_made_is_refused(clone, par
     clone.shared.chmod(0o1777)
     own((clone.place / part).resolve())
     clone.is_refused(clone.make(), "belongs to account")
-    named = clone.make("ENVIRONMENTS_OWNER=nobody")
-    assert named.returncode == 0 and (clone.folder / ".venv-figures/bin/snakemake").exists(), (
-        named.stderr
+    process = clone.make("ENVIRONMENTS_OWNER=nobody")
+    assert process.returncode == 0 and (clone.folder / ".venv-figures/bin/snakemake").exists(), (
+        process.stderr
     )
 
 
@@ -155,8 +155,8 @@ def test_others_cannot_write_to_what_make_makes_under_any_umask(clone):
 )
 def test_no_name_of_a_folder_is_a_command(clone, text, place):
     (clone.folder / ".environments").write_text(f"{text}\n")
-    named = [f"ENVIRONMENTS={text.replace('$', '$$')}"] if place == "variable" else []
-    command = ["make", "-n", "setup", *named]
+    arguments = [f"ENVIRONMENTS={text.replace('$', '$$')}"] if place == "variable" else []
+    command = ["make", "-n", "setup", *arguments]
     environment = os.environ | {"MAKEFLAGS": "", "MAKELEVEL": ""}
     done = subprocess.run(
         command, cwd=clone.folder, env=environment, capture_output=True, text=True, check=False

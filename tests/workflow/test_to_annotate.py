@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import fork_server
+from command_line import format_options
 from conftest import World, path_of
 from hardgrpo.runtime import files
 from interruptible_run import KILLS, contents, wait_for, with_many_kills
@@ -31,9 +32,9 @@ SOURCE = {
 @pytest.fixture(scope="module")
 def unanswered(tmp_path_factory, untrained) -> World:
     """JSON Lines without answers. The policy chooses by agreement."""
-    odd = ['{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}']
+    template = '{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}'
     lines = [
-        odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i)
+        template % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i)
         for i in range(20)
     ]
     tested = [{"name": f"t{i}", "my prompt": f"new {i}", "gold": "red"} for i in range(6)]
@@ -158,7 +159,6 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
 
 
 # --- what a person fills in
-# ----------------------------------------------------------------------------------------
 
 POOL = [{"id": f"p{i}", "question": f"q{i}", "answer": None, "tier": None} for i in range(4)]
 
@@ -167,16 +167,9 @@ def read_annotated(folder, rows, header=("id", "question", "answer")):
     files.write_jsonl(folder / "P.jsonl", POOL)
     with open(folder / "A.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
-    arguments = [
-        "--problems",
-        "P.jsonl",
-        "--annotated",
-        "A.csv",
-        "--column",
-        "answer",
-        "--grader",
-        "number_lenient",
-    ]
+    arguments = format_options(
+        problems="P.jsonl", annotated="A.csv", column="answer", grader="number_lenient"
+    )
     return fork_server.run(path_of("read_annotated"), [*arguments, "--output", "out.jsonl"], folder)
 
 
@@ -234,7 +227,6 @@ def test_the_fault_of_a_filled_in_file_is_reported_in_one_line(tmp_path, rows, h
 
 
 # --- and what comes of it
-# ------------------------------------------------------------------------------------------
 
 
 def fill_in(world, answers):
@@ -342,7 +334,6 @@ def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
 
 
 # --- killed on the way
-# ----------------------------------------------------------------------------------------------
 
 
 def killed_in(world, rule: str, *arguments: str) -> None:

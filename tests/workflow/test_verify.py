@@ -140,20 +140,22 @@ def test_changed_numbers_fail_with_table_row_and_number(world):
     assert verify_program(world)[0] == 0
     for table, row, column, to, _ in BREAKS:
         change(world, table, column, to, row)
-    status, shown = verify_program(world)
-    assert status == 1 and [message for *_, message in BREAKS if message not in shown] == [], shown
-    assert shown.splitlines()[-1].startswith("error: study mini: ") and "Traceback" not in shown
+    status, output = verify_program(world)
+    assert status == 1 and [message for *_, message in BREAKS if message not in output] == [], (
+        output
+    )
+    assert output.splitlines()[-1].startswith("error: study mini: ") and "Traceback" not in output
     assert not (world.folder / PAPER).exists()
 
 
 def test_a_missing_table_is_named(world):
     judge(world)
     (world.folder / REFERENCE / "parts.csv").unlink()
-    status, shown = verify_program(world)
-    assert status == 1 and shown.splitlines()[-1].startswith(
+    status, output = verify_program(world)
+    assert status == 1 and output.splitlines()[-1].startswith(
         "error: study mini: table parts is not given; name its file parts.csv"
     )
-    assert "Traceback" not in shown and "UserError" not in shown
+    assert "Traceback" not in output and "UserError" not in output
 
 
 def judge(world) -> None:

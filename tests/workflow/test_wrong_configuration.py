@@ -12,7 +12,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, configuration
 
 CONFIG = project_config.config()
-SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
+FACT_DEMONSTRATIONS = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
 # A recipe whose curriculum sorts by pass rates needs a policy that measures them.
 BY_RATE = {
@@ -368,7 +368,9 @@ def break_(path, value):
         (
             lambda config: (
                 config["tasks"].update(other_facts=config["tasks"]["facts"]),
-                break_("models/knowing/source/demonstrations/other_facts", SHOWN)(config),
+                break_("models/knowing/source/demonstrations/other_facts", FACT_DEMONSTRATIONS)(
+                    config
+                ),
             ),
             [
                 "models.knowing.source.demonstrations",
@@ -613,9 +615,9 @@ def break_(path, value):
 def test_a_wrong_configuration_names_file_and_place(change, words):
     config = copy.deepcopy(CONFIG)
     change(config)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         checks.check(config, "config.yaml")
-    message = str(caught.value)
+    message = str(error.value)
     assert all(line.startswith("config.yaml: ") for line in message.splitlines())
     for word in words:
         assert word in message, message

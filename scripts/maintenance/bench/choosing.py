@@ -2,10 +2,10 @@
 with a selector, compared with plain GRPO.
 
 The selector's work (choosing prompts, receiving rewards, writing its state) is measured for a pool
-of 10,000 prompts, relative to the seconds of an update of the finished miniature's model. The model
-is small; the share is smaller for larger models. Sampling steps with a selector and plain updates
-are trained in alternating pairs, on the miniature's whole pool. A step with process rewards also
-trains the reward model. Embedding the pool, which `targeted` does once per run, has its own row.
+of 10,000 prompts, relative to the seconds of an update of the miniature's model. The share is
+smaller for larger models. Sampling steps with a selector and plain updates are trained in
+alternating pairs, on the miniature's whole pool. A step with process rewards also trains the reward
+model. Embedding the pool, which `targeted` does once per run, has its own row.
 """
 
 import benchmarks
@@ -115,10 +115,8 @@ def embedding_seconds(demo_spec: Path, model: str) -> float:
         f"p{i}": {"prompt": tasks.messages(spec.prompt, questions[i % len(questions)])}
         for i in range(POOL)
     }
-    language_model, tokenizer = (
-        AutoModelForCausalLM.from_pretrained(model),
-        AutoTokenizer.from_pretrained(model),
-    )
+    language_model = AutoModelForCausalLM.from_pretrained(model)
+    tokenizer = AutoTokenizer.from_pretrained(model)
     started = time.perf_counter()
     embed_prompts(language_model, tokenizer, rows, spec.chat)
     return time.perf_counter() - started
@@ -136,7 +134,8 @@ def selector_work_seconds(selector: dict) -> float:
     online_selectors.predict_pass_rates(
         embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0])
     )  # imports modules before the measurement
-    started, instance = time.perf_counter(), online_selectors.make(recipe, pool, 0)
+    started = time.perf_counter()
+    instance = online_selectors.make(recipe, pool, 0)
     for step in range(1, STEPS + 1):
         room = 8
         while room:

@@ -25,12 +25,12 @@ STAGES = {  # by rule; rules plot_* are `figures`, all others `the rest`
 } | dict.fromkeys(
     ["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers"
 )
-SHORTEST = 10  # fewer seconds of training mean that the demo did not run in this clone
+MIN_TRAINING_SECONDS = 10  # less training means that the demo did not run in this clone
 
 
 def run(options) -> list[dict]:
     stages = seconds_by_stage(ROOT)
-    if stages.get("training", 0) < SHORTEST:
+    if stages.get("training", 0) < MIN_TRAINING_SECONDS:
         raise Skipped(
             "Snakemake has no records of the miniature's training in this clone (or only those of `--touch`); run `make demo` first"
         )
@@ -54,19 +54,15 @@ def seconds_by_stage(clone: Path) -> dict[str, float]:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             log, rule = str(record["log"]), record["rule"]
-            begun, ended = float(record["starttime"]), float(record["endtime"])
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-        ):  # a record of another version of Snakemake, or a file that is no record of a job
+            seconds = float(record["endtime"]) - float(record["starttime"])
+        # a record of another version of Snakemake, or a file that is no record of a job
+        except (OSError, ValueError, KeyError, TypeError):
             continue
         seed = re.search(r"seed(\d+)", log)  # study mini_reference has more seeds
         if not any(name in log for name in ("mini_", "wordy", "recorded")) and (
             seed is None or int(seed[1]) in seeds
         ):
-            jobs[rule, log] = ended - begun
+            jobs[rule, log] = seconds
     stages = defaultdict(float)
     for (rule, _), seconds in jobs.items():
         stages[STAGES.get(rule, "figures" if rule.startswith("plot_") else "the rest")] += seconds

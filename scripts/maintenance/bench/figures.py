@@ -23,10 +23,8 @@ def run(options) -> list[dict]:
         return sum(benchmarks.run([sys.executable, "-c", IMPORTS])[kind] for _ in figure_paths)
 
     figures(0)  # counts the figures, and brings the files into memory
-    name, repeats = (
-        f"{len(figure_paths)} figures and all tables; {len(figure_paths)} imports of pyplot and pandas",
-        max(1, options.repeats // 2),
-    )
+    name = f"{len(figure_paths)} figures and all tables; {len(figure_paths)} imports of pyplot and pandas"
+    repeats = max(1, options.repeats // 2)
     return [
         benchmarks.compare(
             name, unit, lambda k=kind: figures(k), lambda k=kind: imports(k), repeats, target

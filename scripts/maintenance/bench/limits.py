@@ -25,12 +25,12 @@ import sys
 import time
 from pathlib import Path
 
-LARGER = paths.model_folder("smollm2-135m")
+LARGE_MODEL = paths.model_folder("smollm2-135m")
 SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
 
 
 def run(options) -> list[dict]:
-    folder = LARGER if (ROOT / LARGER / "manifest.json").is_file() else options.model
+    folder = LARGE_MODEL if (ROOT / LARGE_MODEL / "manifest.json").is_file() else options.model
     demo_spec, _ = from_demo(
         "results/training/*/*/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json"
     )

@@ -64,11 +64,13 @@ def run(options) -> list[dict]:
 
 
 def seconds(folder: Path, *arguments: str) -> float:
-    """Processor time of a call of Snakemake, which must plan jobs with -n and none without -n."""
+    """Processor seconds of a call of Snakemake. Raise a `UserError` if a call with -n plans no job,
+    or a call without -n does not end with "Nothing to be done"."""
     _, processor, output = benchmarks.run(snakemake(*arguments), folder)
     if ("Nothing to be done" in output) == ("-n" in arguments):
+        expected_jobs = "jobs" if "-n" in arguments else "no jobs"
         raise UserError(
-            f"snakemake {' '.join(arguments)}: planned the wrong thing: {output.strip().splitlines()[-1]}"
+            f"snakemake {' '.join(arguments)}: expected a plan with {expected_jobs}; its last line is: {output.strip().splitlines()[-1]}"
         )
     return processor
 

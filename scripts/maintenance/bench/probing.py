@@ -25,7 +25,7 @@ HARD, HARD_HALF = {"rule": "hard", "budget": 0.1}, {"rule": "hard", "budget": 0.
 SPLIT = [
     {"rule": rule, "threshold": 0.25} for rule in ("base_wrong", "base_right", "base_right_matched")
 ]
-OTHERS = [{"rule": "easy", "budget": 0.1}, {"rule": "hard_solvable", "budget": 0.1}]
+EASIER = [{"rule": "easy", "budget": 0.1}, {"rule": "hard_solvable", "budget": 0.1}]
 
 
 def run(options) -> list[dict]:
@@ -35,7 +35,7 @@ def run(options) -> list[dict]:
         pool = ("Qwen3-4B recording", read_outcomes(path), SEEDS)
         rows += measure(*pool, HARD, 1, "ratio <= 1.005") + measure(*pool, HARD, 16, "ratio <= 1.4")
         rows += measure(*pool, HARD, 16, together=True)
-        rows += measure_program(*pool, [HARD, *OTHERS, HARD_HALF, *SPLIT], 16)
+        rows += measure_program(*pool, [HARD, *EASIER, HARD_HALF, *SPLIT], 16)
     else:
         print(f"probing: no {RECORDING} in {options.data}, so only the simulated pool is measured")
     pool = ("7,473 prompts like GSM8K", simulate_pool(7473), [0])
@@ -73,52 +73,48 @@ def measure(
     program=False,
 ) -> list[dict]:
     """Rows of early-stopped probing on known outcomes (prompts, K), as in the `program` or until
-    the subset is decided.
-
-    The baseline is the fewest samples that prove a subset, mean over the seeds. With `together`, a
-    single probe serves all seeds, and the baseline is that of the seed that needs most samples, a
-    lower bound for all seeds.
-    """
+    the subset is decided. The baseline is the fewest samples that prove a subset, mean over the
+    seeds. With `together`, a single probe serves all seeds, and the baseline is that of the seed
+    that needs most samples, a lower bound for all seeds."""
     name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
     name += f", confidence {confidence}" if confidence < 1 else ""
     name += f", {len(seeds)} seeds at once, against the seed that needs most" if together else ""
     ids, samples = [str(place) for place in range(len(outcomes))], outcomes.shape[1]
     rates = {identity: int(row.sum()) / samples for identity, row in zip(ids, outcomes)}
-    wants = [early_stopping.target_subset(ids, samples, policy, seed) for seed in seeds]
+    decisions = [early_stopping.target_subset(ids, samples, policy, seed) for seed in seeds]
     subsets = {
-        want.seed: set(policies.select(rates, seed=want.seed, **policy).ids) for want in wants
+        decision.seed: set(policies.select(rates, seed=decision.seed, **policy).ids)
+        for decision in decisions
     }
     fewest = []
-    # the baseline includes all samples of the chosen prompts if the program draws them
-    for want in wants:
+    # The baseline includes all samples of the chosen prompts if the program draws them.
+    for decision in decisions:
         samples_of_subset = (
-            np.isin(ids, list(subsets[want.seed])) * samples * (program and confidence == 1)
+            np.isin(ids, list(subsets[decision.seed])) * samples * (program and confidence == 1)
         )
         fewest.append(
             int(samples_of_subset.sum())
-            + early_stopping.oracle_samples(want, outcomes, samples_of_subset)
+            + early_stopping.oracle_samples(decision, outcomes, samples_of_subset)
         )
-    groups = [wants] if together else [[want] for want in wants]
+    groups = [decisions] if together else [[decision] for decision in decisions]
     samples_drawn = wrong_count = chosen_in_all = 0
     for group in groups:
         stopper = early_stopping.Stopper(group, batch, confidence, completes_subset=program)
         early_stopping.simulate(stopper, outcomes)
         samples_drawn += int(stopper.drawn.sum())
-        for want in group:
+        for decision in group:
             subset = set(
-                early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids
+                early_stopping.choose(decision, stopper.correct, stopper.drawn, confidence)[0].ids
             )
-            wrong_count, chosen_in_all = (
-                wrong_count + len(subset - subsets[want.seed]),
-                chosen_in_all + len(subset),
-            )
-            if confidence == 1 and subset != subsets[want.seed]:
-                raise UserError(f"{name}, seed {want.seed}: the subset is not that of full probing")
-    mean_samples_drawn, cheapest = (
-        samples_drawn / len(groups),
-        max(fewest) if together else sum(fewest) / len(groups),
-    )
+            wrong_count += len(subset - subsets[decision.seed])
+            chosen_in_all += len(subset)
+            if confidence == 1 and subset != subsets[decision.seed]:
+                raise UserError(
+                    f"{name}, seed {decision.seed}: the subset is not that of full probing"
+                )
+    mean_samples_drawn = samples_drawn / len(groups)
+    cheapest = max(fewest) if together else sum(fewest) / len(groups)
     rows = [row(f"{name}; cheapest proof", "samples", mean_samples_drawn, cheapest, target=target)]
     rows.append(row(f"{name}; all", "samples", mean_samples_drawn, float(outcomes.size)))
     if confidence < 1:

@@ -50,7 +50,7 @@ def run(options) -> list[dict]:
     ]
     prompts = engines.tokenize(tokenizer, requests, {})
 
-    def ours(requests=requests, prompts=prompts) -> float:
+    def generate_by_project() -> float:
         started = time.process_time()
         completions = engines.generate(model, tokenizer, prompts, requests, TOKENS, BATCH)
         return sum(completion.tokens for completion in completions) / (
@@ -68,19 +68,19 @@ def run(options) -> list[dict]:
                 **inputs, do_sample=True, top_k=0, top_p=1.0, temperature=1.0, max_new_tokens=TOKENS
             )
             for ids in generated[:, inputs["input_ids"].shape[1] :].tolist():
-                ended = next(
-                    (place + 1 for place, token in enumerate(ids) if token in ends), len(ids)
+                length = next(
+                    (place + 1 for place, token in enumerate(ids) if token in end_ids), len(ids)
                 )
-                tokenizer.decode(ids[:ended], skip_special_tokens=True)
-                tokens += ended
+                tokenizer.decode(ids[:length], skip_special_tokens=True)
+                tokens += length
         return tokens / (time.process_time() - started)
 
-    ends = set(torch.tensor(model.generation_config.eos_token_id).flatten().tolist())
+    end_ids = set(torch.tensor(model.generation_config.eos_token_id).flatten().tolist())
     rows = [
         compare(
             f"probing in batches of {BATCH}; model.generate",
             "tokens/s",
-            ours,
+            generate_by_project,
             generate_padded,
             options.repeats,
             "ratio >= 1.5",
@@ -125,7 +125,8 @@ def evaluation(
             return time.process_time() - started
 
         def one_call() -> float:
-            started, copies = time.process_time(), 1 + len(folders)
+            copies = 1 + len(folders)
+            started = time.process_time()
             engines.generate(
                 engines.load(str(model_folder)),
                 tokenizer,
@@ -137,8 +138,8 @@ def evaluation(
             return time.process_time() - started
 
         name, repeats = f"base and {len(folders)} adapters", max(1, options.repeats // 2)
-        of_engine = f"{name}, one engine; as many of the base in one call"
-        rows = [compare(of_engine, "processor s", together, one_call, repeats, "ratio <= 1.3")]
+        what = f"{name}, one engine; as many of the base in one call"
+        rows = [compare(what, "processor s", together, one_call, repeats, "ratio <= 1.3")]
         few_problems = Path(temporary) / "problems.jsonl"
         files.write_jsonl(few_problems, files.read_jsonl(problems, {"id": str})[:64])
 

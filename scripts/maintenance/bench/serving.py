@@ -3,8 +3,8 @@ prompts.
 
 Throughput compares `hardgrpo.sampling.server_engine` with a bare asyncio client that sends the same
 requests with the same limit and stores nothing. On two cores, server and client compete for the
-processor, and the throughput of one measurement varies by a tenth; the client's own processor time
-says what the project adds. The memory benchmark compares two probes
+processor, and the throughput varies by a tenth between measurements. The processor time of the
+client shows what the project adds. The memory benchmark compares two probes
 (scripts/probe/probe.py) of a server that answers immediately; one probe has ten times as many
 prompts as the other.
 """
@@ -138,14 +138,17 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
 
                     return sum(await asyncio.gather(*map(send, requests()[::SAMPLES])))
 
-            def bare() -> float:
+            def measure_bare_client() -> float:
                 started = time.monotonic()
                 tokens = asyncio.run(send_all())
                 return tokens / (time.monotonic() - started)
 
-            measure_project(), bare()  # vLLM compiles and fills its caches
+            measure_project(), measure_bare_client()  # vLLM compiles and fills its caches
             what = f"{PROMPTS} prompts, {SAMPLES} samples each, {CONCURRENCY} requests at a time; a bare client"
-            client_seconds: dict[Callable, list[float]] = {measure_project: [], bare: []}
+            client_seconds: dict[Callable, list[float]] = {
+                measure_project: [],
+                measure_bare_client: [],
+            }
 
             def timed(measure: Callable[[], float]) -> Callable[[], float]:
                 def measure_both() -> float:
@@ -160,13 +163,13 @@ def measure_throughput(options, python: str, model_folder: Path, pool: Path) -> 
                 what,
                 "tokens/s",
                 timed(measure_project),
-                timed(bare),
+                timed(measure_bare_client),
                 options.repeats,
                 "ratio >= 0.95",
             )
             per_request = [
                 1000 * statistics.median(client_seconds[measure]) / PROMPTS
-                for measure in (measure_project, bare)
+                for measure in (measure_project, measure_bare_client)
             ]
             return [
                 throughput,

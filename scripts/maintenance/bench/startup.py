@@ -39,7 +39,7 @@ def run(options) -> list[dict]:
         )
         for name in PROGRAMS
     ]
-    rows.append(forked(options.repeats))
+    rows.append(compare_forked(options.repeats))
     loading = [name for name in PROGRAMS if loads_torch(program(name, "--help"))]
     name = "programs that load torch before they need it, of these"
     rows.append(row(name, "programs", len(loading), len(PROGRAMS), target="ours == 0"))
@@ -47,13 +47,13 @@ def run(options) -> list[dict]:
     return [*rows, row("snakemake -n loads torch", "yes or no", plan, None, target="ours == 0")]
 
 
-def forked(repeats: int) -> dict:
+def compare_forked(repeats: int) -> dict:
     """The row of a forked program, in wall time, because the processor time of the forked process
     does not count as the program's."""
     with benchmarks.scratch() as folder:
         command = [sys.executable, f"{folder}/program.py"]
         Path(command[1]).write_text(NEEDS_ALL)
-        # A process in place of Snakemake: the server ends when this process ends.
+        # This process stands in for Snakemake: the server ends when the process ends.
         snakemake = subprocess.Popen(["sleep", "600"])
         environment = {warm.SOCKET: f"{folder}/sockets/{snakemake.pid}", "OMP_NUM_THREADS": "1"}
         try:

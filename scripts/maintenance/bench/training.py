@@ -4,9 +4,9 @@ prompts, lengths and optimiser.
 scripts/training/train_grpo.py and TRL's script each retrain a run of the finished miniature for a
 few updates, in alternating pairs. A step's seconds are TRL's `step_time` in both programs
 (sampling, reward, forward and backward pass, without the optimiser). The first step does not count.
-Both programs have the workflow's environment variables. TRL's script gets the same settings as this
-project's program. The cases are: without and with a KL term, all completions at once and in
-micro-batches, and one case in which TRL's script also has its default of gradient checkpointing.
+Both programs have the workflow's environment variables and the same settings. The cases are:
+without and with a KL term, all completions at once and in micro-batches, and one case in which
+TRL's script also has its default of gradient checkpointing.
 """
 
 import benchmarks

@@ -2,10 +2,10 @@
 reason.
 
 Tolerances are those of arithmetic in bf16. Logits between 16 and 32 are rounded to multiples of
-1/8, an error with a standard deviation of .036; between two implementations a token's
+1/8, an error with a standard deviation of .036. Between two implementations, a token's
 log-probability then differs by .041 on average, and the KL is .0013. Measured with SmolLM2-135M on
-an H100: .043 and .0011. The checks also report numbers that have no tolerance, for comparison with
-the plan.
+an H100: .043 and .0011. The checks also report numbers without a tolerance, for comparison with the
+plan.
 """
 
 from hardgrpo.data import tasks
@@ -22,20 +22,20 @@ from pathlib import Path
 from workbench import ROOT, Failed, Run, Workbench
 
 PROBE_DIFFERENCE = 0.03  # between two probes' means of the log-probability of a token
-# mean difference of a token's log-probability between vLLM and the trainer, before any update
+# Mean difference of a token's log-probability between vLLM and the trainer, before any update.
 TOKEN_DIFFERENCE = 0.06
 LATER_DIFFERENCE = 0.1  # the same mean difference, after updates
-# largest growth of the mean difference during training: this factor plus this amount
+# The mean difference may grow during training by this factor plus this amount.
 GROWTH, ROUNDING = 1.5, 0.005
-# smallest KL of the last update for `check_sync`: with a larger KL, a vLLM that has not received
-# the trained weights exceeds GROWTH
+# Smallest KL of the last update for `check_sync`: with a larger KL, a vLLM that has not received
+# the trained weights exceeds GROWTH.
 LEAST_KL = 0.005
 SCORE_DIFFERENCE = 0.06  # between vLLM and transformers, both with an adapter
-# largest KL before training; not exactly 0, because policy and reference compute in batches of
-# different shapes
+# Largest KL before training; not exactly 0, because policy and reference compute in batches of
+# different shapes.
 FIRST_KL = 2e-3
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
-# environment variables: a program that a check kills must not run in a child of a warm process
+# A program that a check kills must not run in a child of a warm process.
 WITHOUT_WARM = {warm.SOCKET: warm.OFF}
 KERNEL = """
 import torch, triton, triton.language as tl
@@ -285,10 +285,10 @@ def check_two_gpus(bench: Workbench) -> dict:
     """Two GPUs: an engine on both, a run on both, and a run on one while both are visible"""
     if too_few := lacks_two_gpus(bench):
         return too_few
-    recipe, numbers = (
-        bench.recipe("as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter),
-        {},
+    recipe = bench.recipe(
+        "as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter
     )
+    numbers = {}
     if bench.gpus:
         rows, facts = bench.probe("probe_two", bench.setting.small, gpus=2)
         numbers["two_tokens_per_second"] = round(
@@ -394,11 +394,8 @@ def check_sync(run: Run, numbers: dict) -> None:
     first_update, last_update = run.updates[0], run.updates[-1]
     if "logp_difference_mean" not in last_update:  # without vLLM
         return
-    first_difference, last_difference, kl = (
-        first_update["logp_difference_mean"],
-        last_update["logp_difference_mean"],
-        last_update["kl"],
-    )
+    first_difference = first_update["logp_difference_mean"]
+    last_difference, kl = last_update["logp_difference_mean"], last_update["kl"]
     reason = f"log-probabilities of vLLM and the trainer differ by {first_difference:.3f} at first and by {last_difference:.3f} at the end: vLLM does not get the weights"
     expect(last_difference < GROWTH * first_difference + ROUNDING, reason, numbers)
     expect(

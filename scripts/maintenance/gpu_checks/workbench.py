@@ -1,5 +1,4 @@
-"""Models, problems and program calls for the checks of gpu_check.py. The output of programs goes to
-logs."""
+"""Models, problems and program calls for the checks of gpu_check.py."""
 
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files, warm
@@ -25,7 +24,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 PROBLEMS = 64
-# settings of models that have no `gpus` in config/models.yaml
+# Settings of models that have no `gpus` in config/models.yaml.
 SMALL_MODEL_GPUS = {"micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
 
 
@@ -108,7 +107,6 @@ class Workbench:
         folder.mkdir(parents=True, exist_ok=True)
 
     # --- models and problems
-    # -----------------------------------------------------------------------------------------------
 
     def base(self, name: str) -> str:
         """The name of a model's weights: the model's name, or that of its first replicate."""
@@ -156,7 +154,7 @@ class Workbench:
         ]:
             if not Path(path).exists():
                 raise UserError(
-                    f"{path} is not here; download it on a machine with internet: snakemake inputs --config study=paper"
+                    f"{path} is missing; download it on a machine with internet: snakemake inputs --config study=paper"
                 )
         for split in ("train", "test"):
             tasks.read_problems(self.problems(split))
@@ -180,7 +178,6 @@ class Workbench:
         return recipe
 
     # --- programs
-    # ----------------------------------------------------------------------------------------------------------
 
     def run(self, name: str, program: Path | str, *arguments, **env: str) -> str:
         """The output of a program, which also goes to NAME.log. Raise `Failed` if the program
@@ -303,7 +300,6 @@ class Workbench:
         return [*arguments, "--gpus", self.gpus if gpus is None else gpus]
 
     # --- trainings
-    # ---------------------------------------------------------------------------------------------------------
 
     def training(
         self,
@@ -336,10 +332,8 @@ class Workbench:
         count = self.gpus if gpus is None else gpus
         if not self.gpus:
             return arguments + ["--processes", max(1, count), "--micro-batch", 4]
-        entry, gib = (
-            self.gpu_settings(model, recipe, count),
-            self.expected_gib(model, recipe, count)["total"],
-        )
+        entry = self.gpu_settings(model, recipe, count)
+        gib = self.expected_gib(model, recipe, count)["total"]
         arguments += [
             "--gpus",
             count,
@@ -352,9 +346,9 @@ class Workbench:
 
     def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
         """The settings of a model's training on a number of GPUs."""
-        like = "as_written" if recipe["adapter"] else "as_written_full"
+        recipe_name = "as_written" if recipe["adapter"] else "as_written_full"
         own_settings = settings.training_gpus(
-            self.config["models"][model], self.config["recipes"][like]
+            self.config["models"][model], self.config["recipes"][recipe_name]
         )
         return SMALL_MODEL_GPUS | own_settings | {"count": gpus}
 
@@ -382,7 +376,7 @@ class Workbench:
         """A finished run. Raise a `UserError` if the run does not exist."""
         folder = self.folder / name
         if not (folder / "provenance.json").exists():
-            raise UserError(f"{folder} is not here; start with the check that makes it: --from 3")
+            raise UserError(f"{folder} is missing; start with the check that makes it: --from 3")
         facts = files.read_json(folder / "provenance.json")
         columns = dict.fromkeys(["step", *outputs.update_columns(facts["run"]["training"])], float)
         return Run(folder, files.read_rows(folder / "updates.csv", columns), facts, peak_gib)
@@ -390,8 +384,8 @@ class Workbench:
     def wait_until(
         self, process: subprocess.Popen, condition: Callable[[], bool], event: str
     ) -> None:
-        """Wait until a condition holds. Raise `Failed` if the process ends before; `event` names
-        the condition in the message."""
+        """Wait until a condition holds; `event` names the condition in the message. Raise `Failed`
+        if the process ends earlier."""
         while not condition():
             if process.poll() is not None:
                 raise Failed(f"the training ended before {event}")
@@ -419,11 +413,8 @@ class Run:
 
 class PeakMemory:
     """Measures the peak memory of a GPU in GiB during the block, by calling nvidia-smi five times a
-    second; None without GPUs.
-
-    If CUDA_VISIBLE_DEVICES is set, only the GPUs in it count, because other jobs may use the
-    others.
-    """
+    second; None without GPUs. If CUDA_VISIBLE_DEVICES is set, only these GPUs count, because other
+    jobs may use the remaining GPUs."""
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()

@@ -17,7 +17,7 @@ class LogHandler(LogHandlerBase):
     writes_to_stream = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        # the name of logging.FileHandler's attribute, which Snakemake reads
+        # Snakemake reads logging.FileHandler's attribute of this name.
         self.baseFilename = os.environ["HARDGRPO_PLAN"]
         self.stream = open(self.baseFilename, "w", encoding="utf-8")
 
