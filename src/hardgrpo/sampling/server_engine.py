@@ -634,8 +634,7 @@ def count_characters(request: Request) -> int:
     return sum(len(message["content"]) for message in request.messages)
 
 
-# --- answers
-# -------------------------------------------------------------------------------------------------------
+# --- answers ---
 
 
 def read_body(response: httpx2.Response) -> object:
@@ -821,8 +820,7 @@ def is_same_model(name: str, model: str) -> bool:
     )
 
 
-# --- failures
-# ------------------------------------------------------------------------------------------------------
+# --- failures ---
 
 
 class Malformed(Exception):
