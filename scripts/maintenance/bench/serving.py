@@ -40,8 +40,11 @@ async def serve(reader, writer):
             head = await reader.readuntil(b"\\r\\n\\r\\n")
         except asyncio.IncompleteReadError:
             return
-        length = int(next(line for line in head.lower().split(b"\\r\\n") if line.startswith(b"content-length")).split(b":")[1])
-        body = json.loads(await reader.readexactly(length))
+        lengths = [line.split(b":")[1] for line in head.lower().split(b"\\r\\n") if line.startswith(b"content-length")]
+        if not lengths:  # a request for the list of models
+            writer.write(b"HTTP/1.1 404 Not Found\\r\\nContent-Length: 0\\r\\n\\r\\n")
+            continue
+        body = json.loads(await reader.readexactly(int(lengths[0])))
         choice = {"message": {"content": "The answer is #### " + "7" * 100}, "finish_reason": "stop"}
         answer = json.dumps({"choices": [choice] * body["n"], "usage": {"prompt_tokens": 30, "completion_tokens": 40 * body["n"]}}).encode()
         writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(answer) + answer)

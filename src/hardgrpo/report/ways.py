@@ -114,6 +114,7 @@ def draw(cases: pd.DataFrame, title: str, real: pd.DataFrame | None = None):
         fontsize=7,
     )
     if has_real:
+        set_heading(axis, "Small models, pretrained here")
         draw_real(axes[1, 0], real)
     set_places(figure, list(axes[:, 0]))
     figure.suptitle(title, fontsize=9, fontweight="bold", x=0.01, ha="left")
@@ -124,8 +125,8 @@ def set_places(figure, axes: list) -> None:
     """Set the size of the figure and the places of the panels, so that all rows are ROW inches
     high, with space for words and counts beside the panels."""
     heights = [ROW * (axis.get_ylim()[1] - axis.get_ylim()[0]) for axis in axes]
-    # inches: title; ticks, label and heading; ticks and label
-    top, between, bottom = 0.3, 0.85, 0.45
+    # inches: title and heading; ticks, label and heading; ticks and label
+    top, between, bottom = 0.3 if len(axes) == 1 else 0.55, 0.85, 0.45
     figure_height = top + sum(heights) + between * (len(axes) - 1) + bottom
     figure.set_size_inches(plotting.WIDE, figure_height)
     end = figure_height - top
@@ -167,7 +168,11 @@ def draw_real(axis, real: pd.DataFrame) -> None:
         axis.text(-0.75, (place + first) / 2, measure, color="0.25", ha="left", **beside)
     set_scales(axis, places, list(real.way))
     axis.set_ylim(min(places) - 0.7, max(places) + 0.9)
-    axis.set_title("Real models, from published runs", loc="left", fontsize=8, fontweight="bold")
+    set_heading(axis, "Real models, from published runs")
+
+
+def set_heading(axis, text: str) -> None:
+    axis.set_title(text, loc="left", fontsize=8, fontweight="bold")
 
 
 def draw_way(axis, place: float, rows: pd.DataFrame) -> None:
