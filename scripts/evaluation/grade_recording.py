@@ -41,9 +41,9 @@ def main() -> None:
         )
     rows, texts = [], []
     for step, path in sorted(zip(args.steps, args.recordings)):
-        by_problem = completions.read_recording(path, problems)
+        recording = completions.read_recording(path, problems)
         for problem in gradable_problems:
-            for completion in by_problem[problem["id"]]:
+            for completion in recording[problem["id"]]:
                 text = completion["completion"]
                 rows.append(
                     evaluations.row(

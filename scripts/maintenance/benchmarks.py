@@ -90,7 +90,7 @@ def run(
     """(wall seconds, processor seconds including child processes, output) of a command in `folder`
     (default: this clone). Raise a `UserError` if the command fails."""
     folder = folder or ROOT
-    earlier_usage, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    earlier_usage, start_time = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     process = subprocess.run(
         command,
@@ -100,7 +100,7 @@ def run(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    wall, usage = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall, usage = time.perf_counter() - start_time, resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode:
         last_line = (process.stdout.strip().splitlines() or ["no output"])[-1]
         raise UserError(f"{' '.join(command)}: failed in {folder}: {last_line}")

@@ -27,8 +27,9 @@ PACKAGES = "python3,python3-venv,make,git,ca-certificates"
 CLONE = "root/clone"
 COMPLETE = ".debootstrap-complete"  # written into the folder after debootstrap
 # Separate mount and process namespaces, so that no mount and no process remains.
-ENTER = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec"]
-PREPARE = 'mount -t proc proc "$0/proc"; mkdir -p "$0/dev/shm"; mount -t tmpfs tmpfs "$0/dev/shm"; exec chroot "$0" sh -ec "$1"'
+IN_NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec"]
+# $0: folder of the Debian, $1: script to run there
+MOUNT_AND_CHROOT = 'mount -t proc proc "$0/proc"; mkdir -p "$0/dev/shm"; mount -t tmpfs tmpfs "$0/dev/shm"; exec chroot "$0" sh -ec "$1"'
 
 
 def main() -> None:
@@ -55,7 +56,7 @@ def main() -> None:
         print(f"\n$ {command}", flush=True)
         script = f"cd /{CLONE}; export PATH=/{CLONE}/.venv/bin:$PATH; {command}"
         run(
-            [*ENTER, PREPARE, args.root, script],
+            [*IN_NAMESPACES, MOUNT_AND_CHROOT, args.root, script],
             {
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "HOME": "/root",
@@ -125,8 +126,8 @@ def copy_clone(folder: Path) -> None:
 
 
 def copy_settings_of_pip(root: Path) -> dict[str, str]:
-    """Copy resolv.conf, hosts, and the files that the variables of pip and of proxies name into the
-    Debian. Return these variables."""
+    """Copy into the Debian: resolv.conf, hosts, and the files and folders that the variables of pip
+    and of proxies name. Return {name: value} of these variables."""
     variables = {
         name: value
         for name, value in os.environ.items()

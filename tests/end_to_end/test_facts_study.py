@@ -1,12 +1,12 @@
-"""A study with a task of facts beside one with tiers: from pretraining to the verified paper's
-tables."""
+"""A study of a task of facts, with and without a task with tiers, from pretraining to the paper's
+tables, which are verified."""
 
 import pytest
 
 from conftest import TABLES
 from hardgrpo.runtime import files
 
-SMALL = {
+SMALL_MODEL = {
     "hidden_size": 32,
     "intermediate_size": 64,
     "heads": 2,
@@ -17,8 +17,8 @@ SMALL = {
 }
 
 
-def with_facts(config: dict) -> None:
-    config["models"]["knowing"]["source"].update(SMALL, seed=0)
+def add_facts(config: dict) -> None:
+    config["models"]["knowing"]["source"].update(SMALL_MODEL, seed=0)
     config["tasks"]["facts"]["test"]["reach"] = {"samples": 4, "seed": 3}
     config["studies"]["mini"].update(
         models=["tiny", "knowing"],
@@ -32,15 +32,15 @@ def with_facts(config: dict) -> None:
 
 @pytest.fixture(scope="module")
 def study_with_facts(finished_world, tmp_path_factory):
-    """The finished study with a task of facts beside its own; not to be changed."""
+    """The world of the finished study, with an added task of facts. Tests must not change it."""
     world = finished_world.copy(tmp_path_factory.mktemp("facts") / "world")
-    world.configure(with_facts)
-    done = world.snakemake(*TABLES, "paper/mini/figures/tiers.csv")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    world.configure(add_facts)
+    process = world.snakemake(*TABLES, "paper/mini/figures/tiers.csv")
+    assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     return world
 
 
-def test_a_task_without_tiers_beside_one_with_tiers(study_with_facts):
+def test_only_the_task_with_tiers_is_in_the_tables_of_tiers_and_reasons(study_with_facts):
     world = study_with_facts
     tables = world.folder / "results/summaries/mini"
     tasks_of = lambda name: {
@@ -58,17 +58,17 @@ def test_a_task_without_tiers_beside_one_with_tiers(study_with_facts):
     )
     kinds = files.read_rows(tables / "kinds.csv", {"task": str, "tier": str})
     assert {row["tier"] for row in kinds if row["task"] == "facts"} == {None}
-    drawn = files.read_rows(world.folder / "paper/mini/figures/tiers.csv", {"task": str})
-    assert {row["task"] for row in drawn} == {"swaps"}
+    drawn_rows = files.read_rows(world.folder / "paper/mini/figures/tiers.csv", {"task": str})
+    assert {row["task"] for row in drawn_rows} == {"swaps"}
     assert "0 failed" in (world.folder / "paper/mini/verified.txt").read_text()
-    words = (world.folder / "results/models/knowing/tokenizer.json").read_text()
-    assert (
-        "Zell" in words
-        and "Zell" not in (world.folder / "results/models/tiny/tokenizer.json").read_text()
+    knowing, tiny = (
+        (world.folder / f"results/models/{name}/tokenizer.json").read_text()
+        for name in ("knowing", "tiny")
     )
+    assert "Zell" in knowing and "Zell" not in tiny, "only the facts contain the word Zell"
 
 
-def test_a_study_of_facts_alone(study_with_facts, tmp_path):
+def test_a_study_of_facts_alone_draws_no_figure_of_tiers(study_with_facts, tmp_path):
     world = study_with_facts.copy(tmp_path / "world")
     world.configure(
         lambda config: config["studies"]["mini"].update(
@@ -79,10 +79,9 @@ def test_a_study_of_facts_alone(study_with_facts, tmp_path):
             weaker_signal=[],
         )
     )
-    assert "plot_tiers" not in (planned := world.plan()) and "plot_accuracy" in planned, (
-        "there are no tiers to draw"
-    )
-    done = world.snakemake(*TABLES)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    plan = world.plan()
+    assert "plot_tiers" not in plan and "plot_accuracy" in plan, "there are no tiers to draw"
+    process = world.snakemake(*TABLES)
+    assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     assert "0 failed" in (world.folder / "paper/mini/verified.txt").read_text()
     assert files.read_rows(world.folder / "results/summaries/mini/tiers.csv", {"task": str}) == []

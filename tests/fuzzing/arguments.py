@@ -21,7 +21,7 @@ FILES = {
     "D.csv": table(contents.RATES), "G.csv": table(contents.SIGNALS), "S.csv": table(contents.SUBSET), "S.json": json.dumps(contents.FACTS).encode(),
     "T.csv": table(contents.EPOCHS), "to.csv": table(contents.TO_ANNOTATE), "rows.csv": table(contents.TEXTS), "empty": b"", "config.yaml": (ROOT / "config.yaml").read_bytes(),
 }  # fmt: skip
-GENERATED = {
+GENERATED_SOURCE = {
     "kind": "generated",
     "family": "swaps",
     "objects": [3],
@@ -32,9 +32,9 @@ GENERATED = {
 }
 POLICY = {"rule": "hard", "budget": 0.25}
 TABLES = [str(path) for path in sorted((ROOT / "results/reference/mini").glob("*.csv"))]
-# outputs must not leave the folder
+# options that name an output: their values must stay inside the case's folder
 OUTPUTS = ("--output", "--later", "--state", "--output-graded", "--captions")
-PLACES = [
+OUTPUT_PATHS = [
     "out",
     "folder",
     "a/b/c/out.csv",
@@ -45,12 +45,12 @@ PLACES = [
     ".",
     "",
 ]
-SMALL = [
+SMALL_VALUES = [
     value
     for value in mutations.VALUES
     if not (isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > 10)
 ]
-NO_MODEL = format_options(
+NO_MODEL_OPTIONS = format_options(
     model="none", problems="P.jsonl", prompt="{question}", completion_tokens="5"
 )
 
@@ -61,8 +61,8 @@ CALLS: dict[str, list[str]] = {
     "export_subset": ["--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", "rows.csv", "--to-annotate", "answer", "--output", "out.csv"],
     "format_subset": ["--subset", "S.csv", "--problems", "P.jsonl", "--prompt", "{question}", "--task", "t", "--format", "verl", "--output", "out.parquet"],
     "read_annotated": ["--problems", "P.jsonl", "--annotated", "to.csv", "--column", "answer", "--grader", "choice_letter", "--output", "out.jsonl"],
-    "prepare_task": ["--task", "t", "--split", "train", "--source", json.dumps(GENERATED), "--grader", "final_word", "--lock", "lock", "--output", "out.jsonl"],
-    "write_solutions": ["--task", "t", "--source", json.dumps(GENERATED), "--grader", "final_word", "--output", "out.jsonl"],
+    "prepare_task": ["--task", "t", "--split", "train", "--source", json.dumps(GENERATED_SOURCE), "--grader", "final_word", "--lock", "lock", "--output", "out.jsonl"],
+    "write_solutions": ["--task", "t", "--source", json.dumps(GENERATED_SOURCE), "--grader", "final_word", "--output", "out.jsonl"],
     "remove_answers": ["--problems", "P.jsonl", "--output", "out.jsonl"],
     "import_recording": ["--recording", "R.jsonl", "--problems", "P.jsonl", "--output", "out.jsonl.gz"],
     "import_trajectory": ["--trajectory", "T.csv", "--chosen-from", "1", "--difficulty", "out.csv", "--later", "later.csv"],
@@ -72,12 +72,12 @@ CALLS: dict[str, list[str]] = {
     "compare_probe_sizes": ["--difficulty", "D.csv", "--group", "2", "--budget", "0.5", "--output", "out.csv"],
     "calibrate": ["--config", "config.yaml", "--gpu", "h100", "--results", "folder", "--output", "out.json"],
     "fetch_model": ["--model", "m", "--source", json.dumps({"kind": "folder", "path": "folder"}), "--output", "out", "--lock", "lock"],
-    "compare_with_reference": ["--tables", next(one for one in TABLES if "decomposition_runs" in one), "--reference", next(one for one in TABLES if "decomposition_runs" in one), "--output", "out.csv"],
+    "compare_with_reference": ["--tables", next(path for path in TABLES if "decomposition_runs" in path), "--reference", next(path for path in TABLES if "decomposition_runs" in path), "--output", "out.csv"],
     "show_results": ["--study", "mini", "--tables", *TABLES],
     "pretrain_model": ["--model", "m", "--settings", "empty", "--exclude", "P.jsonl", "--output", "out"],
-    "probe": [*NO_MODEL, "--samples", "2", "--seed", "1", "--shard", "0", "--shards", "1", "--output", "out.jsonl"],
-    "evaluate": [*NO_MODEL, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
-    "probe_early": [*NO_MODEL, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--stop-for", json.dumps([POLICY | {"seed": 0}]), "--confidence", "1", "--state", "state", "--output", "out.jsonl"],
+    "probe": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--shard", "0", "--shards", "1", "--output", "out.jsonl"],
+    "evaluate": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
+    "probe_early": [*NO_MODEL_OPTIONS, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--stop-for", json.dumps([POLICY | {"seed": 0}]), "--confidence", "1", "--state", "state", "--output", "out.jsonl"],
     "train_grpo": ["--spec", "empty", "--output", "out", "--state", "state"],
     "prune_checkpoints": ["--checkpoints", "checkpoints", "--output", "out.json"],
 }  # fmt: skip
@@ -94,16 +94,16 @@ class Target:
         for name, data in contents.checkpoints().items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
-        before = os.getcwd()
+        earlier_folder = os.getcwd()
         os.chdir(folder)
         try:
-            run_program(self.program, *hostile(rng, CALLS[self.program]))
+            run_program(self.program, *change_arguments(rng, CALLS[self.program]))
         finally:
-            os.chdir(before)
+            os.chdir(earlier_folder)
         assert sorted(path.name for path in folder.glob(".*tmp")) == [], "half-written files"
 
 
-def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
+def change_arguments(rng: random.Random, arguments: list[str]) -> list[str]:
     """The arguments after one or two changes."""
     changed_arguments = list(arguments)
     for _ in range(rng.choice((1, 1, 2))):
@@ -111,30 +111,30 @@ def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
         option = next(
             (word for word in reversed(changed_arguments[: place + 1]) if word.startswith("--")), ""
         )
-        writes = option in OUTPUTS or changed_arguments[place].startswith(("out", "later"))
+        is_output = option in OUTPUTS or changed_arguments[place].startswith(("out", "later"))
         if rng.random() < 0.1:
             del changed_arguments[place]
         elif rng.random() < 0.05:
-            changed_arguments.append(text(rng) if not writes else "x")
+            changed_arguments.append(draw_text(rng) if not is_output else "x")
         elif changed_arguments[place].startswith("--") and rng.random() < 0.5:
             changed_arguments.insert(
                 place, rng.choice(("--unknown", "--", "-", "--help-me", "--output=out2"))
             )
-        elif writes:
+        elif is_output:
             changed_arguments[place] = (
-                rng.choice(PLACES) if changed_arguments[place] != option else option
+                rng.choice(OUTPUT_PATHS) if changed_arguments[place] != option else option
             )
         elif changed_arguments[place][:1] in "{[" and rng.random() < 0.8:
             try:
                 changed_arguments[place] = json.dumps(
-                    changed(rng, json.loads(changed_arguments[place]))
+                    change_entry(rng, json.loads(changed_arguments[place]))
                 )
             except (ValueError, RecursionError):
                 changed_arguments[place] = "[" * mutations.DEEP
         else:
             changed_arguments[place] = rng.choice(
                 (
-                    text(rng),
+                    draw_text(rng),
                     rng.choice(list(FILES)),
                     "folder",
                     "missing",
@@ -144,9 +144,9 @@ def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
     return changed_arguments
 
 
-def changed(rng: random.Random, value):
-    """A nested value with one entry replaced by a small value. A large value, such as 10^9
-    problems, would be a valid request that takes hours."""
+def change_entry(rng: random.Random, value):
+    """A copy of a nested value with one entry deleted or replaced by a small value. A large value,
+    such as 10^9 problems, would be a valid request that takes hours."""
     copied_value = copy.deepcopy(value)
     path = rng.choice(mutations.places(copied_value))
     parent = copied_value
@@ -155,11 +155,11 @@ def changed(rng: random.Random, value):
     if rng.random() < 0.2 and isinstance(parent, dict):
         del parent[path[-1]]
     else:
-        parent[path[-1]] = rng.choice(SMALL)
+        parent[path[-1]] = rng.choice(SMALL_VALUES)
     return copied_value
 
 
-def text(rng: random.Random) -> str:
+def draw_text(rng: random.Random) -> str:
     """Text that the system accepts as an argument: no NUL, no lone surrogates, limited length."""
     return (
         str(rng.choice(mutations.TEXTS))

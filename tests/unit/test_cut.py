@@ -1,4 +1,4 @@
-"""Truncated completions equal the completions of a smaller limit."""
+"""Truncated completions equal the completions that are sampled under a smaller limit."""
 
 import random
 
@@ -18,32 +18,35 @@ def tokenizer():
 
 
 def sample_demonstration(tokenizer, seed: int, limit: int):
-    """(a demonstration as a model that writes it would be recorded under a limit, the problem's
-    answer)."""
+    """(completion, the problem's answer). The completion (text, tokens, finish reason) is what a
+    recording holds if a model samples a demonstration under a completion limit."""
     rng = random.Random(seed)
-    chain = generated.draw_swaps(rng, [3, 4, 5], [2, 3, 4, 5])
-    ids = tokenizer(generated.demonstrate_swaps(chain, rng, 0.2, (0.3, 0.3, 0.4)))["input_ids"]
+    problem = generated.draw_swaps(rng, [3, 4, 5], [2, 3, 4, 5])
+    ids = tokenizer(generated.demonstrate_swaps(problem, rng, 0.2, (0.3, 0.3, 0.4)))["input_ids"]
     if len(ids) + 1 <= limit:
-        return (tokenizer.decode(ids), len(ids) + 1, "stop"), chain.answer
-    return (tokenizer.decode(ids[:limit]), limit, "length"), chain.answer
+        return (tokenizer.decode(ids), len(ids) + 1, "stop"), problem.answer
+    return (tokenizer.decode(ids[:limit]), limit, "length"), problem.answer
 
 
 @given(st.integers(0, 10**6), st.integers(1, 250), st.integers(1, 250))
-def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, limit, other_limit):
+def test_a_truncated_completion_equals_the_completion_under_the_smaller_limit(
+    tokenizer, seed, limit, other_limit
+):
     small, large = sorted((limit, other_limit))
     completion, answer = sample_demonstration(tokenizer, seed, large)
     assert completions.keeps_token_count(tokenizer, *completion)
-    cut = completions.truncate(tokenizer, *completion, small)
-    assert cut == sample_demonstration(tokenizer, seed, small)[0]
-    grades = [graders.grade("final_word", text, answer) for text, *_ in (cut, completion)]
+    truncated_completion = completions.truncate(tokenizer, *completion, small)
+    assert truncated_completion == sample_demonstration(tokenizer, seed, small)[0]
+    text, tokens, finish_reason = truncated_completion
+    grades = [graders.grade("final_word", words, answer) for words in (text, completion[0])]
     assert grades[0].answered <= grades[1].answered, "a smaller limit never adds an answer"
-    assert cut[1] <= small and (cut[2] == "length") == (
-        cut[1] == small and cut != completion or completion[2] == "length"
+    assert tokens <= small and (finish_reason == "length") == (
+        tokens == small and truncated_completion != completion or completion[2] == "length"
     )
 
 
 @given(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 200))
-def test_cutting_twice_is_cutting_once(tokenizer, seed, limit, other_limit):
+def test_truncating_twice_equals_truncating_once(tokenizer, seed, limit, other_limit):
     small, large = sorted((limit, other_limit))
     completion, _ = sample_demonstration(tokenizer, seed, 250)
     assert completions.truncate(
@@ -51,5 +54,5 @@ def test_cutting_twice_is_cutting_once(tokenizer, seed, limit, other_limit):
     ) == completions.truncate(tokenizer, *completion, small)
 
 
-def test_a_word_written_in_other_pieces_is_noticed(tokenizer):
+def test_a_word_sampled_as_other_tokens_is_detected(tokenizer):
     assert not completions.keeps_token_count(tokenizer, "Alice 1 2", 9, "length")

@@ -1,5 +1,5 @@
-"""Damaged files of other authors and hostile answers of servers: named tests for earlier findings
-of `make fuzz`."""
+"""Regression tests: damaged files of other authors and hostile answers of servers with which
+`make fuzz` found errors."""
 
 import json
 import os
@@ -18,24 +18,24 @@ from hardgrpo.sampling.requests import Completion, Request
 from hardgrpo.sampling.store import checksum
 
 
-def refused(folder, program: str, *arguments: str) -> str:
-    """The line with which a program ends, without a traceback."""
+def read_error(folder, program: str, *arguments: str) -> str:
+    """Run a program that must fail. Return its message, which must be one line."""
     command = [sys.executable, path_of(program), *arguments]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
-    return done.stderr
+    assert process.returncode == 1 and process.stderr.count("\n") == 1, process.stderr
+    return process.stderr
 
 
-def test_a_published_pass_rate_is_a_share_and_a_checkpoint_no_negative_number(tmp_path):
+def test_pass_rates_above_1_and_negative_checkpoints_are_refused(tmp_path):
     (tmp_path / "o.json").write_text(json.dumps(originals.ACCURACIES))
     (tmp_path / "s.json").write_text(json.dumps([0.5, 1.25]))
-    call = ["--format", "accuracies", "--original", "o.json", "--output", "a.csv"]
-    line = refused(tmp_path, "convert_recording", *call, "--scores", "s.json")
+    options = ["--format", "accuracies", "--original", "o.json", "--output", "a.csv"]
+    line = read_error(tmp_path, "convert_recording", *options, "--scores", "s.json")
     assert "s.json: entry 1 (counted from 0) is 1.25, expected a pass rate from 0 to 1" in line
     (tmp_path / "o.json").write_text(json.dumps(originals.ACCURACIES | {"checkpoint": [-100, 200]}))
-    assert "numbers of updates from 0" in refused(tmp_path, "convert_recording", *call)
+    assert "numbers of updates from 0" in read_error(tmp_path, "convert_recording", *options)
     assert not (tmp_path / "a.csv").exists()
 
 
@@ -55,25 +55,25 @@ def test_a_parquet_file_with_damaged_text_is_named(tmp_path):
         ([{"samples": 8, "correct": 1}], {"samples": 8}, "no column correct_1"),
     ],
 )
-def test_counts_of_another_analysis_are_refused(rows, analysis, words):
+def test_counts_that_do_not_match_the_analysis_are_refused(rows, analysis, words):
     with pytest.raises(UserError, match=words):
         published_counts.check("c.csv", rows, {"kind": "before_after", "samples": 8} | analysis)
 
 
-def test_counts_of_their_analysis_are_accepted():
+def test_counts_that_match_the_analysis_are_accepted():
     published_counts.check("c.csv", originals.COUNTS, {"kind": "before_after", "samples": 8})
     published_counts.check("c.csv", [{"samples": 8}], {"kind": "probe_sizes", "samples": 8})
 
 
 @pytest.mark.parametrize("change", [{"finish_reason": ["stop"]}, {"finish_reason": {}}])
-def test_an_answer_that_ends_for_no_known_reason_is_malformed(change):
+def test_an_answer_with_an_unknown_finish_reason_is_malformed(change):
     answer = originals.ANSWER | {"choices": [originals.CHOICES[0] | change]}
     with pytest.raises(server_engine.Malformed, match="unknown reason"):
         server_engine.read_answer(answer, request(), 1, "m")
 
 
 @pytest.mark.parametrize("content", [5.0, True, {"a": 1}, "text"])
-def test_log_probabilities_in_another_form_are_unknown(content):
+def test_log_probabilities_in_an_unknown_form_are_ignored(content):
     choice = originals.CHOICES[0] | {"logprobs": {"content": content}}
     answer = originals.ANSWER | {"choices": [choice]}
     (completion,), _ = server_engine.read_answer(answer, request(), 1, "m")

@@ -1,8 +1,8 @@
-"""The cost of choosing prompts while training: a selector's work in a sampling step, and a step
-with a selector, compared with plain GRPO.
+"""The cost of choosing prompts while training, compared with plain GRPO: a selector's work in a
+sampling step, and a whole sampling step with a selector.
 
 The selector's work (choosing prompts, receiving rewards, writing its state) is measured for a pool
-of 10,000 prompts, relative to the seconds of an update of the miniature's model. The share is
+of 10,000 prompts, relative to the seconds of an update of the miniature's model. The ratio is
 smaller for larger models. Sampling steps with a selector and plain updates are trained in
 alternating pairs, on the miniature's whole pool. A step with process rewards also trains the reward
 model. Embedding the pool, which `targeted` does once per run, has its own row.
@@ -74,7 +74,7 @@ def run(options) -> list[dict]:
             "process rewards": {"process": PROCESS}
         }
         for name, keys in recipes.items():
-            step = functools.partial(
+            recipe_step_seconds = functools.partial(
                 step_seconds,
                 write_spec(demo_spec, Path(temporary) / f"{name.replace(' ', '_')}.yaml", keys),
             )
@@ -82,7 +82,7 @@ def run(options) -> list[dict]:
                 compare(
                     f"a sampling step with {name}; plain GRPO's",
                     "s",
-                    step,
+                    recipe_step_seconds,
                     functools.partial(step_seconds, plain_spec),
                     repeats,
                 )
@@ -117,30 +117,30 @@ def embedding_seconds(demo_spec: Path, model: str) -> float:
     }
     language_model = AutoModelForCausalLM.from_pretrained(model)
     tokenizer = AutoTokenizer.from_pretrained(model)
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     embed_prompts(language_model, tokenizer, rows, spec.chat)
-    return time.perf_counter() - started
+    return time.perf_counter() - start_time
 
 
-def selector_work_seconds(selector: dict) -> float:
+def selector_work_seconds(settings: dict) -> float:
     """Mean seconds of a selector's work in a sampling step."""
     ids = [f"p{i}" for i in range(POOL)]
     embeddings = online_selectors.standardise(
         np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH))
     )
     rng = random.Random(0)
-    pool = online_selectors.Pool(ids, {i: rng.random() for i in ids}, embeddings)
-    recipe = {"updates": STEPS, "prompts_per_update": 8, "group_size": 8, "selector": selector}
+    pool = online_selectors.Pool(ids, {name: rng.random() for name in ids}, embeddings)
+    recipe = {"updates": STEPS, "prompts_per_update": 8, "group_size": 8, "selector": settings}
     online_selectors.predict_pass_rates(
         embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0])
     )  # imports modules before the measurement
-    started = time.perf_counter()
-    instance = online_selectors.make(recipe, pool, 0)
+    start_time = time.perf_counter()
+    selector = online_selectors.make(recipe, pool, 0)
     for step in range(1, STEPS + 1):
-        room = 8
-        while room:
-            request = instance.ask(step, room)
-            instance.tell(step, request, [rng.randrange(9) / 8 for _ in request.ids])
-            room -= len(request.ids)
-        json.dumps(instance.state())
-    return (time.perf_counter() - started) / STEPS
+        missing_prompts = 8
+        while missing_prompts:
+            batch = selector.ask(step, missing_prompts)
+            selector.tell(step, batch, [rng.randrange(9) / 8 for _ in batch.ids])
+            missing_prompts -= len(batch.ids)
+        json.dumps(selector.state())
+    return (time.perf_counter() - start_time) / STEPS

@@ -3,6 +3,7 @@ compared with the time that the programs need for their imports."""
 
 import benchmarks
 
+import functools
 import sys
 
 IMPORTS = "import matplotlib; matplotlib.use('Agg'); import matplotlib.pyplot, pandas"
@@ -11,23 +12,31 @@ IMPORTS = "import matplotlib; matplotlib.use('Agg'); import matplotlib.pyplot, p
 def run(options) -> list[dict]:
     figure_paths = []
 
-    def figures(kind: int) -> float:
+    def draw_figures(time_index: int) -> float:
         with benchmarks.clone_copy() as folder:
             measurement = benchmarks.run(
                 benchmarks.snakemake("figures", "--config", "study=mini"), folder
             )
             figure_paths[:] = (folder / "paper/mini/figures").glob("*.pdf")
-            return measurement[kind]
+            return measurement[time_index]
 
-    def imports(kind: int) -> float:
-        return sum(benchmarks.run([sys.executable, "-c", IMPORTS])[kind] for _ in figure_paths)
+    def import_modules(time_index: int) -> float:
+        return sum(
+            benchmarks.run([sys.executable, "-c", IMPORTS])[time_index] for _ in figure_paths
+        )
 
-    figures(0)  # counts the figures, and brings the files into memory
+    draw_figures(0)  # counts the figures, and brings the files into memory
     name = f"{len(figure_paths)} figures and all tables; {len(figure_paths)} imports of pyplot and pandas"
     repeats = max(1, options.repeats // 2)
+    # `time_index`: `benchmarks.run` returns wall seconds (0) and processor seconds (1).
     return [
         benchmarks.compare(
-            name, unit, lambda k=kind: figures(k), lambda k=kind: imports(k), repeats, target
+            name,
+            unit,
+            functools.partial(draw_figures, time_index),
+            functools.partial(import_modules, time_index),
+            repeats,
+            target,
         )
-        for kind, unit, target in ((0, "s", "ours <= 20"), (1, "processor s", ""))
+        for time_index, unit, target in ((0, "s", "ours <= 20"), (1, "processor s", ""))
     ]

@@ -21,19 +21,21 @@ import sys
 from pathlib import Path
 
 
-def checksum(model: str, base: str) -> None:
+def print_checksum(model: str, base_precision: str) -> None:
     from hardgrpo.training import base_weights, recipes
 
     from transformers import AutoModelForCausalLM
 
     print(
         base_weights.checksum(
-            AutoModelForCausalLM.from_pretrained(model, **recipes.model_arguments({"base": base}))
+            AutoModelForCausalLM.from_pretrained(
+                model, **recipes.model_arguments({"base": base_precision})
+            )
         )
     )
 
 
-def adapter(folder: str, output: str) -> None:
+def add_noise(folder: str, output: str) -> None:
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -49,46 +51,54 @@ def adapter(folder: str, output: str) -> None:
     save_file(weights | noise, path)
 
 
-def sample(job: str, sampled: str) -> None:
-    """Write [token ids, log-probabilities] for each prompt, first of the base model, then of the
-    adapter. `job`: {model, adapter, prompts (token ids), tokens, gpus}."""
-    request = files.read_json(job)
-    environments.use("vllm", gpus=request["gpus"])
+def sample(job_path: str, completions_path: str) -> None:
+    """Write {completions: [the base model's, the adapter's]}, with [token ids, log-probabilities]
+    for each prompt. The job is {model, adapter, prompts (token ids), tokens (completion limit),
+    gpus}."""
+    job = files.read_json(job_path)
+    environments.use("vllm", gpus=job["gpus"])
     from hardgrpo.sampling import vllm_engine
 
-    context = max(map(len, request["prompts"])) + request["tokens"]
-    llm = vllm_engine.start(request["model"], context, [request["adapter"]], request["gpus"])
+    context = max(map(len, job["prompts"])) + job["tokens"]
+    llm = vllm_engine.start(job["model"], context, [job["adapter"]], job["gpus"])
     settings = vllm_engine.SamplingParams(
-        max_tokens=request["tokens"], temperature=0, logprobs=1, detokenize=False
+        max_tokens=job["tokens"], temperature=0, logprobs=1, detokenize=False
     )
     completions = []
-    for adapter in (None, request["adapter"]):
-        rows = dict(
-            vllm_engine.drawn(
+    for adapter in (None, job["adapter"]):
+        completion_of_prompt = dict(
+            vllm_engine.draw_completions(
                 llm,
-                request["prompts"],
-                [settings] * len(request["prompts"]),
-                vllm_engine.adapter_request([request["adapter"]], adapter),
+                job["prompts"],
+                [settings] * len(job["prompts"]),
+                vllm_engine.adapter_request([job["adapter"]], adapter),
             )
         )
         completions.append(
             [
-                [list(o.token_ids), [step[t].logprob for t, step in zip(o.token_ids, o.logprobs)]]
-                for _, o in sorted(rows.items())
+                [
+                    list(completion.token_ids),
+                    [
+                        candidates[token].logprob
+                        for token, candidates in zip(completion.token_ids, completion.logprobs)
+                    ],
+                ]
+                for _, completion in sorted(completion_of_prompt.items())
             ]
         )
-    files.write_json(sampled, {"completions": completions})
+    files.write_json(completions_path, {"completions": completions})
 
 
-def score(job: str, sampled: str) -> None:
-    request, completions = files.read_json(job), files.read_json(sampled)["completions"]
+def score(job_path: str, completions_path: str) -> None:
+    job = files.read_json(job_path)
+    completions = files.read_json(completions_path)["completions"]
     from hardgrpo.sampling import engines
 
     import torch
 
     def log_probabilities_of(model, rows: list) -> list[list[float]]:
         log_probabilities = []
-        for prompt, (tokens, _) in zip(request["prompts"], rows):
+        for prompt, (tokens, _) in zip(job["prompts"], rows):
             with torch.inference_mode():
                 logits = (
                     model(torch.tensor([prompt + tokens], device=model.device))
@@ -104,7 +114,7 @@ def score(job: str, sampled: str) -> None:
 
     scores = {}
     for adapter, model in engines.adapted_models(
-        engines.load(request["model"]), [None, request["adapter"]]
+        engines.load(job["model"]), [None, job["adapter"]]
     ):
         scores |= (
             {
@@ -114,12 +124,15 @@ def score(job: str, sampled: str) -> None:
             if adapter
             else {"base": log_probabilities_of(model, completions[0])}
         )
-    files.write_json(f"{sampled}.scores", scores)
+    files.write_json(f"{completions_path}.scores", scores)
 
 
 if __name__ == "__main__":
     errors.run(
-        lambda: {"checksum": checksum, "adapter": adapter, "sample": sample, "score": score}[
-            sys.argv[1]
-        ](*sys.argv[2:])
+        lambda: {
+            "checksum": print_checksum,
+            "adapter": add_noise,
+            "sample": sample,
+            "score": score,
+        }[sys.argv[1]](*sys.argv[2:])
     )

@@ -2,8 +2,8 @@
 base model and minus the other runs.
 
 A recorded run has one seed. Intervals are over questions, for this one run (`statistics.half_width`
-with one seed). A single checkpoint is a noisy draw from a run's end: among the last five of HE's
-runs, successive accuracies differ by up to four points.
+with one seed). The accuracy of a single checkpoint is noisy: among the last five checkpoints of
+HE's runs, successive accuracies differ by up to four points.
 """
 
 import itertools
@@ -19,8 +19,8 @@ from hardgrpo.analysis.accuracies import pass_rates
 from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns
 from hardgrpo.data import evaluations, recorded_accuracies
 
-LAST = 5  # number of last checkpoints over which a mean is computed
-HARD = 0.3  # highest pass rate of a hard question, as in HE's released code
+LAST_CHECKPOINTS = 5  # number of last checkpoints over which a mean is computed
+HARD_PASS_RATE = 0.3  # highest pass rate of a hard question, as in HE's released code
 # smallest number of samples per question of the base model that identifies hard questions
 FEWEST_SAMPLES = 5
 PUBLISHED_QUESTIONS = {100: "all", 30: "hard"}  # percentage in the authors' file -> questions
@@ -30,9 +30,9 @@ def recorded_runs(cells: list[Cell], published_runs: list[tuple[str, str, str, s
     """Rows of differences `value` - `minus_value`, by run (`policy`), subtracted run or `base`
     (`minus`), and checkpoint (`at`).
 
-    grading    task: by the task's grader; lenient: by the lenient grader, only for the last checkpoints and only if the grades
+    grading    task: by the task's grader; lenient: by the lenient grade, only for the last checkpoints and only if the grades
                differ; published: accuracies that the authors published without completions
-    questions  all test questions, or hard: those with a pass rate of the base model of at most HARD
+    questions  all: all test questions; hard: those whose pass rate of the base model is at most HARD_PASS_RATE
     measure    accuracy; pass@k, where k is the number of samples; answered; finishing and correctness, into which the difference in
                accuracy splits exactly (`statistics.decompose`)
     at         the number of updates, or last_5: the mean of the last five common checkpoints (`checkpoints`: their number)
@@ -63,14 +63,14 @@ def _checkpoint_sets(steps: list[int]) -> list[tuple[str, list[int]]]:
     """[(name, steps)]: each checkpoint alone, then the last checkpoints together if the run has
     more than one."""
     return [(str(step), [step]) for step in steps] + (
-        [(f"last_{LAST}", steps[-LAST:])] if len(steps) > 1 else []
+        [(f"last_{LAST_CHECKPOINTS}", steps[-LAST_CHECKPOINTS:])] if len(steps) > 1 else []
     )
 
 
 def _questions(cell: Cell) -> dict[str, np.ndarray]:
     """{name: (N,) whether a question belongs to the set}."""
     rates = cell.base_rates()[0]
-    hard = {"hard": rates <= HARD + 1e-9} if cell.samples(0) >= FEWEST_SAMPLES else {}
+    hard = {"hard": rates <= HARD_PASS_RATE + 1e-9} if cell.samples(0) >= FEWEST_SAMPLES else {}
     return {"all": np.ones(len(rates), bool)} | {
         name: mask for name, mask in hard.items() if mask.sum() > 1
     }
@@ -84,7 +84,8 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
     steps = sorted(set(cell.steps()) & set(minus_cell.steps())) if minus_cell else cell.steps()
     checkpoint_sets = _checkpoint_sets(steps)
     row_kinds = [(at, steps_of_row, "task") for at, steps_of_row in checkpoint_sets]
-    last_steps = [(side, step) for side in (cell, minus_cell) if side for step in steps[-LAST:]]
+    sides = [cell, minus_cell] if minus_cell else [cell]
+    last_steps = [(side, step) for side in sides for step in steps[-LAST_CHECKPOINTS:]]
     if not all(
         np.array_equal(_rates(side, step, "correct"), _rates(side, step, "lenient"))
         for side, step in [*last_steps, (cell, 0)]
@@ -93,11 +94,9 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
         row_kinds += [(at, steps_of_row, "lenient") for at, steps_of_row in last_checkpoints]
     for at, steps_of_row, grading in row_kinds:
         column = "lenient" if grading == "lenient" else "correct"
-        k = min(
-            side.samples(step) for side in (cell, minus_cell or cell) for step in [0, *steps_of_row]
-        )
-        side = _means(cell.runs[0], steps_of_row, column, k)
-        minus_side = (
+        k = min(side.samples(step) for side in sides for step in [0, *steps_of_row])
+        run_means = _means(cell.runs[0], steps_of_row, column, k)
+        minus_means = (
             _means(minus_cell.runs[0], steps_of_row, column, k)
             if minus_cell
             else _means(cell.bases[0], [0], column, k)
@@ -105,7 +104,7 @@ def _pair_rows(cell: Cell, minus_cell: Cell | None) -> Iterator[dict]:
         for questions, mask in _questions(cell).items():
             values, minus_values = (
                 {measure: rates[mask] for measure, rates in by_measure.items()}
-                for by_measure in (side, minus_side)
+                for by_measure in (run_means, minus_means)
             )
             for measure, differences in _differences(values, minus_values).items():
                 yield {
@@ -146,8 +145,8 @@ def _means(frame: pd.DataFrame, steps: list[int], column: str, k: int) -> dict[s
 def _differences(
     values: dict[str, np.ndarray], minus_values: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """{measure: (N,) differences} for the measures of both sides, and the parts of the difference
-    in accuracy."""
+    """{measure: (N,) differences} for the measures that both arguments have, and for the two parts
+    of the difference in accuracy."""
     rates = [
         side[name][None] for side in (minus_values, values) for name in ("answered", "accuracy")
     ]
@@ -176,7 +175,8 @@ def _published(
     for (model, task), runs in groups.items():
         for policy, curves in runs.items():
             for (questions, measure), curve in curves.items():
-                # the published pass@k of the base model is of ten completions, that of runs of three
+                # The published pass@k of the base model is computed from ten completions, the
+                # published pass@k of the runs from three.
                 if curve.base is not None and measure == "accuracy":
                     keys = _published_keys(model, task, policy, "base", questions, measure)
                     base_values = dict.fromkeys(curve.values, curve.base)
@@ -209,8 +209,8 @@ def _published_keys(
 
 @dataclass
 class _Curve:
-    """A published measure: {step: value}, the value of the base model, and the number of questions,
-    each None if unknown."""
+    """A published measure: the value of the base model and the number of questions (both None if
+    unknown), and {step: value}."""
 
     base: float | None
     problems: int | None

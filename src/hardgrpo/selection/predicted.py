@@ -12,7 +12,9 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import SIGNALS, sample_size, tie_break
 
-RIDGE = 0.05  # penalty on each slope, per prompt of the sample; this project's choice
+# Ridge penalty on each slope, subtracted from the mean log-likelihood over the prompts of the
+# sample. This project chose the value.
+RIDGE = 0.05
 
 
 def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
@@ -39,8 +41,8 @@ def predict_pass_rates(
             " so the fit predicts nothing; annotate more prompts, or the prompts of another seed"
         )
     features = _standardised_features(signals)
-    row_of = {name: index for index, name in enumerate(signals)}
-    sample_features = features[[row_of[name] for name in sample_rates]]
+    index_of_prompt = {name: index for index, name in enumerate(signals)}
+    sample_features = features[[index_of_prompt[name] for name in sample_rates]]
     coefficients = logistic_regression(targets, sample_features)
     return dict(zip(signals, 1 / (1 + np.exp(-features @ coefficients))))
 

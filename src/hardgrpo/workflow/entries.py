@@ -20,7 +20,7 @@ class Entries:
         return self.config["tasks"][wildcards.eval_task]
 
     def _model(self, wildcards: Wildcards) -> dict:
-        """The entry of the base `wildcards.model`."""
+        """The entry of a model; `wildcards.model` may be a replicate's base model (tiny-seed3)."""
         return settings.entry(self.config["models"], wildcards.model)
 
     def _policy(self, wildcards: Wildcards) -> dict:
