@@ -1,0 +1,94 @@
+"""Every name that code takes from a module of this project is defined in that module. Programs that
+need a GPU or vLLM are not executed by other tests, so a renamed function would be missed there."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from conftest import ROOT
+
+FILES = [path for folder in ("src", "scripts", "tests") for path in (ROOT / folder).rglob("*.py")]
+
+
+def module_names(path: Path) -> list[str]:
+    """The names under which a file can be imported: hardgrpo.data.tasks; tasks for a program."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    return [".".join(parts[1:])] if parts[0] == "src" else [parts[-1], ".".join(parts[-2:])]
+
+
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+NAMES = Counter(name for path in FILES for name in module_names(path))
+# without names of several files, such as conftest
+MODULES = {name: path for path in FILES for name in module_names(path) if NAMES[name] == 1}
+
+
+def defined_names(path: Path) -> set[str]:
+    """The names that a module defines or imports anywhere, except inside of functions and classes."""
+    names: set[str] = set()
+    nodes: list[ast.AST] = list(TREES[path].body)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        nodes.extend(ast.iter_child_nodes(node))
+    return names
+
+
+DEFINED = {name: defined_names(path) for name, path in MODULES.items()}
+# a module whose names are computed
+DEFINED = {name: names for name, names in DEFINED.items() if "__getattr__" not in names}
+
+
+def is_defined(module: str, name: str) -> bool:
+    return f"{module}.{name}" in MODULES or name in DEFINED[module] or name.startswith("__")
+
+
+def missing_names(tree: ast.Module) -> Iterator[str]:
+    """`line: module.name` of each name that the module does not define."""
+    aliases: dict[str, str] = {}  # {name in the file: module of this project}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                if (module := f"{node.module}.{alias.name}") in DEFINED:
+                    aliases[alias.asname or alias.name] = module
+                elif node.module in DEFINED and not is_defined(node.module, alias.name):
+                    yield f"{node.lineno}: {module}"
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in DEFINED and (alias.asname or "." not in alias.name):
+                    aliases[alias.asname or alias.name] = alias.name
+    # a parameter or variable may have the name of a module
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            aliases.pop(node.arg, None)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            aliases.pop(node.id, None)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = aliases.get(node.value.id)
+            if module and isinstance(node.ctx, ast.Load) and not is_defined(module, node.attr):
+                yield f"{node.lineno}: {module}.{node.attr}"
+
+
+def test_names_of_modules_are_defined():
+    missing = [
+        f"{path.relative_to(ROOT)}:{name}"
+        for path, tree in TREES.items()
+        for name in missing_names(tree)
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_a_name_that_a_module_does_not_define_is_reported():
+    text = "from hardgrpo.grading import graders\nfrom hardgrpo.grading.graders import no_rule\ngraders.no_grade('')\n"
+    assert list(missing_names(ast.parse(text))) == [
+        "2: hardgrpo.grading.graders.no_rule",
+        "3: hardgrpo.grading.graders.no_grade",
+    ]
