@@ -108,7 +108,7 @@ def test_what_a_check_needs_is_named(world):
     done = check(world.folder, "--stand-in", **NO_VLLM)
     assert (
         done.returncode == 1
-        and "manifest.json is not here" in done.stderr
+        and "manifest.json is missing" in done.stderr
         and "snakemake inputs" in done.stderr
     )
     done = check(world.folder, **NO_VLLM)
