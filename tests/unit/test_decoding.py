@@ -37,3 +37,12 @@ def test_the_cache_returns_what_the_cache_of_transformers_returns(layer_types, p
                 assert torch.equal(reserving, plain)
         lengths = {cache.get_seq_length(len(layer_types) - 1) for cache in caches}
         assert lengths == {prompt_tokens + step}
+
+
+def test_the_memory_of_removed_rows_is_freed():
+    cache, states = decoding.ReservingCache(config(["full_attention"])), torch.zeros(8, 3, 5, 4)
+    cache.update(states, states, 0)
+    cache.reorder_cache(torch.tensor([0]))
+    (layer,) = cache.layers
+    assert layer.memory is None
+    assert layer.keys.untyped_storage().nbytes() == states[:1].numel() * states.element_size()

@@ -41,7 +41,7 @@ class ReservingLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
-        # other methods replace the views by copies, such as `reorder_cache`
+        # other methods replace the views by copies, such as `batch_select_indices`
         is_view = self.memory is not None and self.keys.data_ptr() == self.memory[0].data_ptr()
         if not is_view or end > self.memory[0].shape[-2]:
             self.memory = tuple(
@@ -55,6 +55,12 @@ class ReservingLayer(DynamicLayer):
             memory[:, :, start:end] = new
         self.keys, self.values = (memory[:, :, :end] for memory in self.memory)
         return self.keys, self.values
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        """Copy the rows `beam_idx`, and free the memory of all rows. Otherwise two copies of the
+        cache of all layers would exist until the next `update`."""
+        super().reorder_cache(beam_idx)
+        self.memory = None
 
 
 def decode(
