@@ -42,13 +42,13 @@ def add_noise(folder: str, output: str) -> None:
     shutil.copytree(folder, output, dirs_exist_ok=True)
     path, generator = Path(output) / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     weights = load_file(path)
-    noise = {
-        name: torch.randn(value.shape, generator=generator) * 0.03
+    changed = {
+        name: value + torch.randn(value.shape, generator=generator) * 0.03
         for name, value in weights.items()
         if ".lora_B" in name
     }
     path.unlink()  # may be a link to the file of the run
-    save_file(weights | noise, path)
+    save_file(weights | changed, path)
 
 
 def sample(job_path: str, completions_path: str) -> None:
