@@ -162,17 +162,27 @@ def test_several_files_are_one_pool(planned):
     assert done.returncode != 0 and "data/none.csv" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("names", [[], ["pool.csv", "pool.csv"], [5], 5, {"a": "pool.csv"}])
-def test_a_malformed_list_of_files_is_refused(planned, names):
+FILES = "The file or files of the pool: a name, or a list of names"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], FILES),
+        (["pool.csv", "pool.csv"], "['pool.csv', 'pool.csv'] name a file twice; remove"),
+        ([5], FILES),
+        (5, FILES),
+        ({"a": "pool.csv"}, FILES),
+    ],
+)
+def test_a_malformed_list_of_files_is_refused(planned, names, expected):
     overlay(
         planned,
         {"rule": "hard", "budget": 0.5},
         TASK | {"source": {"kind": "files", "train": names}},
     )
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
-    check_refusal(
-        done, "tasks.mine.source.train", "The file or files of the pool: a name, or a list of names"
-    )
+    check_refusal(done, "tasks.mine.source.train", expected)
 
 
 # --- pools whose size only preparing tells
