@@ -437,6 +437,24 @@ def test_a_disk_that_does_not_store_answers_ends_the_sampling(study, model_serve
     assert len(model_server.requests) == 1
 
 
+def test_answers_are_on_the_disk_when_a_short_call_ends(study, model_server, monkeypatch):
+    """An early-stopped probe makes many calls, each shorter than the time between two syncs."""
+    written_bytes = []
+    monkeypatch.setattr(
+        AnswerFile, "sync", lambda answers: written_bytes.append(answers.path.stat().st_size)
+    )
+    requests = [Request(({"role": "user", "content": f"prompt {n}"},), n, 1.0) for n in range(4)]
+    list(
+        server_engine.sample(
+            study / "models/served", server_engine.Address(model_server.url), requests, 20, {},
+            study / "state", [[0, 1], [2, 3]], lambda *_: None, lambda: None,
+        )
+    )  # fmt: skip
+    assert len(written_bytes) >= 2
+    (path,) = (study / "state").rglob("answers.jsonl")
+    assert written_bytes[-1] == path.stat().st_size
+
+
 def test_a_server_that_is_not_there_is_named(study):
     fails(run(study, "http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: no connection")
 

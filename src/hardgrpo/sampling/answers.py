@@ -118,5 +118,6 @@ class AnswerFile:
 
     def sync(self) -> None:
         """Write the appended lines through to the disk."""
-        with open(self.path, "ab") as stream:
-            os.fsync(stream.fileno())
+        if self.path.exists():
+            with open(self.path, "ab") as stream:
+                os.fsync(stream.fileno())

@@ -272,6 +272,8 @@ class Sampler:
                     tasks.create_task(self._work(groups))
         finally:
             sync.cancel()
+        # A call may be shorter than the time between two syncs.
+        await asyncio.to_thread(self.answers.sync)
         if self.failure:
             raise self.failure
         if FEWEST_GROUPS <= self.groups == self.equal_groups:
