@@ -19,9 +19,9 @@ def module_names(path: Path) -> list[str]:
 
 
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
-NAMES = Counter(name for path in FILES for name in module_names(path))
-# without names of several files, such as conftest
-MODULES = {name: path for path in FILES for name in module_names(path) if NAMES[name] == 1}
+FILE_COUNTS = Counter(name for path in FILES for name in module_names(path))
+# {name: file}; names that several files share, such as conftest, are left out
+MODULES = {name: path for path in FILES for name in module_names(path) if FILE_COUNTS[name] == 1}
 
 
 def defined_names(path: Path) -> set[str]:
@@ -42,7 +42,7 @@ def defined_names(path: Path) -> set[str]:
 
 
 DEFINED = {name: defined_names(path) for name, path in MODULES.items()}
-# a module whose names are computed
+# a module with `__getattr__` computes its names, so it is not checked
 DEFINED = {name: names for name, names in DEFINED.items() if "__getattr__" not in names}
 
 
@@ -56,15 +56,15 @@ def missing_names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level:
             for alias in node.names:
-                if (module := f"{node.module}.{alias.name}") in DEFINED:
-                    aliases[alias.asname or alias.name] = module
+                if (full_name := f"{node.module}.{alias.name}") in DEFINED:
+                    aliases[alias.asname or alias.name] = full_name
                 elif node.module in DEFINED and not is_defined(node.module, alias.name):
-                    yield f"{node.lineno}: {module}"
+                    yield f"{node.lineno}: {full_name}"
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name in DEFINED and (alias.asname or "." not in alias.name):
                     aliases[alias.asname or alias.name] = alias.name
-    # a parameter or variable may have the name of a module
+    # a name that is also a parameter or variable in the file is not checked in this file
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             aliases.pop(node.arg, None)

@@ -117,7 +117,7 @@ class AnswerFile:
             stream.write(text + b"\t" + checksum(text) + b"\n")
 
     def sync(self) -> None:
-        """Write the appended lines through to the disk."""
+        """Flush the appended lines to the disk, so that a power cut does not lose them."""
         if self.path.exists():
             with open(self.path, "ab") as stream:
                 os.fsync(stream.fileno())

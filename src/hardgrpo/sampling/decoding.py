@@ -57,8 +57,8 @@ class ReservingLayer(DynamicLayer):
         return self.keys, self.values
 
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
-        """Copy the rows `beam_idx`, and free the memory of all rows. Otherwise two copies of the
-        cache of all layers would exist until the next `update`."""
+        """Keep copies of the rows `beam_idx`, and free the reserved memory. Every layer would
+        otherwise hold its old and its new cache until the next `update`."""
         super().reorder_cache(beam_idx)
         self.memory = None
 

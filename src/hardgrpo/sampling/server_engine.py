@@ -40,7 +40,7 @@ CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
 # largest number of tries of a request; FIRST_TRIES if the server has not answered any request
 MOST_TRIES, FIRST_TRIES = 10, 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
-SECONDS_BETWEEN_SYNCS = 2.0  # of the stored answers with the disk
+SECONDS_BETWEEN_SYNCS = 2.0  # how often the file of answers is flushed to the disk
 LONGEST_RETRY_AFTER = 900.0  # seconds; a server that is away for longer ends the sampling
 # for the list of models in an error message: time limit in seconds, number of models
 LOOK_UP_SECONDS, MOST_MODELS = 10.0, 10
@@ -255,8 +255,8 @@ class Sampler:
         }
 
     async def complete(self, requests: list[Request], keys: list[str]) -> list[Completion]:
-        """The completions of the requests. Raise a `UserError` if the server gives none; answers
-        until then are stored."""
+        """The completions of the requests. Raise a `UserError` if a request gets no completion, an
+        `OSError` if the answers cannot be written. Answers that arrived before are stored."""
         self.arrived = asyncio.Condition()
         if stored := sum(key in self.stored for key in keys):
             self.on_batch(stored, "stored before")
@@ -284,8 +284,8 @@ class Sampler:
         return [self.stored[key] for key in keys]
 
     async def _sync_answers(self) -> None:
-        """Write stored answers through to the disk every few seconds. A thread waits for the disk, so
-        that requests continue."""
+        """Flush the file of answers to the disk every few seconds, so that a power cut loses little. A
+        thread waits for the disk, so that requests continue."""
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_SYNCS)
             try:
