@@ -66,6 +66,16 @@ def install() -> None:
     _library = library
 
 
+def avoid_fused_attention() -> None:
+    """Make torch compute attention in bf16 on a CPU by plain matrix products, if this process uses
+    the kernels of `environments.EXACT`: on processors with AVX-512, the fused kernel fails with
+    them."""
+    import torch
+
+    if environments.is_exact():
+        torch.backends.cuda.enable_flash_sdp(False)
+
+
 def model_arguments() -> dict[str, str]:
     """Arguments of transformers' from_pretrained. After `install` they select attention by plain
     matrix products, because torch's unfused attention scales all keys again for each new token.

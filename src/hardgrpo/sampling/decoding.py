@@ -171,7 +171,9 @@ class SeededSampling:
     def _draw(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
         if self.temperature[0] == 0:
             return scores.argmax(dim=-1)
-        scaled_scores = scores.double() / self.temperature[rows].unsqueeze(1)
+        scaled_scores = scores.double()
+        if (self.temperature != 1).any():
+            scaled_scores /= self.temperature[rows].unsqueeze(1)
         cumulative = torch.softmax(scaled_scores, dim=-1).cumsum(dim=-1)
         # Rounding may leave the last sum below one. Scaling the uniform number by this sum keeps
         # the token within the vocabulary.

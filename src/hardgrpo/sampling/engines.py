@@ -33,6 +33,7 @@ def sample(
     parts: Iterable[list[int]] | None = None,
     gpus: int = 0,
     batch: int = 512,
+    precision: str = "fp32",
     on_batch: Callable[[int], None] = lambda completions: None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Completion]]:
@@ -43,7 +44,8 @@ def sample(
     yields one list per part. The next part is read only when the caller requests the next list.
     `chat` are arguments of the chat template. The engine calls `on_ready()` when it has started,
     and `on_batch(completions)` with the number of completions after each batch. transformers samples
-    at most `batch` completions at once, and fewer if a CPU's memory is too small.
+    at most `batch` completions at once, and fewer if a CPU's memory is too small. `precision` (fp32
+    or bf16) is that of transformers on a CPU.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -73,7 +75,7 @@ def sample(
             on_ready,
         )
         return
-    model = load(folder)
+    model = load(folder, precision)
     model.generation_config.eos_token_id = end_token_ids
     if model.device.type == "cpu":
         batch = rows_at_once(model.config, max(map(len, prompts)), max_tokens, batch)
@@ -204,17 +206,17 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
     return shapes
 
 
-def load(folder: str):
-    """The model in evaluation mode, on the GPU if there is one. Raise a `UserError` if the model
-    cannot be used."""
+def load(folder: str, precision: str = "fp32"):
+    """The model in evaluation mode, on the GPU if there is one, otherwise in `precision` (fp32 or
+    bf16). Raise a `UserError` if the model cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cpu" and exact_products.is_exact_model(folder):
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    if device == "cpu" and precision == "fp32" and exact_products.is_exact_model(folder):
         exact_products.install()
-    model = (
-        model_folders.load_model(folder, dtype=torch.float32 if device == "cpu" else "auto")
-        .to(device)
-        .eval()
-    )
+    if device == "cpu" and precision == "bf16":
+        exact_products.avoid_fused_attention()
+    model = model_folders.load_model(folder, dtype=dtype if device == "cpu" else "auto")
+    model = model.to(device).eval()
     # some invalid settings cause an error only in a forward pass
     with errors.while_loading(folder), torch.inference_mode():
         model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device))

@@ -32,6 +32,12 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         help="auto: vLLM where it is installed; server: the model's folder has only a manifest, and the model answers at --server",
     )
     parser.add_argument(
+        "--precision",
+        default="fp32",
+        choices=["fp32", "bf16"],
+        help="arithmetic of transformers on a CPU; GPUs use the precision of the weights",
+    )
+    parser.add_argument(
         "--server",
         default={},
         type=files.as_object,
@@ -132,7 +138,7 @@ def sample(
     engines.fix_threads()
     return engines.sample(
         args.engine, folder, completion_requests, args.completion_tokens, args.chat, adapters, parts, args.gpus, batch_size,
-        on_batch=progress.advance, on_ready=progress.ready,
+        precision=args.precision, on_batch=progress.advance, on_ready=progress.ready,
     )  # fmt: skip
 
 

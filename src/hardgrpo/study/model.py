@@ -447,6 +447,10 @@ class Model(Strict):
     """The software that samples completions: transformers (the default), vllm (in .venv-gpu or .venv-vllm-cpu), or auto
     (vllm if vllm is installed, else transformers)."""
 
+    precision: Literal["fp32", "bf16"] | None = None
+    """Precision in which transformers samples on a CPU: fp32 (the default) or bf16, which is faster on processors with
+    instructions for it (AMX) and slower on others. GPUs use the precision of the weights."""
+
     chat: dict | None = None
     """Arguments of the model's chat template, for example enable_thinking."""
 
@@ -458,7 +462,7 @@ class Model(Strict):
         for name in sorted(set(self.chat or {}) & settings.NOT_OF_A_TEMPLATE):
             yield "chat", f"{name} {settings.ABOUT_CHAT}"
         if isinstance(self.source, Server):
-            for key in ("engine", "shape", "gpus"):
+            for key in ("engine", "precision", "shape", "gpus"):
                 if getattr(self, key) is not None:
                     yield key, "the server decides it; remove the key"
             if self.chat and self.source.endpoint == "completions":

@@ -18,7 +18,7 @@ from trl import GRPOConfig
 
 from hardgrpo.data import tasks
 from hardgrpo.grading import graders
-from hardgrpo.runtime import environments, exact_products, files, interruption, provenance, states
+from hardgrpo.runtime import exact_products, files, interruption, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
@@ -58,10 +58,8 @@ def train(
     recipe = spec.training
     if recipes.has_exact_products(spec, hardware):
         exact_products.install()
-    elif not recipe["base"] == recipe["precision"] == "fp32" and environments.is_exact():
-        # On processors with AVX-512, the fused attention for bf16 on a CPU fails with the kernels
-        # of `environments.EXACT`.
-        torch.backends.cuda.enable_flash_sdp(bool(hardware.gpus))
+    elif not recipe["base"] == recipe["precision"] == "fp32" and not hardware.gpus:
+        exact_products.avoid_fused_attention()
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
     engines.check_chat_template(tokenizer, spec.model_folder)
     # raises a UserError if the model has no end token

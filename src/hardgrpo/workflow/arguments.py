@@ -106,7 +106,9 @@ class Arguments(Entries):
     # --- probe and subsets ---
 
     def sampling(self, wildcards: Wildcards) -> str:
-        return f"--engine {settings.engine(self._model(wildcards))} --chat {shlex.quote(self.chat(wildcards))}"
+        model = self._model(wildcards)
+        precision = f" --precision {model['precision']}" if "precision" in model else ""
+        return f"--engine {settings.engine(model)} --chat {shlex.quote(self.chat(wildcards))}{precision}"
 
     def probe(self, wildcards: Wildcards) -> dict:
         return settings.sorted_slice(self._task(wildcards)["probe"])
