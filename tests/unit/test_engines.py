@@ -4,6 +4,7 @@ import copy
 import importlib.metadata
 import importlib.util
 import inspect
+import os
 import re
 import shutil
 import subprocess
@@ -305,6 +306,32 @@ def test_a_cpu_samples_as_many_completions_at_once_as_its_memory_holds(folder, m
         "transformers", str(folder / "base"), requests(1.0), 25, on_batch=sizes.append
     )
     assert max(sizes) == 3 and sum(sizes) == len(completions) == len(requests(1.0))
+
+
+def test_a_cpu_computes_in_bf16_beside_the_exact_kernels(folder):
+    """torch's fused attention for bf16 fails with these kernels on processors with AVX-512."""
+    program = (
+        "from hardgrpo.runtime import environments\n"
+        "environments.prepare_exact()\n"
+        "import sys, torch\n"
+        "from hardgrpo.sampling import engines\n"
+        "tokens = torch.arange(60).reshape(2, 30) % 12\n"
+        "with torch.inference_mode():\n"
+        "    scores = [engines.load(sys.argv[1], name)(tokens).logits for name in ('bf16', 'fp32')]\n"
+        "print(*(score.dtype for score in scores), ((scores[0] - scores[1]).abs().max() / scores[1].abs().max()).item())\n"
+    )
+    variables = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder / "base")],
+        capture_output=True,
+        text=True,
+        env=variables,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    narrow, wide, difference = done.stdout.split()
+    assert (narrow, wide) == ("torch.bfloat16", "torch.float32")
+    assert 0 < float(difference) < 0.02
 
 
 def test_a_prompt_that_does_not_fit_is_an_error(folder):

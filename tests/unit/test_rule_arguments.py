@@ -200,6 +200,13 @@ def test_the_specification_of_a_run_does_not_depend_on_other_recipes():
     assert json.loads(arguments().spec(run))["model"] == "tiny-seed0"
 
 
+def test_a_model_names_the_precision_in_which_a_cpu_samples():
+    probe = job(model="tiny-seed0", task="swaps")
+    set_precision = lambda config: config["models"]["tiny"].update(precision="bf16")
+    assert "--precision" not in arguments().sampling(probe)
+    assert arguments(set_precision).sampling(probe).endswith(" --precision bf16")
+
+
 def test_the_second_round_starts_from_the_checkpoint_that_the_first_ends_with():
     run = job(
         model="tiny-seed0", task="swaps", recipe="mini", policy="agreement_in_rounds", seed="0"

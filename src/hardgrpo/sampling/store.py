@@ -16,7 +16,7 @@ def probe_folder(args: argparse.Namespace) -> Path:
     (problem, sample)."""
     fields = {
         name: getattr(args, name)
-        for name in ("prompt", "completion_tokens", "seed", "engine", "chat")
+        for name in ("prompt", "completion_tokens", "seed", "engine", "precision", "chat")
     }
     fields |= {
         "problems": files.sha256(args.problems),
