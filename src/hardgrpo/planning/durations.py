@@ -47,6 +47,9 @@ CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 # AVX-512 are slower. Training and sampling with transformers on GPUs: assumed, because no run has
 # been measured.
 WIDE = 512  # width of a model from which products of matrices come near a core's peak
+# How many times as fast as `CORE` a core with AMX computes in bf16 (measured with the same model:
+# docs/costs.md). On cores without AMX bf16 is slower than fp32.
+BF16_SPEEDUP = 2.6
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2, "wide cpu": 1.0}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5, "wide cpu": 1.0}
 # overhead per layer and sampling step
@@ -324,7 +327,14 @@ def _sampling(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
         loads = job.checkpoints  # each checkpoint is a full model and needs a new engine
     start = loads * _start(shape, engine)
     seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
+    seconds /= speedup(engine, job.model.get("precision"))
     return Estimate(start + seconds, start, count, amount, tokens, kept_bytes=tokens * TEXT_BYTES)
+
+
+def speedup(device: str, precision: str | None) -> float:
+    """How many times as fast as planned for fp32 a device (`place`) computes in `precision`. Narrow
+    models gain nothing, and the speeds of GPUs are those in bf16."""
+    return BF16_SPEEDUP if (device, precision) == ("wide cpu", "bf16") else 1.0
 
 
 def _start(shape: dict, engine: str) -> float:
@@ -409,7 +419,8 @@ def _training(job: ResolvedJob, gpu: str, fill: float | None) -> Estimate:
     )
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
-    seconds = start + sampling + learning + updates * (UPDATE_SECONDS[device] + sync)
+    computing = (sampling + learning) / speedup(device, recipe["precision"])
+    seconds = start + computing + updates * (UPDATE_SECONDS[device] + sync)
     checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates, count)
     return Estimate(
         seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes
