@@ -235,7 +235,7 @@ def test_containers_see_the_folders_of_jobs_beside_those_of_the_user(empty_folde
         "SINGULARITYENV_PYTHONPATH",
     ):
         monkeypatch.setenv(name, "/mine" if name.endswith("BIND") else "")
-    bound_folders = images.outside({}, str(data))
+    bound_folders = images.folders_to_bind({}, str(data))
     startup.prepare_environment(call(deployment_settings=CONTAINERS), bound_folders)
     assert os.environ["APPTAINER_BIND"] == os.environ["SINGULARITY_BIND"] == f"/mine,{data}"
     assert os.environ["APPTAINERENV_PYTHONPATH"] == "/clone/src"

@@ -58,7 +58,7 @@ def completions(world) -> dict:
     }
 
 
-def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
+def test_early_stopping_writes_the_same_subset_file_as_a_full_probe(worlds):
     full, early = worlds
     assert early.planned["probe_early"] == 1 and "probe" not in early.planned
     for end in (".csv", ".rows.csv"):

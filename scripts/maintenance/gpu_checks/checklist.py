@@ -510,7 +510,7 @@ def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
     gaps = [mean_difference(by_vllm[name], scores[name]) for name in by_vllm]
     return {
         "scores_differ": max(gaps),
-        "adapter_changes": mean_difference(scores["base"], scores["changed"]),
+        "adapter_changes": mean_difference(scores["base"], scores["base_under_adapter"]),
     }
 
 
