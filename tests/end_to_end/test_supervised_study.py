@@ -170,7 +170,7 @@ def run(study, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("spec", ["spec", "adapter"])
-def test_told_to_stop_and_started_again_it_ends_with_equal_bytes(run, spec):
+def test_a_stopped_and_resumed_run_writes_equal_bytes(run, spec):
     name = f"told-{spec}"
     for _ in range(2):
         before = latest(run, name)

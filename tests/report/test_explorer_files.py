@@ -88,7 +88,7 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(
         (lambda rows: rows.append(rows[0]), "row 3: sample 0 (sampled) of 'a' at step 0 is in the file twice; delete"),
     ],
 )  # fmt: skip
-def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, words):
+def test_texts_that_do_not_belong_to_the_grades_are_reported(tmp_path, change, words):
     explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     explorer.write_problems(
         "t", [{"id": name, "question": "?", "answer": "x", "tier": 1} for name in "ab"]
@@ -122,7 +122,7 @@ def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, word
     ), done.stderr
 
 
-def test_an_id_that_is_no_problem_and_a_missing_file_are_named(tmp_path):
+def test_an_id_that_is_no_problem_and_a_missing_file_are_reported(tmp_path):
     explorer = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     explorer.write_problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
     row = {

@@ -309,7 +309,7 @@ def test_where_a_word_is_the_answer_a_date_may_be_right(tmp_path):
 
 
 @pytest.mark.parametrize("answer", ["1/2", "0.5", "7", "-3", "12", "1,000", "2.5E+10"])
-def test_other_answers_are_taken_as_they_are(tmp_path, answer):
+def test_answers_that_no_spreadsheet_changed_are_read_unchanged(tmp_path, answer):
     write_annotation_file(tmp_path, POOL.encode())
     done = read_annotated(tmp_path, f'id,answer\nb,"{answer}"\n'.encode())
     assert (

@@ -98,7 +98,7 @@ def by_hand(question: str, other_question: str, n: int) -> float:
     return len(runs[0] & runs[1]) / min(map(len, runs))
 
 
-def test_a_changed_number_is_near_and_its_share_is_that_of_a_count_by_hand():
+def test_a_question_with_another_number_is_near_and_has_the_share_counted_by_hand():
     question = "alpha beta gamma delta epsilon zeta eta theta iota 5 lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
     changed_question = question.replace("5", "7")
     (match,) = contamination.find_matches([question], [sentence(1), changed_question])

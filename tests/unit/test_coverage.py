@@ -114,7 +114,7 @@ def test_the_committed_tables_can_be_drawn_without_simulating(docs, monkeypatch)
         assert (docs / name).read_bytes() == (ROOT / "docs" / name).read_bytes()
 
 
-def test_missing_tables_are_named(docs, monkeypatch):
+def test_missing_tables_are_reported(docs, monkeypatch):
     with pytest.raises(UserError, match="coverage.csv: no such file"):
         run_program(monkeypatch, docs, "--draw")
 

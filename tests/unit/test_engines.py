@@ -336,7 +336,7 @@ def test_a_missing_package_is_an_error(monkeypatch, tmp_path):
         environments.use("no_such_package")
 
 
-def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypatch, tmp_path):
+def test_engine_auto_is_vllm_if_vllm_is_installed(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     assert (

@@ -328,7 +328,7 @@ def test_a_table_without_rows_gives_no_figure_and_one_line(figure, tables, tmp_p
     assert not (tmp_path / "figures").exists()
 
 
-def test_a_missing_column_is_named(tmp_path, monkeypatch):
+def test_a_missing_column_is_reported(tmp_path, monkeypatch):
     (tmp_path / "parts.csv").write_text("model,task\nm,t\n")
     with pytest.raises(UserError, match="parts.csv: column 'eval_task' is missing"):
         draw("parts", "mini", tmp_path, tmp_path, monkeypatch)

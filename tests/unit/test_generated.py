@@ -228,7 +228,7 @@ def test_a_wrong_value_is_carried_through_the_rest(seed):
 
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
-def test_all_that_is_written_has_tokens_and_comes_back_as_it_was(family, seed, length):
+def test_demonstrations_survive_tokenizing_and_decoding(family, seed, length):
     from hardgrpo.training.pretraining import build_tokenizer
 
     tokenizer = build_tokenizer()

@@ -295,7 +295,7 @@ def test_a_name_that_ends_in_a_line_feed_is_refused():
 
 
 @pytest.mark.parametrize("place", ["", ".", "P.jsonl/out", "x" * 300])
-def test_an_output_that_cannot_be_written_is_named(tmp_path, monkeypatch, place):
+def test_an_output_that_cannot_be_written_is_reported(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "P.jsonl").write_text('{"id": "a", "question": "q", "answer": "1"}\n')
     with pytest.raises(UserError, match="cannot (be written|write)"):
@@ -328,7 +328,7 @@ def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
         ("[" * 100_000, "too large"),
     ],
 )
-def test_an_argument_that_is_no_json_is_named(policy, words):
+def test_an_argument_that_is_no_json_is_reported(policy, words):
     with pytest.raises(UserError, match=words):
         run_program(
             "select_subset",

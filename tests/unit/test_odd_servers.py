@@ -377,7 +377,7 @@ def test_an_error_in_every_form_ends_the_program_in_one_line(fails, model_server
         refusal("org/name-4B is not a valid model ID", 400),
     ],
 )
-def test_the_models_of_the_server_are_named_if_it_does_not_have_this_one(
+def test_an_unknown_model_is_reported_with_the_models_that_the_server_has(
     fails, model_server, answer
 ):
     model_server.models = ["org/other-7B", "tiny"]

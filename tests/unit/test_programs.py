@@ -189,9 +189,7 @@ def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_pat
         (resource.RLIM_INFINITY, "SystemError: error return without"),
     ],
 )
-def test_a_library_in_c_that_fails_without_a_reason_had_no_memory_where_memory_is_limited(
-    limit, words
-):
+def test_a_system_error_without_a_reason_means_no_memory_if_memory_is_limited(limit, words):
     code = """
 from hardgrpo.runtime import errors
 def main(): raise SystemError("error return without exception set")

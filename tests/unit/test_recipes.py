@@ -84,7 +84,7 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
 
 
 @given(st.integers(1, 10), st.integers(1, 10))
-def test_a_longer_run_begins_as_a_shorter_one(short, more):
+def test_the_schedule_of_a_longer_run_begins_with_that_of_a_shorter_run(short, more):
     ids = [f"p{i}" for i in range(20)]
     assert recipes.schedule(ids, short + more, 8, 0)[: short * 8] == recipes.schedule(
         ids, short, 8, 0
@@ -400,7 +400,7 @@ def test_micro_batches_make_up_an_update(share, processes, wanted):
     assert size * steps * processes == share * processes and size <= (wanted or share)
 
 
-def test_what_needs_a_gpu_says_so():
+def test_requests_that_need_a_gpu_are_refused_without_one():
     with pytest.raises(UserError, match="paged_adamw_8bit needs a GPU"):
         recipes.check_machine(RECIPE | {"optimiser": "paged_adamw_8bit"}, recipes.Hardware())
     assert recipes.packages(CONFIG["recipes"]["as_released_july"]) == ["bitsandbytes"]
@@ -417,7 +417,7 @@ def test_what_needs_a_gpu_says_so():
         ("model: x", "is missing"),
     ],
 )
-def test_a_wrong_specification_is_named(tmp_path, text, words):
+def test_a_wrong_specification_is_reported(tmp_path, text, words):
     path = tmp_path / "spec.yaml"
     path.write_text(text)
     with pytest.raises(UserError, match=words):
@@ -500,7 +500,7 @@ def test_every_study_fits_the_gpus_of_its_models(study):
     assert not list(memory_shortages(CONFIG, CONFIG["studies"][study]))
 
 
-def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
+def test_a_run_that_is_too_large_is_reported_when_its_study_is_planned():
     config = copy.deepcopy(CONFIG)
     config["tasks"]["gsm8k"]["completion_tokens"] = 1024
     # the run fits, but an update of twice as many groups does not

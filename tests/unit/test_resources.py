@@ -112,7 +112,7 @@ def test_a_program_receives_its_gpus():
     assert sampling["hardware"](job(model="tiny-seed0")) == "--gpus 0"
 
 
-def test_the_kind_of_gpu_is_that_of_the_cluster_or_that_of_the_plan():
+def test_the_kind_of_gpu_comes_from_the_cluster_or_else_from_the_plan():
     assert machine({"gpu_name": "nvidia_a100-sxm4-80gb"}).gpu == "a100"
     assert (
         machine({"gpu_name": "big"}).gpu == machine().gpu == project_config.config()["plan"]["gpu"]
@@ -177,7 +177,7 @@ def test_a_training_is_warned_before_its_time_limit():
     assert machine().for_training()["slurm_extra"](long_run, 1) == "--signal=TERM@600"
 
 
-def test_a_malformed_calibration_is_named(empty_folder):
+def test_a_malformed_calibration_is_reported(empty_folder):
     (empty_folder / "results").mkdir()
     (empty_folder / "results/calibration.json").write_text("[]")
     with pytest.raises(WorkflowError, match="results/calibration.json"):

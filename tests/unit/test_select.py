@@ -76,7 +76,7 @@ def test_a_policy_that_is_no_object_is_refused(tmp_path):
         ("id,rate\na,0.1\n", "D.csv: column 'pass_rate' is missing"),
     ],
 )
-def test_a_table_of_difficulties_that_is_wrong_is_named_with_its_row(tmp_path, table, words):
+def test_a_table_of_difficulties_that_is_wrong_is_reported_with_its_row(tmp_path, table, words):
     done = select(tmp_path, [], {"rule": "random", "budget": 1}, table)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(f"error: {words}") and not (tmp_path / "S.csv").exists()

@@ -138,7 +138,7 @@ def test_beta_keeps_the_posterior_of_its_paper():
     assert (a, b) == (6.0, 8.0)
 
 
-def test_skip_leaves_out_what_was_without_a_signal():
+def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
     """Half of the pool is always right and a quarter always wrong. Both are sampled less and less,
     but never stop being sampled."""
     rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50

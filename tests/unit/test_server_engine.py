@@ -206,7 +206,9 @@ def test_a_finished_probe_is_repeated_without_a_request(study, model_server):
         {"model": "another"},
     ],
 )
-def test_what_decides_a_completion_is_sampled_again_if_it_changes(study, model_server, change):
+def test_completions_are_sampled_again_after_a_change_of_a_setting_that_affects_them(
+    study, model_server, change
+):
     assert run(study, model_server.url).returncode == 0
     if model := change.pop("model", None):
         provenance.write_manifest(
@@ -455,11 +457,11 @@ def test_answers_are_on_the_disk_when_a_short_call_ends(study, model_server, mon
     assert written_bytes[-1] == path.stat().st_size
 
 
-def test_a_server_that_is_not_there_is_named(study):
+def test_a_server_that_is_not_there_is_reported(study):
     fails(run(study, "http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: no connection")
 
 
-def test_what_arrived_before_an_error_is_not_requested_again(study, model_server):
+def test_completions_that_arrived_before_an_error_are_not_requested_again(study, model_server):
     model_server.answer = lambda body, number: (
         completions_of(body) if number < 3 else refusal("no", 403)
     )
@@ -478,7 +480,7 @@ def test_what_arrived_before_an_error_is_not_requested_again(study, model_server
     "'max_tokens' or 'max_completion_tokens' is too large: 200. This model's maximum context length is 192 tokens",
     "the request exceeds the available context size, try increasing it",
 ])  # fmt: skip
-def test_a_prompt_that_does_not_fit_is_named(study, model_server, message):
+def test_a_prompt_that_does_not_fit_is_reported(study, model_server, message):
     status = 500 if "available" in message else 400  # the message of llama.cpp
     model_server.answer = lambda body, number: (
         refusal(message, status) if "ball 3" in str(body) else completions_of(body)
@@ -688,7 +690,7 @@ def test_no_key_is_sent_that_the_source_does_not_name(study, model_server):
     assert not any("authorization" in headers for headers in model_server.headers)
 
 
-def test_a_key_that_is_not_set_is_named(study, model_server):
+def test_a_key_that_is_not_set_is_reported(study, model_server):
     fails(run(study, model_server.url, server={"key": "MY_ACCESS"}), "MY_ACCESS")
     assert model_server.requests == []
 
@@ -719,7 +721,7 @@ def test_an_address_with_a_key_is_refused(study, url):
         {"url": "ftp://verysecret"},
     ],
 )
-def test_a_wrong_server_is_named_without_its_secrets(study, model_server, server):
+def test_a_wrong_server_is_reported_without_its_secrets(study, model_server, server):
     assert "verysecret" not in fails(run(study, model_server.url, server=server), "--server")
 
 

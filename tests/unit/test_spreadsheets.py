@@ -73,7 +73,7 @@ def test_a_table_is_read_by_its_own_delimiter(tmp_path, delimiter, encoding, lin
 
 
 @pytest.mark.parametrize("name", ["mine.tsv", "mine.csv", "MINE.TSV", "Mine.CSV"])
-def test_a_name_of_any_case_is_that_of_a_table(tmp_path, name):
+def test_the_extension_of_a_table_may_have_any_case(tmp_path, name):
     (tmp_path / name).write_bytes(write_text(ROWS, "\t").encode())
     assert sources.read_rows(tmp_path / name) == ROWS
 

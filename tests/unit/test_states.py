@@ -107,7 +107,7 @@ def test_what_finished_runs_keep_is_forgotten_for_those_that_snakemake_has_seen_
     assert list(state.parent.iterdir()) == [other_state]
 
 
-def test_what_an_earlier_attempt_left_is_replaced(state):
+def test_files_of_an_earlier_attempt_are_replaced(state):
     (state.with_suffix(".finished") / "checkpoint-2").mkdir(parents=True)
     states.finish(state, 6, 2, keep=True)
     with states.hold_lock(state):

@@ -188,7 +188,7 @@ def test_holm_and_mcnemar_by_hand():
         float, st.integers(0, 12), elements=st.floats(0, 1) | st.sampled_from([0.01, 0.5, np.nan])
     )
 )
-def test_holm_is_that_of_statsmodels(p_values):
+def test_holm_equals_statsmodels(p_values):
     has_p = ~np.isnan(p_values)
     expected = multitest.multipletests(p_values[has_p], method="holm")[1] if has_p.any() else []
     corrected = statistics.holm(p_values)

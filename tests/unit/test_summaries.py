@@ -272,7 +272,7 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
     )
 
 
-def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
+def test_mcnemar_compares_single_grades_of_the_same_seed(tmp_path):
     single = {
         path: {30: {name: grades[:1] for name, grades in steps[30].items()}}
         for path, steps in RUNS.items()
@@ -449,7 +449,7 @@ def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     )
 
 
-def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answers_of_those_that_it_sampled(
+def test_a_short_run_on_all_prompts_needs_only_the_answers_of_sampled_prompts(
     monkeypatch,
 ):
     for rule, chosen, labels in (

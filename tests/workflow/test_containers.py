@@ -320,7 +320,7 @@ def test_the_sections_of_a_definition_are_executed_in_their_order(
 
 
 @pytest.mark.parametrize("section", ["post", "test"])
-def test_a_section_that_fails_is_named_and_leaves_no_archive(
+def test_a_section_that_fails_is_reported_and_leaves_no_archive(
     builder, monkeypatch, tmp_path, section
 ):
     definition = check_images.read_definition("figures")
@@ -359,7 +359,7 @@ def test_the_test_of_an_image_ends_at_its_first_failure(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", images.LOCKS)
-def test_the_environment_of_an_image_is_that_of_its_archive(name):
+def test_the_environment_of_an_image_isolates_its_python(name):
     exports = check_images.read_exports(check_images.read_definition(name).environment)
     assert exports["PATH"] == "/usr/local/bin:/usr/bin:/bin" and exports["PYTHONNOUSERSITE"] == "1"
     assert exports["PYTHONPATH"] == exports["PYTHONHOME"] == ""

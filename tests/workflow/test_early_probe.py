@@ -434,7 +434,7 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
     assert store.probe_folder(argparse.Namespace(**same | changed_arguments)) == store_folder
 
 
-def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):
+def test_a_second_process_on_the_same_store_is_refused(worlds, tmp_path):
     shutil.copytree(worlds[1].folder / "results/state", tmp_path / "state")
     folder = stores(tmp_path)[0].parent
     with states.hold_lock(folder):

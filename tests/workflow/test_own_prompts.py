@@ -252,7 +252,7 @@ def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
     ]
 
 
-def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
+def test_prompts_that_are_not_there_are_reported(tmp_path, untrained):
     world = make_world(tmp_path, untrained)
     done = world.snakemake("subset", "--configfile", "my.yaml")
     output = done.stdout + done.stderr

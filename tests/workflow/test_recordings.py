@@ -180,7 +180,7 @@ def test_originals_that_are_not_there_are_downloaded_and_figures_need_none(world
         ({"tokens": [1, 2, 3]}, "row 3: 'tokens' must be a list, one for each of 2 completions"),
     ],
 )
-def test_a_bad_recording_is_named(tmp_path, row, words):
+def test_a_bad_recording_is_reported(tmp_path, row, words):
     from hardgrpo.data import completions
 
     rows = [{"question": q, "completions": ["a", "b"]} for q in QUESTIONS]
