@@ -267,7 +267,7 @@ def read_sample(path: str, pool: dict) -> dict[str, float]:
     )
     if invalid is not None or not sample:
         problem = (
-            f"'{invalid}' is not in the pool, or its pass rate is no share"
+            f"'{invalid}' is not in the pool, or its pass rate is not a number from 0 to 1"
             if sample
             else "it has no rows"
         )

@@ -195,7 +195,7 @@ def test_a_killed_and_resumed_run_writes_the_same_weights(place, sharded):
 
 
 @pytest.mark.vllm
-def test_vllm_gets_the_whole_weights_of_shards(place):
+def test_vllm_receives_complete_weights_of_a_sharded_training(place):
     place.train(
         "vllm",
         *TWO,

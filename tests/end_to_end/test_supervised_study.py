@@ -54,7 +54,7 @@ def test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone(stud
     assert study.plan() == {}
 
 
-def test_what_a_run_on_worked_solutions_writes(study):
+def test_a_run_on_worked_solutions_writes_its_files(study):
     spec = yaml.safe_load((study.folder / RUN / "spec.yaml").read_text())
     assert (
         spec["solutions"] == "results/tasks/swaps/solutions.jsonl"
@@ -124,7 +124,7 @@ def test_a_study_of_grpo_and_sft_has_every_summary_figure_and_table(study):
     assert (paper / "verified.txt").is_file() and (paper / "figures/accuracy.pdf").is_file()
 
 
-def test_what_runs_spend_and_hold_constant_is_compared_across_objectives(study, tmp_path):
+def test_constants_of_a_study_are_compared_across_objectives(study, tmp_path):
     world = study.copy(tmp_path / "world")
     world.configure(
         lambda config: config["studies"]["mini"].update(held_constant=["updates", "rollouts"])
@@ -187,14 +187,14 @@ def test_a_stopped_and_resumed_run_writes_equal_bytes(run, spec):
     )
 
 
-def test_the_loss_falls_and_the_log_says_so(run):
+def test_the_loss_falls_and_the_log_reports_the_last_loss(run):
     losses = [float(row["loss"]) for row in rows(run / "clean-spec/updates.csv")]
     assert len(losses) == UPDATES and max(losses[-3:]) < 0.8 * losses[0], losses
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
 
 
 @with_many_kills
-def test_two_processes_train_as_one(run):
+def test_two_processes_train_like_one_process(run):
     """Each process has half of an update's texts. Solutions differ in length, and the loss is the
     mean over all tokens."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())

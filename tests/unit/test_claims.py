@@ -133,7 +133,7 @@ def test_too_few_replicates_decide_nothing_and_are_reported():
     assert list_verdicts(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
-def test_holm_is_over_the_tasks_of_a_model_and_counts_what_can_be_decided():
+def test_holm_corrects_over_the_tasks_of_a_model_with_a_p_value():
     def p_holm(*rows):
         verdict_rows = judge(
             DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows]
@@ -203,7 +203,7 @@ def test_p_is_the_level_at_which_the_interval_reaches_the_boundary():
         assert (verdicts.interval_p(row, 0.8) < 0.05) == (verdict != U)
 
 
-def test_rows_hold_for_new_base_models_or_for_this_one():
+def test_verdicts_are_about_new_base_models_or_this_model():
     rows = {
         "differences": [minus("hard", "easy", 0.03)],
         "gains": [row("hard", 0.1, decoding="sampled")],

@@ -272,7 +272,7 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_says_what_was_left_o
     )
 
 
-def test_a_test_split_keeps_equal_questions_and_says_so(tmp_path):
+def test_a_test_split_keeps_equal_questions_and_reports_them(tmp_path):
     done = prepare(
         tmp_path,
         [("How many?", "3"), ("how many", "3")],

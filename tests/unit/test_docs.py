@@ -131,7 +131,7 @@ def test_links_lead_to_files_and_headings(page):
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.name != "glossary.md"], ids=lambda page: page.name
 )
-def test_pages_say_where_words_are_defined(page):
+def test_pages_link_to_the_glossary(page):
     assert "glossary.md" in page.read_text(encoding="utf-8"), page.name
 
 

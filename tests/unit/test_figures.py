@@ -424,7 +424,7 @@ def assert_fits(drawn, figure: str) -> None:
         )
 
 
-def test_arms_of_another_length_end_where_they_end():
+def test_arms_with_fewer_updates_are_compared_at_their_own_last_step():
     cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
     steps = {
         ("hard", "short"): 50,

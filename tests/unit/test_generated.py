@@ -162,7 +162,7 @@ def test_a_larger_pool_of_generated_problems_begins_with_the_smaller_one():
 
 
 @given(st.integers(0, 10**6), st.integers(2, 7))
-def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, objects):
+def test_the_answer_of_shuffled_objects_follows_from_the_swaps(seed, objects):
     chain = generated.draw_shuffled_objects(random.Random(seed), [objects])
     answer, letters = follow_swaps(chain.question)
     assert chain.answer == answer
@@ -253,6 +253,6 @@ def test_demonstrations_survive_tokenizing_and_decoding(family, seed, length):
         ({"family": ["swaps"]}, "its source has family '\\['swaps'\\]', expected one of swaps"),
     ],
 )
-def test_a_source_that_lacks_what_its_family_draws_from_is_refused(source, words):
+def test_a_source_without_the_keys_of_its_family_is_refused(source, words):
     with pytest.raises(UserError, match=words):
         tasks.generate_problems("t", {"seed": 1, "train": 1, "test": 1} | source, "train")

@@ -105,10 +105,10 @@ def fuzz(cases: int, *arguments: str) -> None:
     ("line", "words"),
     [
         ('{"id": "a", "id": "b"}', "line 1: 'id' occurs twice in an object"),
-        ('{"id": NaN}', "line 1: NaN is no number"),
+        ('{"id": NaN}', "line 1: NaN is not a finite number"),
         ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
         ('{"id": 1' + "0" * 400 + "}", "too large for JSON"),
-        ('{"id": 1e999}', "line 1: 1e999 is no number"),
+        ('{"id": 1e999}', "line 1: 1e999 is not a finite number"),
         ("[" * 100_000, "too large for JSON"),
         ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
     ],
@@ -163,7 +163,7 @@ def test_a_byte_order_mark_and_long_cells_are_read(tmp_path):
     ]
 
 
-def test_a_carriage_return_that_a_model_wrote_comes_back(tmp_path):
+def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     grade = graders.grade("number_lenient", "\\boxed{1\r2}", "7")
     rows = [evaluations.row(0, {"id": "a\rb"}, "sampled", 0, grade, "")]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)

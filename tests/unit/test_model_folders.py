@@ -81,7 +81,7 @@ def test_an_intact_model_is_loaded_and_its_prompts_are_those_of_the_library(fold
 
 
 @pytest.mark.slow
-def test_a_log_holds_no_progress_bars_of_loading(folder):
+def test_a_log_has_no_progress_bars_of_loading(folder):
     program = f"from hardgrpo.sampling import engines; engines.load({str(folder)!r})"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -26,7 +26,7 @@ def required_seeds(study: str, claims: list[dict] = CLAIMS) -> list[dict]:
     )
 
 
-def test_what_a_design_can_detect_by_hand():
+def test_detectable_effects_equal_a_computation_by_hand():
     config = {
         "studies": {
             "s": {

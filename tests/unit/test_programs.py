@@ -32,7 +32,7 @@ RUN_BY_A_TEST = {
     "cut_completions": "test_cut_completions_equal_those_sampled_under_the_limit",
     "draw_ways": "test_the_paper_is_made_and_a_broken_table_stops_it",
     "exact_run": "test_every_stage_writes_the_committed_bytes_on_this_processor",
-    "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
+    "export_subset": "test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank",
     "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
     "fetch_model": "test_model_from_the_hub",
     "fetch_original": "test_an_original_is_downloaded_and_compared_with_the_lock",
@@ -152,7 +152,7 @@ def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
         "import atexit\natexit.register(lambda: 1 / 0)\nraise MemoryError",
     ],
 )
-def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_path, failure):
+def test_a_program_without_memory_to_load_its_libraries_reports_that_in_one_line(tmp_path, failure):
     (tmp_path / "yaml.py").write_text(f"{failure}\n")
     command = [sys.executable, path_of("draw_figure"), "--help"]
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
@@ -207,7 +207,7 @@ errors.run(main)"""
     assert ("Traceback" in done.stderr) == (limit == resource.RLIM_INFINITY), done.stderr
 
 
-def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
+def test_a_program_that_runs_out_of_memory_reports_that_in_one_line(tmp_path):
     """Also if an exit handler of a library fails, which would print its own traceback."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}

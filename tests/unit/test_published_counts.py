@@ -525,7 +525,7 @@ def test_an_unknown_analysis_and_an_analysis_with_the_name_of_a_study_are_report
 
 
 @pytest.mark.recordings
-def test_before_and_after_of_a_real_model_is_as_known(recordings_folder):
+def test_gains_of_a_real_model_equal_an_independent_computation(recordings_folder):
     """Expected numbers from an independent computation, by the number of right answers among 8 of
     the 32 samples."""
     path = recordings_folder / "original/unlearnable_set/per_example.csv"

@@ -272,7 +272,7 @@ def values(cell: str) -> set:
     "recipe, state",
     [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")],
 )
-def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
+def test_recipes_agree_with_the_table_of_deviations(recipe, state):
     """Every value in the table equals that of the recipe and of the trainer's arguments, and every
     key of a recipe has a row."""
     training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
@@ -298,7 +298,7 @@ def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
     assert all(row["source"] for row in DEVIATIONS), "each row names where it is from"
 
 
-def test_appendix_b_and_the_released_code_are_what_the_facts_say():
+def test_recipes_equal_appendix_b_and_the_released_code():
     written, released = CONFIG["recipes"]["as_written"], CONFIG["recipes"]["as_released_july"]
     common = {
         "updates": 1000,

@@ -131,7 +131,7 @@ def test_arguments_of_a_training_on_gpus():
     assert resources["mem_mb"](run) > 10_000
 
 
-def test_a_training_on_the_cpu_says_nothing_about_gpus():
+def test_a_training_on_the_cpu_logs_nothing_about_gpus():
     run = job(model="tiny-seed0", recipe="mini", task="swaps", policy="hard", seed="0")
     resources = machine().for_training()
     assert (resources["hardware"](run), resources["gpu_gib"](run), resources["mem_mb"](run)) == (
@@ -219,7 +219,7 @@ def test_a_plan_of_a_call_without_a_limit_of_gpus_counts_those_of_the_configurat
     assert machine().setting(without_limit)["gpus"] == project_config.config()["plan"]["gpus"]
 
 
-def test_a_request_is_what_the_job_asks_of_slurm():
+def test_a_request_has_the_resources_of_its_job():
     resources = {
         "slurm_partition": "gpu",
         "gpu": 2,

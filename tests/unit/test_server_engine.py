@@ -218,7 +218,9 @@ def test_completions_are_sampled_again_after_a_change_of_a_setting_that_affects_
     assert len(model_server.requests) == 2 * PROMPTS
 
 
-def test_more_samples_and_more_prompts_pay_only_for_what_is_new(study, model_server):
+def test_with_more_samples_or_prompts_only_the_additional_samples_are_requested(
+    study, model_server
+):
     assert run(study, model_server.url).returncode == 0
     with open(study / "pool.jsonl", "a") as stream:
         stream.write('{"id": "new", "question": "And the last ball?", "answer": "red"}\n')

@@ -70,7 +70,7 @@ def test_the_majority_is_the_most_frequent_answer_and_the_first_of_several():
 
 
 @given(st.lists(st.sampled_from([None, "red", "blue", "pink"]), min_size=1, max_size=12))
-def test_the_majority_is_as_large_as_the_agreement_says(answers):
+def test_the_share_of_majority_rewards_equals_the_agreement(answers):
     texts = [row["completion"] for row in completion_rows(*answers)]
     rewards = signals.majority_rewards(texts, "final_word")
     assert sum(rewards) / len(texts) == pytest.approx(

@@ -132,7 +132,9 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
     st.data(),
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_cell_comes_back_whatever_delimits(tmp_path, header, count, delimiter, quoting, data):
+def test_cells_are_read_unchanged_with_every_delimiter(
+    tmp_path, header, count, delimiter, quoting, data
+):
     rows = [{name: data.draw(CELLS) for name in header} for _ in range(count)]
     path = tmp_path / "mine.csv"
     path.write_bytes(write_text(rows, delimiter, quoting=quoting).encode())
@@ -246,7 +248,7 @@ def test_the_number_of_wrong_lines_and_the_first_five_are_reported(tmp_path, pro
         ), message
 
 
-def test_rows_that_are_wrong_in_different_ways_are_told_apart(tmp_path):
+def test_different_mistakes_in_rows_have_different_messages(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,answer\na,,1\nb,q,\nb,r,1\nc,s,2\n")
     message = check_refusal(
         prepare(tmp_path, "mine.csv", unlabelled=False),

@@ -49,7 +49,7 @@ def test_the_split_of_a_recorded_gain():
     assert finishing / (finishing + correctness) == pytest.approx(0.685, abs=5e-4)
 
 
-def test_pure_finishing_and_pure_correctness_are_told_apart():
+def test_pure_finishing_and_pure_correctness_are_separated():
     assert statistics.decompose(0.5, 0.4, 1.0, 0.8) == pytest.approx((0.4, 0.0))
     assert statistics.decompose(0.8, 0.4, 0.8, 0.6) == pytest.approx((0.0, 0.2))
     assert statistics.decompose(0.0, 0.0, 0.9, 0.6) == pytest.approx((0.6, 0.0))

@@ -523,7 +523,7 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
     assert row["kept"] + row["thrown_away"] == row["generated"]
 
 
-def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):
+def test_a_difference_in_a_constant_of_the_study_stops_the_summary_with_both_numbers(monkeypatch):
     with pytest.raises(UserError) as error:
         parity_rows(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
     assert str(error.value) == (

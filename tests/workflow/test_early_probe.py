@@ -388,7 +388,7 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
         assert (row["pass_rate"] is None) == ((row["id"], SAMPLES - 1) not in after)
 
 
-def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(worlds):
+def test_only_settings_that_affect_completions_change_the_store(worlds):
     folder = worlds[1].folder
     same = {
         "model": str(folder / "results/models/mine"),

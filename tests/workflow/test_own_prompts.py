@@ -57,7 +57,7 @@ def answered(tmp_path_factory, untrained) -> World:
 # --- with answers
 
 
-def test_only_what_the_subset_needs_is_planned_and_made(answered):
+def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
     assert answered.planned == {
         "fetch_model": 1, "prepare_task": 1, "compare_pool": 1, "fit_prompts": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
     }  # fmt: skip
@@ -113,7 +113,7 @@ def test_the_pass_rates_are_those_of_the_probe(answered):
     check_order(answered.rows, rates)
 
 
-def test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank(answered):
+def test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank(answered):
     text = (answered.folder / "results/subsets/mine/mine/half/seed3.rows.csv").read_bytes().decode()
     back = list(csv.DictReader(io.StringIO(text, newline="")))
     by_name = {row["name"]: row for row in TABLE}

@@ -246,7 +246,7 @@ def test_a_chosen_subset_is_not_kept_for_a_budget_that_the_pool_cannot_fill(worl
     )
 
 
-def test_chosen_rows_of_several_files_come_back_as_they_stand_in_theirs(world):
+def test_chosen_rows_of_several_files_are_exported_unchanged(world):
     """The choice is random, so the unlabelled pool needs no model."""
     (world.folder / "data").mkdir()
     (world.folder / "data/a.csv").write_text("question;level\r\nä1;1\r\nä2;2\r\n")

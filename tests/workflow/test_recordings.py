@@ -380,7 +380,7 @@ def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, spli
 
 
 @pytest.mark.recordings
-def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
+def test_the_study_of_the_real_recordings_has_the_expected_numbers(world):
     if not (Path(RECORDINGS) / "original/grpo_difficulty").is_dir():
         pytest.skip("HARDGRPO_DATA has no original/grpo_difficulty")
     done = world.snakemake("--config", "study=recordings", f"data={Path(RECORDINGS).resolve()}")

@@ -392,7 +392,7 @@ def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[No
         ) from None
     except (errors.FileMetadataError, OSError) as error:
         # Errors with an errno come from the system (disk, permissions), all others from broken
-        # downloads or a server that is no hub.
+        # downloads or a server that is not a hub.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DownloadError(

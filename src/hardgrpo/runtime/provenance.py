@@ -55,7 +55,7 @@ def version_of_code() -> dict:
     """The commit of this clone, and whether tracked files differ from the commit; None where unknown.
 
     Both are unknown if git is not installed or refuses the folder (another user owns it), or if
-    this folder is no clone. In a copy of this project within another repository, git does not track
+    this folder is not a clone. In a copy of this project within another repository, git does not track
     this file, so that repository's commit is not reported.
     """
     tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
