@@ -126,9 +126,9 @@ def test_every_kind_of_damage_in_finished_results_is_found_at_once(finished):
 def test_the_specification_and_the_provenance_describe_the_run(finished_world):
     folder = finished_world.folder / "results/training" / RUN
     spec = yaml.safe_load((folder / "spec.yaml").read_text())
-    facts = json.loads((folder / "provenance.json").read_text())
-    assert facts["run"] == spec
-    assert facts["packages"]["trl"] and facts["seconds"] > 0 and facts["completion_tokens"] > 0
+    record = json.loads((folder / "provenance.json").read_text())
+    assert record["run"] == spec
+    assert record["packages"]["trl"] and record["seconds"] > 0 and record["completion_tokens"] > 0
     assert not list((finished_world.folder / "results/state").glob("*")), (
         "a finished run removes its state"
     )

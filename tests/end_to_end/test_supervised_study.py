@@ -81,10 +81,10 @@ def test_a_run_on_worked_solutions_writes_its_files(study):
         "truncated_share",
         "kl",
     }
-    facts = json.loads((study.folder / RUN / "provenance.json").read_text())
-    assert facts["completion_tokens"] == 0
+    record = json.loads((study.folder / RUN / "provenance.json").read_text())
+    assert record["completion_tokens"] == 0
     assert (
-        facts["solution_tokens"]
+        record["solution_tokens"]
         == round(sum(3 * float(row["tokens_mean"]) for row in written))
         > 100
     )

@@ -295,8 +295,8 @@ def mirrored(folder):
     entry = says_json(plain(folder / "inputs.lock"))["datasets"]["a/b@c"]
     assert commit == entry["commit"]
     assert files.listing(folder / "out/copy") == {
-        name: {key: facts[key] for key in ("bytes", "sha256")}
-        for name, facts in entry["files"].items()
+        name: {key: file_entry[key] for key in ("bytes", "sha256")}
+        for name, file_entry in entry["files"].items()
     }
     assert {path.name for path in folder.iterdir()} == {"mirror", "first", "inputs.lock", "out"}
     assert {path.name for path in (folder / "out").iterdir()} == {"copy"}, "a file outside"

@@ -49,8 +49,8 @@ def record_version(folder: Path, **variables: str) -> tuple:
         text=True,
         check=True,
     )
-    facts = json.loads(done.stdout)
-    return facts["commit"] is not None, facts["uncommitted_changes"]
+    record = json.loads(done.stdout)
+    return record["commit"] is not None, record["uncommitted_changes"]
 
 
 def test_a_clone_with_and_without_changes(clone, tmp_path):

@@ -242,8 +242,11 @@ def test_a_file_that_differs_from_the_lock_is_refused(tmp_path):
     done = count(tmp_path)
     assert done.returncode == 0, done.stderr
     entry = json.loads((tmp_path / "inputs.lock").read_text())["repositories"]["owner/name@0123abc"]
-    facts = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": facts}}
+    file_entry = {
+        "bytes": path.stat().st_size,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    assert entry == {"commit": "0123abc", "files": {"data/numbers.csv": file_entry}}
     (tmp_path / "out.csv").unlink()
     assert_refused(
         count(tmp_path, "fffffff"), "has files of commit 0123abc, expected commit fffffff"

@@ -35,7 +35,7 @@ def test_every_base_model_and_every_task_belongs_to_one_group_of_rules():
     )
     assert sorted(NAMES.sampled) == sorted(NAMES.fetched + NAMES.pretrained)
     assert (
-        sorted(NAMES.sampled_tasks + NAMES.cut_tasks)
+        sorted(NAMES.sampled_tasks + NAMES.tasks_with_cut_completions)
         == sorted(NAMES.tasks)
         == sorted(CONFIG["tasks"])
     )

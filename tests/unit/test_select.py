@@ -30,8 +30,8 @@ def test_low_tiers_are_chosen_by_number(tmp_path):
         ("p1", 0.1, 2),
         ("p4", 0.4, 3),
     ]
-    facts = files.read_json(tmp_path / "S.json")
-    assert (facts["pool"], facts["prompts"], facts["tied"]) == (5, 3, 0)
+    description = files.read_json(tmp_path / "S.json")
+    assert (description["pool"], description["prompts"], description["tied"]) == (5, 3, 0)
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,11 @@ def test_a_probe_of_a_server_has_the_form_of_other_probes(study, model_server):
     }
     assert len({row["seed"] for row in rows}) == len(rows)
     assert len({row["completion"] for row in rows}) == 3
-    facts = files.read_json(study / "provenance.json")
-    assert facts["completions"] == 24 and facts["completion_tokens"] == 120
+    record = files.read_json(study / "provenance.json")
+    assert record["completions"] == 24 and record["completion_tokens"] == 120
     assert (
-        facts["server"]["answered_by"] == ["org/name-4B"]
-        and facts["server"]["output_tokens"] == 120
+        record["server"]["answered_by"] == ["org/name-4B"]
+        and record["server"]["output_tokens"] == 120
     )
 
 
@@ -632,8 +632,8 @@ def test_sampling_stops_before_more_is_spent_than_allowed(study, model_server):
     assert len(model_server.answered) == count
     process = run(study, model_server.url, server=server | {"most_money": 5})
     assert process.returncode == 0 and len(model_server.answered) == PROMPTS
-    facts = files.read_json(study / "provenance.json")["server"]
-    assert facts["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
+    record = files.read_json(study / "provenance.json")["server"]
+    assert record["money"] == pytest.approx(0.05 * 4 * (PROMPTS - count))
 
 
 def test_jobs_at_the_same_time_share_the_limit(study, model_server):

@@ -374,8 +374,8 @@ def parity_rows(monkeypatch, updates, held_constant):
         "read",
         lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv"),
     )
-    facts = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
+    description = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
     return training_logs.parity(
         updates,
         STUDY
@@ -434,13 +434,13 @@ def test_costs_of_training_are_shown_by_policy(monkeypatch):
 )
 def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
-    facts = {
+    description = {
         "policy": policy,
         "pool": 500,
         "prompts": prompts,
         "sample": 10 if "calibrated_on" in policy else None,
     }
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
     assert (
         training_logs.labels_bought(
             "p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})
@@ -459,8 +459,10 @@ def test_a_short_run_on_all_prompts_needs_only_the_answers_of_sampled_prompts(
         ("annotated", 50, 50),
         ("hard", 50, 500),
     ):
-        facts = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
-        monkeypatch.setattr(training_logs.files, "read_json", lambda path, facts=facts: facts)
+        description = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
+        monkeypatch.setattr(
+            training_logs.files, "read_json", lambda path, description=description: description
+        )
         assert (
             training_logs.labels_bought(
                 "p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})
@@ -496,13 +498,13 @@ def test_a_short_run_on_all_prompts_needs_only_the_answers_of_sampled_prompts(
 )
 def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
-    facts = {
+    description = {
         "policy": policy,
         "pool": 500,
         "prompts": prompts,
         "sample": 10 if "calibrated_on" in policy else None,
     }
-    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: description)
     log = pd.DataFrame({"labels": sampled})
     assert training_logs.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
 

@@ -21,7 +21,7 @@ from own_prompts import (
     TASK,
     as_csv,
     check_order,
-    chosen,
+    choose_subset,
     make_world,
     read_answers,
 )
@@ -50,7 +50,7 @@ def answered(tmp_path_factory, untrained) -> World:
         tmp_path_factory.mktemp("answered"), untrained, prompts_csv="\ufeff" + as_csv(TABLE)
     )
     world.planned = world.plan("subset", "--configfile", "my.yaml")
-    world.rows, world.facts = chosen(world)
+    world.rows, world.description = choose_subset(world)
     return world
 
 
@@ -125,16 +125,16 @@ def test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank(answered)
 
 
 def test_facts_about_the_chosen_prompts_are_printed_and_written(answered):
-    facts = answered.facts
-    assert (facts["policy"], facts["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
-    assert (facts["pool"], facts["prompts"]) == (20, 10)
+    description = answered.description
+    assert (description["policy"], description["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
+    assert (description["pool"], description["prompts"]) == (20, 10)
     rates = [row["pass_rate"] for row in answered.rows]
     assert (
-        facts["mean_pass_rate"] == pytest.approx(sum(rates) / 10)
-        and facts["boundary_pass_rate"] == rates[-1]
+        description["mean_pass_rate"] == pytest.approx(sum(rates) / 10)
+        and description["boundary_pass_rate"] == rates[-1]
     )
     assert (
-        f"10 of 20 prompts by {json.dumps(facts['policy'])}, mean pass rate {sum(rates) / 10:.3f}"
+        f"10 of 20 prompts by {json.dumps(description['policy'])}, mean pass rate {sum(rates) / 10:.3f}"
         in answered.output
     )
     assert "results/subsets/mine/mine/half/seed3.rows.csv" in answered.output

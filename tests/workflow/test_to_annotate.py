@@ -20,7 +20,7 @@ from command_line import format_options
 from conftest import World, path_of
 from hardgrpo.runtime import files
 from interruptible_run import KILLS, contents, wait_for, with_many_kills
-from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, read_answers
+from own_prompts import OVERLAY, SAMPLES, TASK, check_order, choose_subset, make_world, read_answers
 
 SOURCE = {
     "kind": "files", "train": "prompts.jsonl", "test": "test.jsonl",
@@ -48,7 +48,7 @@ def unlabelled_world(tmp_path_factory, untrained) -> World:
         test_jsonl="\n".join(map(json.dumps, test_problems)),
     )
     world.lines = lines
-    world.rows, world.facts = chosen(world, by="agreement")
+    world.rows, world.description = choose_subset(world, by="agreement")
     return world
 
 
@@ -72,8 +72,8 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unlabelled_world
 
 def test_the_signal_and_the_labels_of_a_choice_without_answers_are_reported(unlabelled_world):
     assert (
-        unlabelled_world.facts["policy"]["by"] == "agreement"
-        and unlabelled_world.facts["labels"] == 10
+        unlabelled_world.description["policy"]["by"] == "agreement"
+        and unlabelled_world.description["labels"] == 10
     )
     assert (
         "mean agreement" in unlabelled_world.output and "pass rate" not in unlabelled_world.output
@@ -326,7 +326,7 @@ def test_after_a_change_of_an_answer_the_run_trains_again_and_nothing_is_sampled
         words in output
         for words in ("Probe mine", "Evaluate mine on mine (base)", "Measure label-free signals")
     )
-    facts = [
+    record = [
         json.loads(
             (
                 trained_world.folder
@@ -335,7 +335,7 @@ def test_after_a_change_of_an_answer_the_run_trains_again_and_nothing_is_sampled
         )
         for trained_world in (annotated_world, world)
     ]
-    assert facts[0] != facts[1]
+    assert record[0] != record[1]
 
 
 def test_a_policy_that_needs_all_answers_is_refused_for_an_annotated_task(annotated_world):
