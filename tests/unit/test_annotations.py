@@ -95,7 +95,7 @@ def rows_of(data: bytes, delimiter=",") -> list[dict]:
     )
 
 
-# --- written for a spreadsheet
+# --- files for spreadsheets
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     assert set(answers(tmp_path)) == set("abcd")
 
 
-# --- through spreadsheets
+# --- ids that a spreadsheet changes
 
 
 def as_numbers(cell: str) -> str:
@@ -250,7 +250,7 @@ def test_an_unknown_id_is_refused_with_a_hint_about_spreadsheets(tmp_path, ident
     done = read_annotated(tmp_path, f"id,answer\n{identity},1\n".encode())
     assert check_refusal(
         done,
-        f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); keep the ids",
+        f"back.csv: row 2: id '{identity}' is not in the pool (P.jsonl); do not change the ids",
         "drops leading zeros",
     )
 

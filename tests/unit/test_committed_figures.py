@@ -91,7 +91,7 @@ def outside_shares(figure, axis) -> list[float]:
     return [end for end in ends if not -1e-9 <= end <= 100 + 1e-9]
 
 
-# --- the measures find what they look for
+# --- the checks find faults
 
 
 def test_texts_on_one_another_cut_texts_and_empty_panels_are_found():

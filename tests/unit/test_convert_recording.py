@@ -333,7 +333,7 @@ def test_an_original_is_downloaded_and_compared_with_the_lock(tmp_path, server):
         assert "Traceback" not in done.stderr and not (tmp_path / "out" / name).exists()
 
 
-# --- the real ones
+# --- published files
 
 
 @pytest.mark.recordings

@@ -109,7 +109,7 @@ def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
     assert content[0] == content[1]
 
 
-# --- the rows beside a figure are what is drawn in it
+# --- the CSV file of a figure has the drawn values
 
 
 def widths(axes) -> list[float]:
@@ -312,7 +312,7 @@ def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch
     assert "GRPO" not in set(rows.stage) and "Recorded runs" in set(rows.stage)
 
 
-# --- what cannot be drawn is told
+# --- messages about figures without rows
 
 
 @pytest.mark.parametrize(

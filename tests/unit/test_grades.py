@@ -93,7 +93,7 @@ def test_a_number_after_the_marks_may_have_a_currency_sign(completion, answer, e
     assert grades.extracted is None or grades.extracted in completion
 
 
-# --- laws
+# --- properties
 
 VALUES = st.fractions(max_denominator=50, min_value=-(10**6), max_value=10**6)
 WRAPS = [

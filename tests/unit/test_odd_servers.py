@@ -293,7 +293,7 @@ def test_greedy_completions_are_not_reported(sample, capsys):
     assert "are equal" not in capsys.readouterr().out
 
 
-# --- what goes over the wire ---
+# --- forms of answers in JSON and HTTP ---
 
 
 def raw(headers: str, data: bytes, status: str = "200 OK", version: str = "HTTP/1.1"):

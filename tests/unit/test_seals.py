@@ -287,7 +287,7 @@ def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
     )
 
 
-# --- what is not read as text
+# --- checkpoints and stores
 
 
 def test_a_damaged_list_of_checkpoints_is_reported(tmp_path, monkeypatch):

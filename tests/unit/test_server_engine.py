@@ -86,7 +86,7 @@ def fails(process, *words):
     return line
 
 
-# --- the happy path ---
+# --- servers without failures ---
 
 
 def test_a_probe_of_a_server_has_the_form_of_other_probes(study, model_server):
@@ -184,7 +184,7 @@ def test_an_early_stopped_probe_of_a_server_chooses_the_subset_of_the_full_probe
     assert all(full[row["id"], row["sample"]] == row for row in early)
 
 
-# --- nothing is paid twice ---
+# --- stored answers ---
 
 
 def test_a_finished_probe_is_repeated_without_a_request(study, model_server):
@@ -339,7 +339,7 @@ def test_an_interrupted_probe_ends_in_one_line_and_keeps_what_arrived(study, mod
     )
 
 
-# --- what servers do ---
+# --- failures of servers ---
 
 
 @pytest.mark.parametrize(

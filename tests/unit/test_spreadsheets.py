@@ -187,7 +187,7 @@ def test_no_column_is_suggested_that_holds_question_and_answer(tmp_path, name, t
     )
 
 
-# --- places of rows, and how many are wrong
+# --- numbers of rows in messages
 
 
 def test_json_lines_may_start_with_a_mark_and_its_rows_are_those_of_an_editor(tmp_path):

@@ -417,7 +417,7 @@ def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_eval
     assert {row["id"] for row in measured} == {row["id"] for row in evaluated} == expected
 
 
-# --- reading them again
+# --- reading prepared problems
 
 
 def test_prepared_problems_are_read_as_they_were_written(tmp_path):

@@ -162,7 +162,7 @@ def test_questions_with_answers_are_refused(probe, tmp_path):
     done = run(
         tmp_path, "measure_signals", *command, grader="final_word", output="s.csv", fails=True
     )
-    assert "line 1: it has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
+    assert "line 1: this prompt has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
 
 
 # --- predicted pass rates

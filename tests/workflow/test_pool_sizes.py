@@ -185,7 +185,7 @@ def test_a_malformed_list_of_files_is_refused(planned, names, expected):
     check_refusal(done, "tasks.mine.source.train", expected)
 
 
-# --- pools whose size only preparing tells
+# --- pools whose size is known only after the preparation
 
 
 def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):

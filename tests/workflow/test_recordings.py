@@ -335,7 +335,7 @@ def test_a_wrong_repository_is_refused_before_anything_runs(world, change, words
     ), output[-2000:]
 
 
-# --- the real ones
+# --- published recordings
 
 
 @pytest.mark.recordings

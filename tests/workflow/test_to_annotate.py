@@ -206,7 +206,7 @@ def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_pat
         (
             [("p0", "", "1"), ("px", "", "2")],
             None,
-            "A.csv: row 3: id 'px' is not in the pool (P.jsonl); keep the ids",
+            "A.csv: row 3: id 'px' is not in the pool (P.jsonl); do not change the ids",
         ),
         ([("p0", "", "1"), ("p0", "", "")], None, "A.csv: row 3: id 'p0' occurs twice; keep one"),
         (

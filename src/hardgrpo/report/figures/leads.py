@@ -41,10 +41,10 @@ def draw_points(frame: pd.DataFrame):
     figure, grid = plotting.panels(len(tasks) * columns, height=2.0, columns=columns, sharey=False)
     axes = []  # a row of panels for each task
     for number, task in enumerate(tasks):
-        places = grid[number * columns : (number + 1) * columns]
+        row_axes = grid[number * columns : (number + 1) * columns]
         count = sum(task == name for name, _ in panels)
-        axes += places[:count]
-        for axis in places[count:]:
+        axes += row_axes[:count]
+        for axis in row_axes[count:]:
             axis.remove()
     for axis, (task, predictor) in zip(axes, panels):
         group = frame[frame.task == task]
