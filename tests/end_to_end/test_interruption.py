@@ -54,7 +54,7 @@ def test_a_run_killed_at_random_moments_resumes_and_writes_the_same_files(run, p
     assert contents(run / name) == contents(run / "clean")
 
 
-def test_a_killed_run_resumes_from_the_last_state_between_scheduled_checkpoints(run):
+def test_a_killed_training_loses_only_the_updates_since_the_last_save(run):
     """`scancel` ends a training like this if an update takes longer than Slurm waits. States are
     also saved between scheduled checkpoints."""
     name, often = "timed", ("--save-minutes", "0")
@@ -71,7 +71,7 @@ def test_a_killed_run_resumes_from_the_last_state_between_scheduled_checkpoints(
 
 
 @pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"][:KILLS])
-def test_a_run_killed_while_its_results_are_moved_writes_the_same_files(run, moment):
+def test_a_training_killed_while_its_results_are_put_in_place_writes_the_same_files(run, moment):
     name = f"late{moment}"
     process = start(run, name)
     wait_for(lambda: (run / name / moment).exists(), process)
@@ -115,9 +115,7 @@ def count_reports(log: Path) -> int:
 
 
 @pytest.mark.parametrize("then_killed", [False, True], ids=["saves", "killed while it saves"])
-def test_a_run_stopped_by_sigterm_at_random_moments_resumes_and_writes_the_same_files(
-    run, then_killed
-):
+def test_a_training_stopped_by_signals_at_random_moments_writes_the_same_files(run, then_killed):
     """The test sends SIGTERM several times between two scheduled checkpoints, and sends it twice,
     as Slurm and a user may do."""
     rng, name = random.Random(then_killed), f"told{then_killed}"
@@ -171,7 +169,7 @@ def test_a_run_stopped_by_sigterm_at_random_moments_resumes_and_writes_the_same_
         assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] > 0
 
 
-def test_sigterm_stops_a_run_that_is_still_loading(run):
+def test_a_training_stopped_by_a_signal_while_loading_stops_immediately(run):
     process = start(run, "loading")
     wait_for(lambda: list((run / "loading.state").glob("*/lock")), process)
     process.send_signal(signal.SIGTERM)
@@ -182,7 +180,7 @@ def test_sigterm_stops_a_run_that_is_still_loading(run):
     assert (run / "loading.log").read_text().count("\n") == 1
 
 
-def test_sigterm_saves_the_state_even_if_the_output_is_closed(run):
+def test_a_training_stopped_by_a_signal_saves_even_if_its_output_is_closed(run):
     """Slurm's signal also ends the `tee` that reads the job's output."""
     process = start(run, "unread", stdout=subprocess.PIPE)
     wait_for(lambda: states(run, "unread"), process)
@@ -206,7 +204,7 @@ def test_a_reader_that_is_gone_does_not_stop_a_training(run):
     assert "24 updates, last reward" in (run / "alone.log").read_text()
 
 
-def test_a_run_with_a_damaged_newest_checkpoint_resumes_from_the_previous_checkpoint(run):
+def test_a_training_with_a_damaged_newest_checkpoint_resumes_from_the_previous_checkpoint(run):
     name = "fallback"
     process = start(run, name)
     wait_for(lambda: len(complete_checkpoints(run, name)) >= 6, process)
@@ -221,7 +219,7 @@ def test_a_run_with_a_damaged_newest_checkpoint_resumes_from_the_previous_checkp
     assert contents(run / name) == contents(run / "clean")
 
 
-def test_a_job_stopped_by_sigterm_saves_its_state_and_the_retry_resumes(finished):
+def test_a_job_stopped_by_a_signal_saves_and_its_retry_resumes(finished):
     """As Slurm does, the test signals all processes of a job: Snakemake, the shell, the program and
     `tee`."""
     finished.configure(

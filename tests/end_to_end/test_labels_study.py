@@ -114,7 +114,7 @@ def test_another_model_chooses_without_being_trained(study):
     assert not (study.folder / "results/training/small").exists()
 
 
-def test_chosen_subsets_are_in_a_table_and_gains_in_a_figure(study):
+def test_chosen_prompts_and_gains_are_in_tables_and_figures(study):
     chosen = {
         row["policy"]: row for row in rows(study.folder / "results/summaries/mini/chosen.csv")
     }

@@ -59,7 +59,7 @@ def folder(finished_world, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ONLINE)
-def test_a_killed_and_resumed_run_ends_with_the_files_of_an_uninterrupted_run(folder, kind):
+def test_a_training_killed_at_random_moments_writes_the_same_files(folder, kind):
     """Kills come at most 0.2 s after the run begins to write a checkpoint. Every second kill comes
     at most 5 ms after the run begins to write one of `saved_files`."""
     spec, rng, name = f"{kind}.yaml", random.Random(kind), f"{kind}-killed"

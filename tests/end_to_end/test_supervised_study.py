@@ -170,7 +170,7 @@ def run(study, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("spec", ["spec", "adapter"])
-def test_a_stopped_and_resumed_run_writes_equal_bytes(run, spec):
+def test_a_training_stopped_by_a_signal_and_restarted_writes_equal_bytes(run, spec):
     name = f"told-{spec}"
     for _ in range(2):
         before = latest(run, name)
@@ -187,14 +187,14 @@ def test_a_stopped_and_resumed_run_writes_equal_bytes(run, spec):
     )
 
 
-def test_the_loss_falls_and_the_log_reports_the_last_loss(run):
+def test_the_loss_falls_in_the_log(run):
     losses = [float(row["loss"]) for row in rows(run / "clean-spec/updates.csv")]
     assert len(losses) == UPDATES and max(losses[-3:]) < 0.8 * losses[0], losses
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
 
 
 @with_many_kills
-def test_two_processes_train_like_one_process(run):
+def test_two_processes_have_the_same_losses_as_one_process(run):
     """Each process has half of an update's texts. Solutions differ in length, and the loss is the
     mean over all tokens."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())

@@ -70,7 +70,7 @@ FILTERS = [
     FILTERS,
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_filters_show_the_matching_rows(study, watched, values, left):
+def test_filters_show_exactly_the_matching_completions(study, watched, values, left):
     watched.open(study.url)
     watched.filter(**values)
     filtered_rows = study.rows if "decoding" in values else sampled(study.rows)

@@ -243,7 +243,7 @@ def test_an_ambiguous_id_is_resolved_by_the_question_or_refused(tmp_path):
 
 
 @pytest.mark.parametrize("identity", ["9", "02-Jan", "1.23457E+11"])
-def test_an_unknown_id_is_refused_with_a_hint_about_spreadsheets(tmp_path, identity):
+def test_an_unknown_id_is_refused_with_a_hint_at_changes_by_spreadsheets(tmp_path, identity):
     write_annotation_file(
         tmp_path, table(["id", "question"], [("0007", "a"), ("1-2", "b")]).encode()
     )

@@ -69,7 +69,7 @@ def output(folder: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_completions_are_separated_from_prompts_for_every_chat_template(tmp_path, template):
+def test_completions_are_separated_from_prompts_of_every_chat_template(tmp_path, template):
     write(tmp_path, template)
     assert convert(tmp_path, "responses", "--scores", "scores.json").returncode == 0
     thinking = "<think>\n\n</think>\n\n" if template == "qwen" else ""

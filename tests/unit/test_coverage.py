@@ -20,7 +20,7 @@ COMPONENTS, COVERED, LEVELS = simulation.read_tables(ROOT / "docs")
 SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
 
 
-def test_the_text_agrees_with_the_tables():
+def test_the_text_states_the_numbers_of_the_tables():
     text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
     assert simulation.fill_tables(text, COMPONENTS, COVERED, LEVELS) == text, (
         "run scripts/maintenance/simulate_coverage.py"
@@ -136,7 +136,7 @@ def test_tests_held_their_level():
     assert (held.level <= within).all(), held
 
 
-def test_reported_intervals_cover_in_a_small_simulation_and_wrong_ones_do_not():
+def test_a_small_simulation_distinguishes_intervals_that_cover_from_intervals_that_do_not():
     """The simulation has 150 studies. The bounds are wide, but a wrong formula exceeds them."""
     rows = pd.DataFrame(simulation.coverage(SWAPS, 150, seeds_tried=(5,), seed=3))
     of = lambda target, quantity, method: rows[

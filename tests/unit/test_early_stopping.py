@@ -76,7 +76,7 @@ def probe(outcomes, choices, batch, **options) -> early_stopping.Stopper:
 @pytest.mark.slow
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=3), st.integers(1, 40))
 @settings(max_examples=300)
-def test_early_stopping_chooses_the_subset_of_full_probing_even_with_ties(outcomes, asked, batch):
+def test_the_subset_equals_that_of_full_probing_including_ties(outcomes, asked, batch):
     stopper = probe(outcomes, asked, batch)
     for policy, seed in asked:
         chosen, expected = stopped(outcomes, policy, seed, stopper), full(outcomes, policy, seed)
@@ -84,7 +84,7 @@ def test_early_stopping_chooses_the_subset_of_full_probing_even_with_ties(outcom
 
 
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=2), st.integers(1, 40))
-def test_with_all_samples_of_the_chosen_prompts_their_order_equals_full_probing(
+def test_with_all_samples_of_the_chosen_prompts_the_order_equals_that_of_full_probing(
     outcomes, asked, batch
 ):
     stopper = probe(outcomes, asked, batch, completes_subset=True)
@@ -96,7 +96,7 @@ def test_with_all_samples_of_the_chosen_prompts_their_order_equals_full_probing(
 
 @given(pools(prompts=4, samples=3), POLICIES, SEEDS, st.data())
 @settings(max_examples=200)
-def test_a_subset_is_proven_if_all_possible_further_samples_give_the_same_subset(
+def test_a_subset_is_decided_if_every_continuation_of_the_probe_gives_the_subset(
     outcomes, policy, seed, data
 ):
     prompts, samples = outcomes.shape
@@ -224,7 +224,7 @@ CONFIDENT = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "samples", "policy"), CONFIDENT, ids=json.dumps)
-def test_precision_and_recall_reach_the_confidence_and_a_lower_confidence_costs_no_more(
+def test_with_a_confidence_precision_and_recall_are_about_the_confidence_or_higher_without_more_samples(
     shape, samples, policy
 ):
     """Pools of 200 prompts whose pass rates follow Beta(shape, shape), sampled as the program

@@ -86,7 +86,7 @@ def test_batches_do_not_matter(tiny, temperature):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_model_with_nan_weights_is_an_error(tiny, temperature):
+def test_a_model_with_weights_that_are_nan_gives_an_error(tiny, temperature):
     model = copy.deepcopy(tiny[0])
     with torch.no_grad():
         model.lm_head.weight[3] = float("nan")
@@ -336,7 +336,7 @@ def test_a_missing_package_is_an_error(monkeypatch, tmp_path):
         environments.use("no_such_package")
 
 
-def test_engine_auto_is_vllm_if_vllm_is_installed(monkeypatch, tmp_path):
+def test_the_engine_depends_on_the_machine_if_the_model_names_none(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     assert (

@@ -424,7 +424,7 @@ def assert_fits(drawn, figure: str) -> None:
         )
 
 
-def test_arms_with_fewer_updates_are_compared_at_their_own_last_step():
+def test_the_final_lead_of_an_arm_is_at_the_last_step_of_its_recipe():
     cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
     steps = {
         ("hard", "short"): 50,

@@ -228,7 +228,7 @@ def test_a_wrong_value_is_carried_through_the_rest(seed):
 
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
-def test_demonstrations_survive_tokenizing_and_decoding(family, seed, length):
+def test_every_generated_text_is_tokenized_and_decoded_without_loss(family, seed, length):
     from hardgrpo.training.pretraining import build_tokenizer
 
     tokenizer = build_tokenizer()
@@ -253,6 +253,6 @@ def test_demonstrations_survive_tokenizing_and_decoding(family, seed, length):
         ({"family": ["swaps"]}, "its source has family '\\['swaps'\\]', expected one of swaps"),
     ],
 )
-def test_a_source_without_the_keys_of_its_family_is_refused(source, words):
+def test_a_source_without_the_values_of_its_family_is_refused(source, words):
     with pytest.raises(UserError, match=words):
         tasks.generate_problems("t", {"seed": 1, "train": 1, "test": 1} | source, "train")

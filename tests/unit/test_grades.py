@@ -61,7 +61,7 @@ def test_each_kind_of_spelling(kind):
 
 
 @pytest.mark.slow
-def test_grades_equal_those_of_other_graders_except_for_cases_with_a_reason():
+def test_grades_equal_those_of_other_graders_except_with_a_stated_reason():
     """Without a reason, no answer that all peers reject is accepted. No reason is outdated."""
     peers = cases("peers.tsv")
     assert [

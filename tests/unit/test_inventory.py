@@ -25,7 +25,7 @@ def test_the_rows_are_those_of_the_sources():
     assert all(row["source"] and row["statement"] for row in ROWS)
 
 
-def test_a_row_names_an_existing_answer_or_a_limitation():
+def test_targets_named_by_a_row_exist_and_other_rows_give_a_reason():
     for row in ROWS:
         for name in row["answered_by"].split():
             kind, _, what = name.partition(":")

@@ -377,7 +377,7 @@ def test_an_error_in_every_form_ends_the_program_in_one_line(fails, model_server
         refusal("org/name-4B is not a valid model ID", 400),
     ],
 )
-def test_an_unknown_model_is_reported_with_the_models_that_the_server_has(
+def test_the_error_names_the_models_of_a_server_without_the_configured_model(
     fails, model_server, answer
 ):
     model_server.models = ["org/other-7B", "tiny"]

@@ -48,7 +48,7 @@ RUN_BY_A_TEST = {
     "measure_slurm": "test_the_scheduling_of_jobs_that_do_nothing_is_measured",
     "measure_signals": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "plan": "test_plans_for_other_machines_and_prices",
-    "probe_early": "test_early_stopping_writes_the_same_subset_file_as_a_full_probe",
+    "probe_early": "test_the_subset_equals_that_of_full_probing_byte_for_byte",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
     "read_annotated": "test_rows_with_an_answer_become_problems_and_rows_without_are_listed",
     "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
@@ -152,7 +152,7 @@ def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
         "import atexit\natexit.register(lambda: 1 / 0)\nraise MemoryError",
     ],
 )
-def test_a_program_without_memory_to_load_its_libraries_reports_that_in_one_line(tmp_path, failure):
+def test_a_program_without_memory_for_its_libraries_gives_a_one_line_error(tmp_path, failure):
     (tmp_path / "yaml.py").write_text(f"{failure}\n")
     command = [sys.executable, path_of("draw_figure"), "--help"]
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
@@ -207,7 +207,7 @@ errors.run(main)"""
     assert ("Traceback" in done.stderr) == (limit == resource.RLIM_INFINITY), done.stderr
 
 
-def test_a_program_that_runs_out_of_memory_reports_that_in_one_line(tmp_path):
+def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):
     """Also if an exit handler of a library fails, which would print its own traceback."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}

@@ -84,7 +84,7 @@ def test_a_run_on_a_cpu_has_micro_batches_that_fit_into_its_memory(monkeypatch):
 
 
 @given(st.integers(1, 10), st.integers(1, 10))
-def test_the_schedule_of_a_longer_run_begins_with_that_of_a_shorter_run(short, more):
+def test_a_longer_run_begins_with_the_updates_of_a_shorter_run(short, more):
     ids = [f"p{i}" for i in range(20)]
     assert recipes.schedule(ids, short + more, 8, 0)[: short * 8] == recipes.schedule(
         ids, short, 8, 0
@@ -400,7 +400,7 @@ def test_micro_batches_make_up_an_update(share, processes, wanted):
     assert size * steps * processes == share * processes and size <= (wanted or share)
 
 
-def test_requests_that_need_a_gpu_are_refused_without_one():
+def test_an_optimiser_that_needs_a_gpu_is_refused_and_recipes_list_their_packages():
     with pytest.raises(UserError, match="paged_adamw_8bit needs a GPU"):
         recipes.check_machine(RECIPE | {"optimiser": "paged_adamw_8bit"}, recipes.Hardware())
     assert recipes.packages(CONFIG["recipes"]["as_released_july"]) == ["bitsandbytes"]

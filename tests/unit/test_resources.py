@@ -112,7 +112,7 @@ def test_a_program_receives_its_gpus():
     assert sampling["hardware"](job(model="tiny-seed0")) == "--gpus 0"
 
 
-def test_the_kind_of_gpu_comes_from_the_cluster_or_else_from_the_plan():
+def test_the_kind_of_gpu_comes_from_the_cluster_or_from_the_plan():
     assert machine({"gpu_name": "nvidia_a100-sxm4-80gb"}).gpu == "a100"
     assert (
         machine({"gpu_name": "big"}).gpu == machine().gpu == project_config.config()["plan"]["gpu"]

@@ -229,7 +229,9 @@ def test_an_empty_seal_after_a_power_cut_counts_as_no_seal(table, content):
 
 
 @pytest.mark.parametrize("first_bytes", [b"gain\n0.25\n", b"gain\n"])
-def test_a_file_is_read_again_if_its_checksum_differs_once(table, monkeypatch, first_bytes):
+def test_a_file_is_read_again_after_a_concurrent_write_or_a_wrong_read(
+    table, monkeypatch, first_bytes
+):
     files.write_rows(table, ["gain"], [{"gain": 0.5}])
     reads = iter([first_bytes, table.read_bytes()])
     monkeypatch.setattr(seals.Path, "read_bytes", lambda path: next(reads))
@@ -324,7 +326,7 @@ def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_a_damaged_line_in_a_probes_store_and_all_later_lines_are_ignored(tmp_path):
+def test_a_damaged_line_of_a_probes_store_and_all_later_lines_are_ignored(tmp_path):
     probe_store = store.Store(tmp_path / "store")
     batches = [[{"id": "a", "sample": sample, "completion": "red"}] for sample in range(3)]
     for batch in batches:

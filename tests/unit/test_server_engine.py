@@ -206,7 +206,7 @@ def test_a_finished_probe_is_repeated_without_a_request(study, model_server):
         {"model": "another"},
     ],
 )
-def test_completions_are_sampled_again_after_a_change_of_a_setting_that_affects_them(
+def test_completions_are_sampled_again_if_a_setting_that_determines_them_changes(
     study, model_server, change
 ):
     assert run(study, model_server.url).returncode == 0

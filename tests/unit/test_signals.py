@@ -39,7 +39,7 @@ def test_without_any_answer_the_entropy_is_unknown_and_the_agreement_none():
     assert measured["entropy"] is None and measured["agreement"] == measured["answered_share"] == 0
 
 
-def test_equivalent_answers_count_as_one_answer():
+def test_answers_with_equal_meaning_count_as_one_answer():
     assert signals.measure(completion_rows("12", "12.0", "12"), "final_number")["agreement"] == 1
 
 

@@ -63,7 +63,7 @@ def test_every_cell_of_a_table_is_read_unchanged(
         (b"question,answer\nna\xefve,1\n", "not UTF-8 text; save the file as UTF-8"),
     ],
 )
-def test_a_malformed_table_is_reported(tmp_path, text, words):
+def test_a_file_that_is_not_a_table_is_named(tmp_path, text, words):
     path = tmp_path / "mine.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError) as error:
@@ -221,7 +221,7 @@ def test_a_folder_that_changed_is_read_anew(tmp_path, monkeypatch):
         ]
 
 
-def test_a_folder_without_data_and_a_damaged_one_are_reported(folder, tmp_path):
+def test_folders_without_data_and_damaged_folders_are_named(folder, tmp_path):
     (tmp_path / "README.md").write_text("# nothing else")
     with pytest.raises(UserError, match="no split 'train'.*data files"):
         sources.read_rows(tmp_path, None, "train")
@@ -413,7 +413,7 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
         ({"question": "q", "answer": {"value": 1}}, {}, "the answer is a dict, expected text"),
     ],
 )  # fmt: skip
-def test_a_row_that_lacks_a_required_value_is_reported(row, columns, words):
+def test_a_row_without_a_required_value_is_named(row, columns, words):
     with pytest.raises(UserError) as error:
         problem(row, columns=columns, number=4)
     assert str(error.value).startswith("mine.jsonl: row 5: ") and words in str(error.value)

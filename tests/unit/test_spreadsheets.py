@@ -73,7 +73,7 @@ def test_a_table_is_read_by_its_own_delimiter(tmp_path, delimiter, encoding, lin
 
 
 @pytest.mark.parametrize("name", ["mine.tsv", "mine.csv", "MINE.TSV", "Mine.CSV"])
-def test_the_extension_of_a_table_may_have_any_case(tmp_path, name):
+def test_the_ending_of_a_table_may_be_in_upper_or_lower_case(tmp_path, name):
     (tmp_path / name).write_bytes(write_text(ROWS, "\t").encode())
     assert sources.read_rows(tmp_path / name) == ROWS
 
@@ -248,7 +248,7 @@ def test_the_number_of_wrong_lines_and_the_first_five_are_reported(tmp_path, pro
         ), message
 
 
-def test_different_mistakes_in_rows_have_different_messages(tmp_path):
+def test_different_errors_in_rows_are_reported_separately(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,answer\na,,1\nb,q,\nb,r,1\nc,s,2\n")
     message = check_refusal(
         prepare(tmp_path, "mine.csv", unlabelled=False),

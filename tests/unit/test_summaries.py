@@ -449,7 +449,7 @@ def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     )
 
 
-def test_a_short_run_on_all_prompts_needs_only_the_answers_of_sampled_prompts(
+def test_a_short_run_on_all_prompts_needs_only_the_answers_of_the_sampled_prompts(
     monkeypatch,
 ):
     for rule, chosen, labels in (

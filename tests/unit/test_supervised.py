@@ -53,7 +53,7 @@ def spec_of(recipe: str) -> Spec:
     )
 
 
-def test_the_specification_and_the_hash_of_a_grpo_run_are_unchanged():
+def test_the_specification_and_the_hash_of_a_grpo_run_do_not_depend_on_the_existence_of_other_objectives():
     assert SPEC.digest("a", "b") == "f1daf4c5dc90069c"
     fields = spec_of("mini").fields()
     assert list(fields) == [

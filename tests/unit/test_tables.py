@@ -24,7 +24,7 @@ CONFIG = project_config.config()
 ALL_TABLES = {**registry.SUMMARIES, **registry.JUDGED}
 
 
-def test_every_entry_has_existing_inputs_and_a_function_with_matching_arguments():
+def test_every_entry_uses_existing_tables_and_its_function_accepts_the_tables():
     for name, entry in registry.SUMMARIES.items():
         assert set(entry.of) <= {*registry.SUMMARIES, *registry.INPUTS}, name
         function = getattr(importlib.import_module(f"hardgrpo.analysis.{entry.module}"), name)
@@ -115,7 +115,7 @@ def test_a_share_in_points(share, points, signed, change):
     assert formats.with_interval(share, float("nan"), 0.1) == points
 
 
-def test_constant_columns_become_a_note_in_latex_and_stay_columns_in_html():
+def test_constant_columns_are_in_the_caption_of_a_table_and_in_each_row_of_a_page():
     columns = [Column("model", ["m_1", "m_1"], note="model {}"), numbers("x", ["+1", "2"])]
     text = latex.table(columns)
     assert r"Model m\_1." in text and "model &" not in text and text.count("\\\\") >= 4

@@ -359,7 +359,7 @@ def test_the_test_of_an_image_ends_at_its_first_failure(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", images.LOCKS)
-def test_the_environment_of_an_image_isolates_its_python(name):
+def test_the_environment_of_an_image_equals_that_of_its_archive(name):
     exports = check_images.read_exports(check_images.read_definition(name).environment)
     assert exports["PATH"] == "/usr/local/bin:/usr/bin:/bin" and exports["PYTHONNOUSERSITE"] == "1"
     assert exports["PYTHONPATH"] == exports["PYTHONHOME"] == ""

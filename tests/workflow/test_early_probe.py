@@ -58,7 +58,7 @@ def completions(world) -> dict:
     }
 
 
-def test_early_stopping_writes_the_same_subset_file_as_a_full_probe(worlds):
+def test_the_subset_equals_that_of_full_probing_byte_for_byte(worlds):
     full, early = worlds
     assert early.planned["probe_early"] == 1 and "probe" not in early.planned
     for end in (".csv", ".rows.csv"):
@@ -399,7 +399,7 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
         assert (row["pass_rate"] is None) == ((row["id"], SAMPLES - 1) not in after)
 
 
-def test_only_settings_that_affect_completions_change_the_store(worlds):
+def test_each_combination_of_settings_that_determine_a_completion_has_its_own_store(worlds):
     folder = worlds[1].folder
     same = {
         "model": str(folder / "results/models/mine"),

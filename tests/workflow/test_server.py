@@ -214,7 +214,7 @@ def replay(rows):
     return answer
 
 
-def test_a_server_and_local_weights_give_the_same_files_if_their_completions_are_equal(
+def test_the_subset_of_a_server_equals_that_of_the_weights_byte_for_byte(
     tmp_path, untrained, model_server
 ):
     served = {"source": {"kind": "server", "url": model_server.url, "model": "org/mine"}}

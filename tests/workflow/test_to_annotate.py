@@ -133,7 +133,7 @@ def test_a_random_choice_needs_neither_answers_nor_samples(unlabelled_world):
         ({"rule": "low_tiers", "highest_tier": 1}, "tiers"),
     ],
 )
-def test_a_policy_that_needs_answers_is_refused_for_prompts_without_answers(
+def test_a_policy_that_needs_answers_is_refused_on_a_pool_without_answers(
     unlabelled_world, policy, needs
 ):
     (unlabelled_world.folder / "needs.yaml").write_text(
@@ -286,7 +286,9 @@ def run(world) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_study_trains_on_annotated_prompts_and_reports_the_gain_and_the_labels(annotated_world):
+def test_a_study_trains_on_annotated_prompts_and_reports_whether_training_was_worth_it(
+    annotated_world,
+):
     assert (
         f"1 rows have no answer and are left out: {annotated_world.ids[0]}"
         in annotated_world.output
@@ -314,9 +316,7 @@ def test_the_study_trains_on_annotated_prompts_and_reports_the_gain_and_the_labe
     assert "0 failed" in (annotated_world.folder / "paper/own/verified.txt").read_text()
 
 
-def test_after_a_change_of_an_answer_the_run_trains_again_and_nothing_is_sampled_again(
-    annotated_world, tmp_path
-):
+def test_only_a_changed_answer_triggers_training_again(annotated_world, tmp_path):
     world = annotated_world.copy(tmp_path / "world")
     assert world.plan("--configfile", "my.yaml", "study.yaml") == {}
     fill_in(world, dict.fromkeys(annotated_world.ids[1:], "red") | {annotated_world.ids[3]: "blue"})
@@ -404,9 +404,7 @@ TRAINING = (
 
 
 @with_many_kills
-def test_a_workflow_killed_in_each_stage_resumes_and_writes_the_same_files(
-    annotated_world, tmp_path
-):
+def test_a_study_killed_in_each_stage_resumes_and_writes_the_same_files(annotated_world, tmp_path):
     world = annotated_world.copy(tmp_path / "world")
     expected = result_checksums(annotated_world)
     for name in ("results", ".snakemake", "paper/own"):
