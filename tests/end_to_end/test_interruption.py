@@ -40,7 +40,7 @@ def test_the_same_run_twice_gives_the_same_files(run):
 
 
 @pytest.mark.parametrize("part", range(KILLS // 5 or 1))
-def test_a_run_killed_at_random_moments_resumes_and_writes_the_same_files(run, part):
+def test_a_training_killed_at_random_moments_writes_the_same_files(run, part):
     """Each kill comes a random time after the training has begun to write a new checkpoint."""
     rng, name = random.Random(part), f"random{part}"
     for _ in range(min(5, KILLS)):
