@@ -235,8 +235,8 @@ def answer(folder):
     answers = AnswerFile(folder / "state")
     stored = dict(zip("ab", completions))
     answers.add(stored, usage)
-    back = AnswerFile(folder / "state").read(stored)
-    assert back == stored or any("\ud800" <= letter <= "\udfff" for stored_completion in completions for letter in stored_completion.text)  # fmt: skip
+    read_completions = AnswerFile(folder / "state").read(stored)
+    assert read_completions == stored or any("\ud800" <= letter <= "\udfff" for stored_completion in completions for letter in stored_completion.text)  # fmt: skip
 
 
 def stored_answers(folder):

@@ -132,8 +132,8 @@ def test_the_file_to_annotate_opens_in_the_spreadsheet_that_opened_the_pool(
     assert text.startswith(
         before + delimiter.join(["id", "question", "answer", "chosen_because"]) + "\n"
     )
-    back = rows_of(text.removeprefix(before).encode(), delimiter)
-    assert [row["question"].removeprefix("'") for row in back] == QUESTIONS
+    exported_rows = rows_of(text.removeprefix(before).encode(), delimiter)
+    assert [row["question"].removeprefix("'") for row in exported_rows] == QUESTIONS
     assert (
         read_annotated(
             tmp_path,

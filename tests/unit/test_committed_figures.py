@@ -95,7 +95,7 @@ def outside_shares(figure, axis) -> list[float]:
 
 
 def test_texts_on_one_another_cut_texts_and_empty_panels_are_found():
-    figure, (left, right) = plt.subplots(1, 2, figsize=(4, 2))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(4, 2), layout="constrained")
     left.plot([0, 1], [0, 1])
     left.text(0.2, 0.5, "first words")
     left.text(0.22, 0.52, "second words")

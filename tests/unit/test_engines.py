@@ -95,8 +95,10 @@ def test_a_model_with_weights_that_are_nan_gives_an_error(tiny, temperature):
 
 
 def test_arguments_of_the_chat_template_are_none_of_the_tokenizer_s():
-    own = inspect.signature(transformers.PreTrainedTokenizerBase.apply_chat_template).parameters
-    assert set(own) - {"self", "kwargs"} == settings.NOT_OF_A_TEMPLATE
+    tokenizer_arguments = inspect.signature(
+        transformers.PreTrainedTokenizerBase.apply_chat_template
+    ).parameters
+    assert set(tokenizer_arguments) - {"self", "kwargs"} == settings.NOT_OF_A_TEMPLATE
 
 
 @pytest.mark.parametrize(

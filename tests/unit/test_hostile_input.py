@@ -167,8 +167,8 @@ def test_a_carriage_return_in_a_completion_is_read_unchanged(tmp_path):
     grade = graders.grade("number_lenient", "\\boxed{1\r2}", "7")
     rows = [evaluations.row(0, {"id": "a\rb"}, "sampled", 0, grade, "")]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
-    back = evaluations.read(str(tmp_path / "e.csv.gz"))
-    assert (back.id[0], back.answer[0]) == ("a\rb", "1\r2")
+    read_rows = evaluations.read(str(tmp_path / "e.csv.gz"))
+    assert (read_rows.id[0], read_rows.answer[0]) == ("a\rb", "1\r2")
 
 
 def evaluation_row(**changed) -> dict:

@@ -69,7 +69,7 @@ class Node:
             for name, value in WITHOUT_SERVER.items()
             if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)
         }
-        own = {
+        settings = {
             "PYTHONPATH": f"{self.folder}:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
             "TMPDIR": str(self.folder),
@@ -81,7 +81,7 @@ class Node:
             capture_output=True,
             text=True,
             check=False,
-            env=inherited | own | env,
+            env=inherited | settings | env,
         )
         assert (
             done.returncode == 1

@@ -167,7 +167,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
     from transformers import TrainingArguments
     from trl import GRPOConfig
 
-    own = {field.name for field in dataclasses.fields(GRPOConfig)} - {
+    fields_of_grpo = {field.name for field in dataclasses.fields(GRPOConfig)} - {
         field.name for field in dataclasses.fields(TrainingArguments)
     }
     elsewhere = {
@@ -186,7 +186,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
         "ref_model_mixup_alpha", "ref_model_sync_steps",
         "use_adaptive_entropy", "entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target",
     }  # fmt: skip
-    assert own - set(recipes.trainer_arguments(SPEC, "out")) - elsewhere == set()
+    assert fields_of_grpo - set(recipes.trainer_arguments(SPEC, "out")) - elsewhere == set()
 
 
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:

@@ -243,7 +243,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
 
     spec = dataclasses.replace(SPEC, training=SFT, solutions="solutions.jsonl")
     stated = recipes.supervised_arguments(spec, str(tmp_path), recipes.Hardware(0, 1, 2))
-    own = {field.name for field in dataclasses.fields(SFTConfig)} - {
+    fields_of_sft = {field.name for field in dataclasses.fields(SFTConfig)} - {
         field.name for field in dataclasses.fields(TrainingArguments)
     }
     elsewhere = {
@@ -254,7 +254,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
         "dataset_text_field", "dataset_kwargs", "dataset_num_proc", "truncation_mode",
         "packing_strategy", "eval_packing", "pad_token",
     }  # fmt: skip
-    assert own - set(stated) - elsewhere == set()
+    assert fields_of_sft - set(stated) - elsewhere == set()
     config = SFTConfig(**stated)
     assert (
         config.per_device_train_batch_size,

@@ -69,7 +69,7 @@ def test_the_subset_equals_that_of_full_probing_byte_for_byte(worlds):
         early.description["certainty"] == "exactly the subset that full probing would choose"
         and early.description["confidence"] == 1
     )
-    same = (
+    equal_keys = (
         "policy",
         "seed",
         "pool",
@@ -78,7 +78,9 @@ def test_the_subset_equals_that_of_full_probing_byte_for_byte(worlds):
         "zero_share",
         "boundary_pass_rate",
     )
-    assert [early.description[key] for key in same] == [full.description[key] for key in same]
+    assert [early.description[key] for key in equal_keys] == [
+        full.description[key] for key in equal_keys
+    ]
 
 
 def test_its_samples_are_the_first_of_each_prompt_and_fewer(worlds):
@@ -401,34 +403,34 @@ def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds
 
 def test_each_combination_of_settings_that_determine_a_completion_has_its_own_store(worlds):
     folder = worlds[1].folder
-    same = {
+    settings = {
         "model": str(folder / "results/models/mine"),
         "problems": str(folder / "results/tasks/mine/train.jsonl"),
         "state": "s",
     }
-    same |= {
+    settings |= {
         "prompt": "{question}",
         "completion_tokens": 12,
         "seed": 1,
         "engine": "transformers",
         "chat": {},
     }
-    differ = {
+    other_settings = {
         "prompt": "{question} ",
         "completion_tokens": 13,
         "seed": 2,
         "engine": "vllm",
         "chat": {"enable_thinking": False},
     }
-    differ |= {"problems": str(folder / "results/models/mine/config.json")}
-    store_folder = store.probe_folder(argparse.Namespace(**same))
+    other_settings |= {"problems": str(folder / "results/models/mine/config.json")}
+    store_folder = store.probe_folder(argparse.Namespace(**settings))
     assert (
         len(
             {
                 store_folder,
                 *(
-                    store.probe_folder(argparse.Namespace(**same | {key: differ[key]}))
-                    for key in differ
+                    store.probe_folder(argparse.Namespace(**settings | {key: other_settings[key]}))
+                    for key in other_settings
                 ),
             }
         )
@@ -442,7 +444,7 @@ def test_each_combination_of_settings_that_determine_a_completion_has_its_own_st
         "batch": 1,
         "gpus": 1,
     }
-    assert store.probe_folder(argparse.Namespace(**same | changed_arguments)) == store_folder
+    assert store.probe_folder(argparse.Namespace(**settings | changed_arguments)) == store_folder
 
 
 def test_a_second_process_on_the_same_store_is_refused(worlds, tmp_path):

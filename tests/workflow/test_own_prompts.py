@@ -115,12 +115,12 @@ def test_the_pass_rates_are_those_of_the_probe(answered):
 
 def test_chosen_rows_are_exported_unchanged_in_the_order_of_their_rank(answered):
     text = (answered.folder / "results/subsets/mine/mine/half/seed3.rows.csv").read_bytes().decode()
-    back = list(csv.DictReader(io.StringIO(text, newline="")))
+    exported_rows = list(csv.DictReader(io.StringIO(text, newline="")))
     by_name = {row["name"]: row for row in TABLE}
-    assert back == [by_name[row["id"]] for row in answered.rows]
+    assert exported_rows == [by_name[row["id"]] for row in answered.rows]
     assert text.startswith("name,level,my prompt,note,gold\n") and "\ufeff" not in text
-    assert any("\n" in row["my prompt"] + row["note"] for row in back) and any(
-        '"' in row["note"] for row in back
+    assert any("\n" in row["my prompt"] + row["note"] for row in exported_rows) and any(
+        '"' in row["note"] for row in exported_rows
     )
 
 
