@@ -1,5 +1,5 @@
-"""`snakemake subset` and evaluations with a model behind a server, and mistakes in the configuration
-of such a model."""
+"""`snakemake subset` and evaluations with a model behind a server, and mistakes in the
+configuration of such a model."""
 
 import copy
 
@@ -192,7 +192,8 @@ def test_an_invalid_configuration_of_a_server_is_refused_by_a_message_without_se
 
 
 def replay(rows):
-    """A function for `model_server.answer`: it returns the completions in `rows`, by their seeds."""
+    """A function for `model_server.answer`: it returns the completions in `rows`, by their
+    seeds."""
     index_of_seed = {row["seed"] % SEEDS: number for number, row in enumerate(rows)}
 
     def answer(body, number):

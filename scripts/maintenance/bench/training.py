@@ -4,9 +4,9 @@ prompts, lengths and optimiser.
 scripts/training/train_grpo.py and TRL's script each retrain a run of the finished miniature for a
 few updates, in alternating pairs. A step's seconds are TRL's `step_time` in both programs
 (sampling, reward, forward and backward pass, without the optimiser). The first step does not count.
-Both programs have the workflow's environment variables and the same settings. There are
-four cases: without a KL term, with a KL term, in micro-batches instead of all completions at once,
-and with gradient checkpointing (the default of TRL's script) in TRL's script alone.
+Both programs have the workflow's environment variables and the same settings. There are four cases:
+without a KL term, with a KL term, in micro-batches instead of all completions at once, and with
+gradient checkpointing (the default of TRL's script) in TRL's script alone.
 """
 
 import benchmarks

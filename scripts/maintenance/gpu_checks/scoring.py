@@ -10,8 +10,8 @@ and adds random numbers to its matrices B, so that the adapter changes completio
 greedy completions with vLLM, with the base model and with the adapter, and writes the
 log-probabilities of their tokens. `score` computes log-probabilities with transformers and writes
 them to SAMPLED.json.scores: `base`, the base model's completions under the base model; `adapter`,
-the adapter's completions under the adapter; `base_under_adapter`, the base model's completions under
-the adapter.
+the adapter's completions under the adapter; `base_under_adapter`, the base model's completions
+under the adapter.
 """
 
 from hardgrpo.runtime import environments, errors, files
@@ -53,8 +53,8 @@ def add_noise(folder: str, output: str) -> None:
 
 def sample(job_path: str, completions_path: str) -> None:
     """Write {completions: [rows of the base model, rows of the adapter]}; a row is [token ids,
-    log-probabilities] of a prompt's completion. The job is {model, adapter, prompts (token ids), tokens (completion limit),
-    gpus}."""
+    log-probabilities] of a prompt's completion. The job is {model, adapter, prompts (token ids),
+    tokens (completion limit), gpus}."""
     job = files.read_json(job_path)
     environments.use("vllm", gpus=job["gpus"])
     from hardgrpo.sampling import vllm_engine

@@ -55,9 +55,9 @@ def download(
     """Download files with `download_original`, or, if this function raises a `DownloadError` and a
     mirror is named, copy them from the mirror into `folder`.
 
-    `section` and `name` identify the entry in the lock; `file_names` are the files to copy (None: all
-    files of the entry). Return the value of `download_original`, or the commit in the lock. Raise a
-    `DownloadError` about both places if the mirror lacks a file.
+    `section` and `name` identify the entry in the lock; `file_names` are the files to copy (None:
+    all files of the entry). Return the value of `download_original`, or the commit in the lock.
+    Raise a `DownloadError` about both places if the mirror lacks a file.
     """
     try:
         return download_original()
@@ -107,7 +107,7 @@ def _copy(mirror: str, name: str, lock_entry: dict, path: Path) -> None:
             raise UserError(
                 f"{mirror_name}: no file '{name}'; copy the file there, or correct {VARIABLE}"
             )
-        # Do not copy a file of another size, which may be huge. The check below refuses the empty file.
+        # A file of another size may be huge, so it is not copied; the check below refuses the copy.
         if source.stat().st_size == lock_entry["bytes"]:
             shutil.copyfile(source, path)
         else:

@@ -55,8 +55,8 @@ def version_of_code() -> dict:
     """The commit of this clone, and whether tracked files differ from the commit; None where unknown.
 
     Both are unknown if git is not installed or refuses the folder (another user owns it), or if
-    this folder is not a clone. In a copy of this project within another repository, git does not track
-    this file, so that repository's commit is not reported.
+    this folder is not a clone. In a copy of this project within another repository, git does not
+    track this file, so that repository's commit is not reported.
     """
     tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".") if tracked else None
@@ -77,8 +77,8 @@ def code_hash() -> str:
 
 
 def write_manifest(folder: str | Path, **fields) -> None:
-    """Write the manifest of a finished folder: sizes and checksums of its files, and `fields`. A folder
-    with a manifest is complete, because the manifest is written last."""
+    """Write the manifest of a finished folder: sizes and checksums of its files, and `fields`. A
+    folder with a manifest is complete, because the manifest is written last."""
     folder = Path(folder)
     entries = files.listing(folder)
     entries.pop("manifest.json", None)

@@ -1,6 +1,6 @@
 """The lead of `hard` over each other policy against properties of the base model. A point is a base
-model. With more than `plotting.MOST_ARMS` policies, a row for each policy shows only the slope of the
-lead against the property."""
+model. With more than `plotting.MOST_ARMS` policies, a row for each policy shows only the slope of
+the lead against the property."""
 
 import textwrap
 
